@@ -1,0 +1,87 @@
+"""Errors and findings: what a person wrote wrongly, where, and what to write instead.
+
+Only people cause exceptions. Data never does: a bad record becomes a dead letter with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a text that a person wrote. Lines and columns count from 1."""
+
+    path: str
+    line: int
+    column: int
+    length: int = 1
+    source: str = ""
+    """The whole line of the text, so that the error can show it; empty when unknown."""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}"
+
+
+class Severity(StrEnum):
+    """An error stops; a warning (lint) does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing wrong with a text: message in lower case without full stop, place, and advice."""
+
+    message: str
+    location: Location | None = None
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+
+    def render(self) -> str:
+        """Text in the form of compilers: location, message, the line with a caret, the hint.
+
+        >>> place = Location("q.yaml", 9, 8, 3, 'where: "bad"')
+        >>> print(Finding("no such attribute", place, 'did you mean "bat"?').render())
+        q.yaml:9:8: no such attribute
+            9 | where: "bad"
+              |        ^^^
+        hint: did you mean "bat"?
+        """
+        head = f"{self.location}: " if self.location else ""
+        label = "warning: " if self.severity is Severity.WARNING else ""
+        lines = [f"{head}{label}{self.message}"]
+        if self.location and self.location.source:
+            number = f"{self.location.line:>5}"
+            lines.append(f"{number} | {self.location.source}")
+            lines.append(f"{' ' * len(number)} | {' ' * (self.location.column - 1)}{'^' * max(1, self.location.length)}")
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class CepError(Exception):
+    """The base of every error that this application raises on purpose."""
+
+
+class FindingsError(CepError):
+    """Something a person wrote (query, settings, schema) has findings; all are reported at once."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(finding.render() for finding in self.findings))
+
+
+class ConfigurationError(FindingsError):
+    """The application cannot start as configured (exit code 78)."""
+
+
+class DependencyError(CepError):
+    """Something outside is missing: broker, registry, Java, artifact (exit code 69)."""
+
+
+class SnapshotError(CepError):
+    """Bytes of a state that this version cannot read, or that belong to another plan."""
