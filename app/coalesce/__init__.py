@@ -1,0 +1,1 @@
+"""Temporal queries (coalescing operator): comes with the issue on the whole language."""
