@@ -1,0 +1,485 @@
+"""All settings of the application: one frozen tree, read from a YAML file and the environment, unknown keys refused.
+
+The text under a field is its documentation (meaning, unit, why this default); the README's table is made from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from app.config.durations import Duration
+from app.config.sources import Sourced, merge, read_environment, read_yaml
+from app.errors import ConfigurationError, Finding, Location
+
+Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+REFUSED_CLIENT_OPTIONS = frozenset(
+    {
+        "bootstrap.servers",
+        "group.id",
+        "auto.offset.reset",
+        "key.deserializer",
+        "value.deserializer",
+        "key.serializer",
+        "value.serializer",
+        "enable.auto.commit",
+        "interceptor.classes",
+        "enable.idempotence",
+        "acks",
+        "isolation.level",
+        "transactional.id",
+    }
+)
+"""Spark refuses most of these, and the delivery guarantee rests on the others."""
+SECRET_OPTION_WORDS = ("password", "secret", "jaas", "token", "key.pem", "ssl.key")
+
+
+def _option_texts(options: object) -> object:
+    """YAML reads ``true`` and ``10`` as such; Kafka's and Spark's options are texts."""
+    if not isinstance(options, dict):
+        return options
+    return {str(name): ("true" if value else "false") if isinstance(value, bool) else str(value) for name, value in options.items()}
+
+
+Options = Annotated[dict[str, str], BeforeValidator(_option_texts)]
+
+
+class _Section(BaseModel):
+    """A part of the tree. A secret ``name`` may be given as ``name_file``: then the file's content (without trailing newline) is the value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_secret_files(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        filled = dict(data)
+        for name in cls.model_fields:
+            if not name.endswith("_file") or "SecretStr" not in str(getattr(cls.model_fields.get(name[:-5]), "annotation", "")):
+                continue
+            path = filled.get(name)
+            if path is None:
+                continue
+            if filled.get(name[:-5]) is not None:
+                raise ValueError(f"give either {name[:-5]} or {name}, not both")
+            try:
+                filled[name[:-5]] = Path(str(path)).read_text(encoding="utf-8").rstrip("\r\n")
+            except OSError as error:
+                raise ValueError(f"{name}: cannot read {path}: {error.strerror}") from error
+        return filled
+
+
+class OAuth(_Section):
+    """How to get tokens for SASL OAUTHBEARER."""
+
+    token_endpoint_url: str = ""
+    """Where tokens are fetched (OpenID Connect client credentials)."""
+    client_id: str = ""
+    """The client's name at the token endpoint."""
+    client_secret: SecretStr | None = None
+    """The client's secret at the token endpoint."""
+    client_secret_file: Path | None = None
+    """A file with the client's secret; executors must see the same path."""
+    scope: str | None = None
+    """The scope asked for; most brokers need none."""
+
+
+class KafkaSecurity(_Section):
+    """How to talk to the brokers, for both clients (the JVM's and librdkafka)."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """Transport and authentication; PLAINTEXT fits a broker on the same machine only."""
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    """The SASL mechanism; needed with the SASL protocols."""
+    username: str | None = None
+    """The SASL user."""
+    password: SecretStr | None = None
+    """The SASL password. Prefer `password_file`: then the JVM client reads the file itself and the password enters no plan and no UI."""
+    password_file: Path | None = None
+    """A file with the SASL password, at the same path in driver and executors."""
+    ca_file: Path | None = None
+    """PEM certificates of the authorities that sign the brokers' certificates; without it the system's are used."""
+    certificate_file: Path | None = None
+    """PEM certificate chain of this client (mutual TLS)."""
+    key_file: Path | None = None
+    """PEM private key of this client (mutual TLS), PKCS#8: the JVM reads no other form."""
+    verify_hostname: bool = True
+    """Whether the broker's certificate must name the broker's host; false is for test clusters only."""
+    oauth: OAuth = OAuth()
+    """Tokens for OAUTHBEARER."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> KafkaSecurity:
+        if self.protocol.startswith("SASL") and self.mechanism is None:
+            raise ValueError(f"protocol {self.protocol} needs a mechanism")
+        if self.mechanism == "OAUTHBEARER" and not self.oauth.token_endpoint_url:
+            raise ValueError("OAUTHBEARER needs oauth.token_endpoint_url")
+        if self.mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") and (self.username is None or self.password is None):
+            raise ValueError(f"mechanism {self.mechanism} needs username and password")
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file go together")
+        return self
+
+
+class Kafka(_Section):
+    """The brokers and how they are read."""
+
+    bootstrap_servers: str = "localhost:9092"
+    """Brokers as ``host:port``, separated by commas; the default is what a broker on the same machine listens on."""
+    security: KafkaSecurity = KafkaSecurity()
+    """Encryption and authentication."""
+    client_options: Options = {}
+    """Further options of the Kafka clients, by Kafka's names, for source, sink and our own producers. Options that the application needs itself are refused."""
+    starting_offsets: Literal["earliest", "latest"] = "latest"
+    """Where a new checkpoint starts to read; ``latest`` because old alerts are seldom wanted. An existing checkpoint goes on where it was."""
+    max_offsets_per_trigger: int = Field(default=400_000, gt=0)
+    """Most records per micro-batch. 400,000 is 70–80 % free of fixed cost while catching up; a million adds little and doubles the latency."""
+    max_poll_records: int = Field(default=10_000, gt=0)
+    """Records per poll of Spark's consumer; Kafka's 500 costs a few percent of throughput."""
+    max_partition_fetch_bytes: int = Field(default=8 << 20, gt=0)
+    """Bytes per partition and fetch; goes with `max_poll_records`."""
+    fail_on_data_loss: bool = True
+    """Whether to stop when retention deleted unread records. False goes on silently, so it is not the default."""
+    group_id_prefix: str | None = None
+    """Prefix of the source's consumer groups, for ACLs; Spark makes up ``spark-kafka-source-…`` without it."""
+
+    @model_validator(mode="after")
+    def _options_allowed(self) -> Kafka:
+        refused = sorted(REFUSED_CLIENT_OPTIONS & {name.removeprefix("kafka.") for name in self.client_options})
+        if refused:
+            raise ValueError(f"client_options: {', '.join(refused)} may not be set, the application needs to")
+        secret = sorted(name for name in self.client_options if any(word in name for word in SECRET_OPTION_WORDS))
+        if secret:
+            raise ValueError(f"client_options: {', '.join(secret)} belongs under kafka.security, where it is kept out of logs and plans")
+        return self
+
+
+class SchemaRegistry(_Section):
+    """The registry that knows the Avro schemas (Confluent's API)."""
+
+    url: str = "http://localhost:8081"
+    """Base URL; Apicurio's compatible API ends in ``/apis/ccompat/v7``. ``mock://name`` keeps schemas in the process, for tests."""
+    username: str | None = None
+    """User for HTTP basic authentication."""
+    password: SecretStr | None = None
+    """Password for HTTP basic authentication."""
+    password_file: Path | None = None
+    """A file with the password."""
+    ca_file: Path | None = None
+    """PEM certificates of the authority that signs the registry's certificate."""
+    timeout: Duration = Field(default="5 s", validate_default=True)
+    """How long a request may take; schemas are cached for ever, so this is waited for once per schema."""
+    retry_for: Duration = Field(default="30 s", validate_default=True)
+    """How long an unreachable registry is asked again before records with an unknown schema id become dead letters."""
+    register_schemas: bool = True
+    """Whether to register the schemas of composite events and reports; where only a pipeline may register, set false."""
+
+
+class Stream(_Section):
+    """One input stream: where its events come from and how time passes in it."""
+
+    topics: tuple[str, ...] = ()
+    """Kafka topics that hold the stream's events; empty only for streams that are read from files."""
+    schemas: tuple[Path, ...] = ()
+    """Avro schema files of the stream's event types, relative to the settings file; they are the readers' schemas."""
+    subjects: tuple[str, ...] = ()
+    """Registry subjects to take the event types from instead of files; without either, ``<topic>-value`` of each topic."""
+    type: str = "record"
+    """Where an event's type comes from: ``record`` is the Avro record's name; any other word is an attribute whose value is the type."""
+    time: str | None = None
+    """The attribute with the event's time (integer milliseconds, date or timestamp); without it, the record's Kafka timestamp."""
+    allowed_lateness: Duration = Field(default="0 s", validate_default=True)
+    """How far a topic partition's watermark stays behind its greatest time: the longest disorder that is repaired. Every event waits this long."""
+    idle_after: Duration = Field(default="5 s", validate_default=True)
+    """A topic partition that is silent this long holds the others up no longer. Longer than the producers' usual pauses and several micro-batches."""
+    ordered_by: str | None = None
+    """An attribute by which producers write in time order into one topic partition: matches that share it wait for no other partition."""
+    rename: dict[str, str] = {}
+    """Attribute names in the data → names in queries, for instance ``{tagId: tag_id}``."""
+    wire: Literal["confluent", "guid-header"] = "confluent"
+    """How a record names its schema: ``confluent`` is a zero byte and a 4-byte id before the data; ``guid-header`` a header (three times the ingress cost)."""
+    partitions: int = Field(default=4, gt=0)
+    """Topic partitions that ``cep topics apply`` creates."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Stream:
+        if self.schemas and self.subjects:
+            raise ValueError("give either schemas or subjects, not both")
+        if self.ordered_by is not None and len(self.topics) > 1:
+            raise ValueError("ordered_by needs a stream of one topic")
+        if len(set(self.topics)) < len(self.topics):
+            raise ValueError("a topic is named twice")
+        return self
+
+    @property
+    def type_attribute(self) -> str | None:
+        """The attribute that holds the type, or None when the record's name is the type."""
+        return None if self.type == "record" else self.type
+
+
+class Queries(_Section):
+    """Where the queries are."""
+
+    paths: tuple[Path, ...] = (Path("queries"),)
+    """Files or folders of query YAML, relative to the settings file."""
+
+
+class Topics(_Section):
+    """Names of the topics that the application writes. ``{prefix}`` stands for `prefix`."""
+
+    prefix: str = "cep"
+    """Beginning of every default topic name; also of the topics of queries without ``output.topic`` (``<prefix>.<query>``)."""
+    late: str = "{prefix}.late"
+    """Events that came after their watermark."""
+    dead_letters: str = "{prefix}.dead-letters"
+    """Records that could not be decoded, with key, value, headers and reason."""
+    audit: str = "{prefix}.audit"
+    """Shed reports and verdicts."""
+    timeouts: str = "{prefix}.timeouts"
+    """Partial matches that ran out of their window, for queries with ``on_timeout: emit``."""
+    heartbeat: str = "{prefix}.heartbeat"
+    """A tiny topic that the driver writes to when all input is silent, so that waiting negations fire."""
+    partitions: int = Field(default=4, gt=0)
+    """Partitions of the topics above and of the queries' topics when ``cep topics apply`` creates them (the heartbeat has one)."""
+    replication_factor: int = Field(default=1, gt=0)
+    """Copies of each created topic; 1 fits a single broker, production wants 3."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_prefix(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        prefix = str(data.get("prefix", cls.model_fields["prefix"].default))
+        names = ("late", "dead_letters", "audit", "timeouts", "heartbeat")
+        texts = {name: data.get(name, cls.model_fields[name].default) for name in names}
+        return {**data, **{name: text.replace("{prefix}", prefix) if isinstance(text, str) else text for name, text in texts.items()}}
+
+    def of_query(self, name: str) -> str:
+        """The topic of a query that names none."""
+        return f"{self.prefix}.{name}"
+
+
+class Checkpoint(_Section):
+    """Where offsets, state and directives survive a restart."""
+
+    path: str = "checkpoint"
+    """Folder (relative to the working directory) or URI; one driver per checkpoint. Buckets are fixed when it is created."""
+    directives: Path | None = None
+    """Folder of the directive log; by default ``directives`` inside `path`, which must then be a folder."""
+
+    @property
+    def directives_folder(self) -> Path:
+        """Where the directive log is."""
+        return self.directives or Path(self.path.removeprefix("file://")) / "directives"
+
+
+class Delivery(_Section):
+    """What the topics of composite events promise."""
+
+    guarantee: Literal["at-least-once"] = "at-least-once"
+    """``at-least-once``: after a crash composite events may be written again, with the same identity. Exactly-once comes with a later version."""
+
+
+class Spark(_Section):
+    """The engine that runs the micro-batches."""
+
+    master: str = "local[2]"
+    """Spark's master URL; ``local[2]`` runs everything in one process with two tasks at a time."""
+    buckets: int = Field(default=2, gt=0, le=4096)
+    """Tasks of the matching stage, fixed when the checkpoint is created. As many as cores: every further task costs 60–80 ms of CPU per batch."""
+    ingress_tasks: int = Field(default=2, gt=0)
+    """Tasks that decode; topic partitions are merged into so many. As many as cores (a third less latency than one task per partition)."""
+    trigger: Duration = Field(default="0 s", validate_default=True)
+    """Shortest distance of two micro-batches; 0 starts the next one at once, which gives the lowest latency."""
+    stop_timeout: Duration = Field(default="20 s", validate_default=True)
+    """How long a stop waits for the batch in flight; shorter than the pod's grace period."""
+    conf: Options = {}
+    """Further Spark settings, by Spark's names; they win over the application's own."""
+
+
+class Http(_Section):
+    """The driver's HTTP server: health, metrics, and the tasks' directives."""
+
+    host: str = "0.0.0.0"  # noqa: S104 - probes and scrapers come from outside the pod
+    """Address to listen on; all interfaces, because kubelet and Prometheus ask from outside."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """Port; 0 takes any free one (tests)."""
+    advertised_host: str | None = None
+    """Name or address under which executors reach the driver; by default ``spark.driver.host``, or 127.0.0.1 with a local master."""
+    task_token: SecretStr | None = None
+    """What tasks show to get directives and give reports; by default a random one per start."""
+    task_token_file: Path | None = None
+    """A file with the token."""
+    liveness_timeout: Duration = Field(default="60 s", validate_default=True)
+    """``/livez`` fails when the main loop has not come by for so long. The loop does not wait for batches, so a slow batch does not kill the pod."""
+
+
+class Logging(_Section):
+    """What is logged and how."""
+
+    level: Level = "INFO"
+    """Least severe level that is written."""
+    format: Literal["json", "console"] = "json"
+    """``json``: one object per line, for collectors; ``console``: for eyes."""
+    levels: dict[str, Level] = {}
+    """Levels of single loggers, by name."""
+
+
+class Watchdog(_Section):
+    """Keeps each query below its latency bound by shedding as little as possible. Bounds, ``safety`` and shedders are written in the queries."""
+
+    enabled: bool = True
+    """Whether anything is shed at all; false gives exactly the unshed results, however late."""
+    interval: Duration = Field(default="0 s", validate_default=True)
+    """Shortest time between two decisions; 0 decides after every micro-batch."""
+    cost_window: int = Field(default=64, ge=4)
+    """Micro-batches that the cost model (fixed cost + cost per kept event) is fitted to. More is steadier, fewer follows changes faster."""
+    smallest_step: float = Field(default=0.02, gt=0, le=0.5)
+    """Drop ratios are rounded up to multiples of this: steady ratios make reports comparable."""
+    largest_fall: float = Field(default=0.1, gt=0, le=1)
+    """How much a ratio may fall per decision: after a burst it leaves slowly, so that it need not come back."""
+    warm_up_batches: int = Field(default=5, ge=0)
+    """Micro-batches after a start that are not judged: the JVM compiles, and their times say nothing about later ones."""
+
+
+class Audit(_Section):
+    """What is measured about the loss by shedding."""
+
+    sample: float = Field(default=0.01, ge=0, le=1)
+    """Share of partitions (by hash of their key) that are never shed and estimate recall and precision; 1 % costs 1 % of capacity."""
+    seed: int = 0
+    """Seed of every hash that decides about shedding and sampling: equal seeds, equal choices."""
+
+
+class Heartbeat(_Section):
+    """Makes time pass when all input is silent."""
+
+    enabled: bool = True
+    """Whether the driver writes heartbeats; without them the last negations wait for the next event."""
+    interval: Duration = Field(default="1 s", validate_default=True)
+    """Distance of two heartbeats while the input is silent and something waits; every one costs a micro-batch."""
+
+
+class Settings(_Section):
+    """The whole application."""
+
+    application: str = Field(default="cep", pattern=r"^[a-z][a-z0-9-]*$")
+    """Name of this application: ``service.name`` in logs, beginning of group and transactional ids."""
+    kafka: Kafka = Kafka()
+    """Brokers."""
+    schema_registry: SchemaRegistry = SchemaRegistry()
+    """Schema registry."""
+    streams: dict[str, Stream] = {}
+    """Input streams by the name that queries use in ``from``."""
+    queries: Queries = Queries()
+    """Queries."""
+    topics: Topics = Topics()
+    """Output topics."""
+    checkpoint: Checkpoint = Checkpoint()
+    """Recovery."""
+    delivery: Delivery = Delivery()
+    """Delivery guarantee."""
+    spark: Spark = Spark()
+    """Execution."""
+    http: Http = Http()
+    """Health, metrics, directives."""
+    logging: Logging = Logging()
+    """Logs."""
+    watchdog: Watchdog = Watchdog()
+    """Load shedding."""
+    audit: Audit = Audit()
+    """Quality under shedding."""
+    heartbeat: Heartbeat = Heartbeat()
+    """Time without input."""
+
+    @model_validator(mode="after")
+    def _topics_unambiguous(self) -> Settings:
+        owners: dict[str, str] = {}
+        for name, stream in sorted(self.streams.items()):
+            for topic in stream.topics:
+                if topic in owners:
+                    raise ValueError(f'topic "{topic}" belongs to the streams {owners[topic]} and {name}; a topic feeds one stream')
+                owners[topic] = name
+        own = {self.topics.late, self.topics.dead_letters, self.topics.audit, self.topics.timeouts, self.topics.heartbeat}
+        clash = sorted(own & set(owners))
+        if clash:
+            raise ValueError(f'topic "{clash[0]}" is both read as a stream and written by the application')
+        return self
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        """All topics that are read, sorted, the heartbeat's included: a topic's place here is its ``topic_index`` in event sources."""
+        heartbeat = (self.topics.heartbeat,) if self.heartbeat.enabled else ()
+        return tuple(sorted({topic for stream in self.streams.values() for topic in stream.topics}.union(heartbeat)))
+
+    def stream_of(self, topic: str) -> str | None:
+        """The stream that a topic feeds."""
+        return next((name for name, stream in self.streams.items() if topic in stream.topics), None)
+
+
+def load_settings(path: Path | None, env: Mapping[str, str]) -> Settings:
+    """Reads the settings file, lays the environment over it, and checks everything.
+
+    Args:
+        path: YAML file; None for the environment and the defaults alone. Relative paths in the file are relative to its folder.
+        env: environment variables, see `app.config.sources.read_environment`.
+
+    Raises:
+        ConfigurationError: with all findings, each at its line or at its variable.
+    """
+    written = Sourced({})
+    if path is not None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError([Finding(f"cannot read the settings file {path}: {error}")]) from error
+        written = read_yaml(text, str(path))
+    sourced = merge(written, read_environment(env, frozenset(Settings.model_fields), written.values))
+    try:
+        settings = Settings.model_validate(sourced.values)
+    except ValidationError as error:
+        raise ConfigurationError([_finding(detail, sourced) for detail in error.errors(include_url=False, include_input=False)]) from error
+    return settings if path is None else _rooted(settings, path.parent)
+
+
+def _finding(detail: Any, sourced: Sourced) -> Finding:
+    path = tuple(detail["loc"])
+    location = sourced.place(path)
+    dotted = ".".join(str(part) for part in path)
+    if detail["type"] == "extra_forbidden":
+        return Finding(f'unknown setting "{dotted}"', location, _did_you_mean(path))
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    return Finding(f"{dotted}: {message[:1].lower()}{message[1:]}" if dotted else message, location or _anywhere(sourced))
+
+
+def _anywhere(sourced: Sourced) -> Location | None:
+    first = min(sourced.places.values(), default=None)
+    return None if first is None else Location(first.path, 1, 1)
+
+
+def _did_you_mean(path: tuple[str | int, ...]) -> str | None:
+    section: Any = Settings
+    for part in path[:-1]:
+        if isinstance(section, type) and issubclass(section, BaseModel) and part in section.model_fields:
+            annotation = section.model_fields[str(part)].annotation
+            section = Stream if annotation == dict[str, Stream] else annotation
+    if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        return None
+    known = list(section.model_fields)
+    close = difflib.get_close_matches(str(path[-1]), known, n=1)
+    return f'did you mean "{close[0]}"?' if close else f"known here: {', '.join(known)}"
+
+
+def _rooted(settings: Settings, folder: Path) -> Settings:
+    """Makes the paths of queries and schemas relative to the settings file absolute to it."""
+    streams = {
+        name: stream.model_copy(update={"schemas": tuple(folder / p for p in stream.schemas)}) for name, stream in settings.streams.items()
+    }
+    queries = settings.queries.model_copy(update={"paths": tuple(folder / p for p in settings.queries.paths)})
+    return settings.model_copy(update={"streams": streams, "queries": queries})
