@@ -5,7 +5,7 @@ No Python object per event. Axis names used in every docstring: ``events`` (rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,17 @@ from app.events.types import Kind
 PRESENT, NULL, ABSENT = 0, 1, 2
 """States of a cell: has a value; the attribute is there but null (its comparison is false);
 the event's schema does not have the attribute (its comparison is true)."""
+
+VALUE_TYPES: Mapping[Kind, type[np.generic]] = {
+    Kind.BOOLEAN: np.int64,
+    Kind.INTEGER: np.int64,
+    Kind.FLOAT: np.float64,
+    Kind.STRING: np.int32,
+    Kind.BYTES: np.int32,
+    Kind.TIME: np.int64,
+    Kind.DURATION: np.int64,
+}
+"""The dtype of a column's values."""
 
 PARTITION_BITS = 20
 """``source = topic_index << 20 | partition``: sorting by source is sorting by (topic, partition). Kafka allows far fewer partitions."""
@@ -106,3 +117,165 @@ class EventBatch:
     def total_order(self) -> NDArray[np.intp]:
         """Row numbers sorted by (time, source, offset): the total order of query-language.md, section 2."""
         return np.lexsort((self.offset, self.source, self.time))
+
+
+def take(batch: EventBatch, rows: NDArray[np.integer]) -> EventBatch:
+    """The given rows of a batch, in the given order; dictionaries are shared, not copied.
+
+    Args:
+        batch: any batch.
+        rows: integers (rows,), each in 0..events-1; rows may repeat.
+
+    >>> b = events_of_types(["A", "B"], time=[5, 6])
+    >>> take(b, np.array([1])).time.tolist()
+    [6]
+    """
+    return EventBatch(
+        time=batch.time[rows],
+        source=batch.source[rows],
+        offset=batch.offset[rows],
+        type=_take_column(batch.type, rows),
+        columns={name: _take_column(column, rows) for name, column in batch.columns.items()},
+    )
+
+
+def _take_column(column: Column, rows: NDArray[np.integer]) -> Column:
+    state = None if column.state is None else column.state[rows]
+    if state is not None and not state.any():
+        state = None
+    return Column(column.kind, column.values[rows], state, column.dictionary)
+
+
+def with_columns(batch: EventBatch, names: Iterable[str]) -> EventBatch:
+    """The batch with these columns only, in this order; names that it does not have are left out. Nothing is copied."""
+    kept = {name: batch.columns[name] for name in names if name in batch.columns}
+    return EventBatch(batch.time, batch.source, batch.offset, batch.type, kept)
+
+
+def in_total_order(batch: EventBatch) -> EventBatch:
+    """The batch sorted by (time, source, offset); the very same batch if it is sorted already."""
+    if is_in_total_order(batch):
+        return batch
+    return take(batch, batch.total_order())
+
+
+def is_in_total_order(batch: EventBatch) -> bool:
+    """Whether no event stands before one that is less in (time, source, offset)."""
+    time, source, offset = batch.time, batch.source, batch.offset
+    tied = time[1:] == time[:-1]
+    ahead = (source[1:] > source[:-1]) | ((source[1:] == source[:-1]) & (offset[1:] >= offset[:-1]))
+    return bool(np.all((time[1:] > time[:-1]) | (tied & ahead)))
+
+
+def concatenate(batches: Sequence[EventBatch]) -> EventBatch:
+    """The events of all batches after each other, in the order given.
+
+    Columns are united by name; where a batch lacks one, its cells are ABSENT. Dictionaries are joined, not deduplicated
+    (one that several batches share is taken once). Integer and float columns of one name become float.
+
+    Raises:
+        ValueError: columns of one name have kinds that do not go together (a programming error: schemas are checked before).
+
+    >>> b = concatenate([events_of_types(["A"], time=[5]), events_of_types(["B"], time=[6])])
+    >>> [b.type.dictionary.entry(c) for c in b.type.values.tolist()]
+    [b'A', b'B']
+    """
+    if not batches:
+        return empty_batch()
+    if len(batches) == 1:
+        return batches[0]
+    sizes = [len(batch) for batch in batches]
+    names = dict.fromkeys(name for batch in batches for name in batch.columns)
+    return EventBatch(
+        time=np.concatenate([batch.time for batch in batches]),
+        source=np.concatenate([batch.source for batch in batches]),
+        offset=np.concatenate([batch.offset for batch in batches]),
+        type=_concatenate_columns([batch.type for batch in batches], sizes),
+        columns={name: _concatenate_columns([batch.columns.get(name) for batch in batches], sizes) for name in names},
+    )
+
+
+def empty_batch() -> EventBatch:
+    """A batch without events and columns."""
+    none = np.zeros(0, dtype=np.int64)
+    return EventBatch(none, none, none, Column(Kind.STRING, np.zeros(0, dtype=np.int32), None, Dictionary.of([])), {})
+
+
+def events_of_types(types: Sequence[str], time: Sequence[int], columns: Mapping[str, Column] | None = None) -> EventBatch:
+    """A batch from lists, for tests and examples: source 0, offsets counted from 0."""
+    names = list(dict.fromkeys(types))
+    codes = np.array([names.index(name) for name in types], dtype=np.int32)
+    return EventBatch(
+        time=np.array(time, dtype=np.int64),
+        source=np.zeros(len(types), dtype=np.int64),
+        offset=np.arange(len(types), dtype=np.int64),
+        type=Column(Kind.STRING, codes, None, Dictionary.of([name.encode() for name in names])),
+        columns=columns or {},
+    )
+
+
+def _concatenate_columns(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
+    kind = _common_kind([column.kind for column in columns if column is not None])
+    state = _concatenate_states(columns, sizes)
+    if kind.textual:
+        return _concatenate_texts(kind, columns, sizes, state)
+    dtype = VALUE_TYPES[kind]
+    parts = [
+        np.zeros(size, dtype=dtype) if column is None else column.values.astype(dtype, copy=False)
+        for column, size in zip(columns, sizes, strict=True)
+    ]
+    return Column(kind, np.concatenate(parts), state)
+
+
+def _common_kind(kinds: Sequence[Kind]) -> Kind:
+    distinct = set(kinds)
+    if len(distinct) == 1:
+        return kinds[0]
+    if distinct == {Kind.INTEGER, Kind.FLOAT}:
+        return Kind.FLOAT
+    raise ValueError(f"columns of kinds {sorted(distinct)} cannot be joined")
+
+
+def _concatenate_states(columns: Sequence[Column | None], sizes: Sequence[int]) -> NDArray[np.uint8] | None:
+    if all(column is not None and column.state is None for column in columns):
+        return None
+    parts = []
+    for column, size in zip(columns, sizes, strict=True):
+        if column is None:
+            parts.append(np.full(size, ABSENT, dtype=np.uint8))
+        else:
+            parts.append(np.zeros(size, dtype=np.uint8) if column.state is None else column.state)
+    state = np.concatenate(parts)
+    return state if state.any() else None
+
+
+def _concatenate_texts(kind: Kind, columns: Sequence[Column | None], sizes: Sequence[int], state: NDArray[np.uint8] | None) -> Column:
+    """Joins codes and dictionaries; each distinct dictionary object is appended once and codes move by its place."""
+    first_code: dict[int, int] = {}
+    joined: list[Dictionary] = []
+    total = 0
+    parts = []
+    for column, size in zip(columns, sizes, strict=True):
+        if column is None or column.dictionary is None:
+            parts.append(np.zeros(size, dtype=np.int32))
+            continue
+        known = first_code.get(id(column.dictionary))
+        if known is None:
+            known = first_code[id(column.dictionary)] = total
+            joined.append(column.dictionary)
+            total += len(column.dictionary)
+        codes = column.values
+        parts.append(codes if known == 0 else (codes + known).astype(np.int32))
+    return Column(kind, np.concatenate(parts).astype(np.int32, copy=False), state, _join_dictionaries(joined))
+
+
+def _join_dictionaries(dictionaries: Sequence[Dictionary]) -> Dictionary:
+    if len(dictionaries) == 1:
+        return dictionaries[0]
+    offsets = [np.zeros(1, dtype=np.int64)]
+    start = 0
+    for dictionary in dictionaries:
+        offsets.append(dictionary.offsets[1:] - dictionary.offsets[0] + start)
+        start += int(dictionary.offsets[-1] - dictionary.offsets[0])
+    data = [d.data[d.offsets[0] : d.offsets[-1]] for d in dictionaries]
+    return Dictionary(np.concatenate([*data, np.zeros(0, dtype=np.uint8)]), np.concatenate(offsets))
