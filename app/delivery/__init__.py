@@ -1,0 +1,1 @@
+"""Kafka on our side: topics, client options, dead letters."""

@@ -1,0 +1,58 @@
+"""Where records come from: one DataFrame of (value, source, offset, ingested_us), whatever the source.
+
+``source`` (topic and partition in one number, see `app.events.batch.source_number`) is computed in the JVM: handing the topic's
+name to Python for every record costs 1 µs of CPU per record (kafka-facts.md, section 3).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from app.config.settings import Settings
+from app.delivery.security import jvm_options
+from app.events.batch import PARTITION_BITS
+
+RECORDED_SCHEMA = "topic string, partition int, offset long, timestamp timestamp, key binary, value binary"
+"""Parquet files with recorded topics, for runs without a broker."""
+
+
+def _source_column(topics: tuple[str, ...]) -> Column:
+    """``topic_index << 20 | partition`` as a JVM expression."""
+    index = reduce(lambda otherwise, k: sql.when(sql.col("topic") == topics[k], k).otherwise(otherwise), range(len(topics)), sql.lit(-1))
+    return (sql.shiftleft(index.cast("long"), PARTITION_BITS) + sql.col("partition").cast("long")).alias("source")
+
+
+def _columns(records: DataFrame, topics: tuple[str, ...], *more: Column | str) -> DataFrame:
+    return records.select("value", _source_column(topics), "offset", sql.unix_micros("timestamp").alias("ingested_us"), *more)
+
+
+def kafka_records(spark: SparkSession, settings: Settings) -> DataFrame:
+    """The records of all input topics and of the heartbeat topic.
+
+    Headers are read only when a stream keeps its schema id there: they triple the ingress' cost.
+    """
+    topics = settings.source_topics
+    with_headers = any(stream.wire == "guid-header" for stream in settings.streams.values())
+    options = {
+        "subscribe": ",".join(topics),
+        "startingOffsets": settings.kafka.starting_offsets,
+        "maxOffsetsPerTrigger": str(settings.kafka.max_offsets_per_trigger),
+        "failOnDataLoss": str(settings.kafka.fail_on_data_loss).lower(),
+        "kafka.max.poll.records": str(settings.kafka.max_poll_records),
+        "kafka.max.partition.fetch.bytes": str(settings.kafka.max_partition_fetch_bytes),
+        "includeHeaders": str(with_headers).lower(),
+        **jvm_options(settings.kafka),
+    }
+    if settings.kafka.group_id_prefix:
+        options["groupIdPrefix"] = settings.kafka.group_id_prefix
+    records = spark.readStream.format("kafka").options(**options).load()
+    return _columns(records, topics, *(["headers"] if with_headers else []))
+
+
+def recorded_records(spark: SparkSession, settings: Settings, folder: str, files_per_batch: int = 1) -> DataFrame:
+    """The same columns from Parquet files of `RECORDED_SCHEMA`, ``files_per_batch`` files per micro-batch, in order of modification time."""
+    records = spark.readStream.schema(RECORDED_SCHEMA).option("maxFilesPerTrigger", files_per_batch).parquet(folder)
+    return _columns(records, settings.source_topics)
