@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -88,10 +87,13 @@ class OriginalReader:
 def _runs(offsets: list[int]) -> list[list[int]]:
     """Groups ascending offsets that lie close together.
 
-    >>> _runs([1, 2, 400, 5000])
-    [[1, 2, 400], [5000]]
+    >>> _runs([1, 2, 400, 5000]), _runs([])
+    ([[1, 2, 400], [5000]], [])
     """
-    breaks = [0]
-    for before, after in zip(offsets, offsets[1:], strict=False):
-        breaks.append(breaks[-1] + (after - before > CLOSE))
-    return [[offset for offset, _ in group] for _, group in groupby(zip(offsets, breaks, strict=True), key=lambda pair: pair[1])]
+    runs: list[list[int]] = []
+    for offset in offsets:
+        if runs and offset - runs[-1][-1] <= CLOSE:
+            runs[-1].append(offset)
+        else:
+            runs.append([offset])
+    return runs
