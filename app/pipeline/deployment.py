@@ -1,0 +1,73 @@
+"""Deployment: everything that tasks must know of one version of the catalog, as a file in the checkpoint.
+
+A directive names the deployment of its batch by fingerprint; tasks load it once per worker. Old ones stay while the state log may still
+need them: a bucket's inputs are replayed with the deployment they were fed under. No secrets in here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pyarrow import fs
+
+from app.events.types import StreamSchema
+from app.query.plan import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTopic:
+    """Where a query's composite events go, and under which registered schema."""
+
+    topic: str
+    schema_id: int
+    schema: str
+    """Avro JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A catalog with the schemas it was compiled against and its outputs, by query name."""
+
+    catalog: Catalog
+    schemas: tuple[StreamSchema, ...]
+    topics: tuple[str, ...]
+    """All topics that are read, sorted: ``source`` numbers speak of places in it."""
+    stream_of_topic: tuple[str | None, ...]
+    """The stream of each of `topics`; None for the heartbeat."""
+    outputs: tuple[tuple[str, OutputTopic], ...]
+    report_schema: OutputTopic
+    """The audit topic's shed reports."""
+    buckets: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when anything in here does."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:24]
+
+
+def _file_system(checkpoint: str) -> tuple[fs.FileSystem, str]:
+    return fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
+
+
+def store_deployment(checkpoint: str, deployment: Deployment) -> str:
+    """Writes the deployment into the checkpoint (idempotent) and returns its fingerprint."""
+    files, base = _file_system(checkpoint)
+    fingerprint = deployment.fingerprint
+    files.create_dir(f"{base}/deployments", recursive=True)
+    path = f"{base}/deployments/{fingerprint}.pickle"
+    with files.open_output_stream(f"{path}.draft") as stream:
+        stream.write(pickle.dumps(deployment))
+    files.move(f"{path}.draft", path)
+    return fingerprint
+
+
+@lru_cache(maxsize=8)
+def load_deployment(checkpoint: str, fingerprint: str) -> Deployment:
+    """The deployment of this fingerprint; cached per worker, since every task asks."""
+    files, base = _file_system(checkpoint)
+    with files.open_input_stream(f"{base}/deployments/{fingerprint}.pickle") as stream:
+        deployment: Deployment = pickle.loads(stream.readall())  # noqa: S301 - our own file, in our own checkpoint
+    return deployment
