@@ -1,0 +1,361 @@
+"""Rows (dictionaries) → columns, with kinds taken from the data: what readers of files share.
+
+Pure. The hot way, decoding Kafka records, never sees a row; this is for files, tests and queries' inline tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from app.events.batch import ABSENT, NULL, VALUE_TYPES, Column, Dictionary, EventBatch, concatenate, empty_batch
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+INT64 = range(-(1 << 63), 1 << 63)
+TIME_FACTORS: Mapping[str, tuple[int, int]] = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+"""Unit → (multiplier, divisor) to milliseconds."""
+
+
+class BadValueError(ValueError):
+    """A value that cannot be what it should be; the reader adds the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One event before it becomes cells."""
+
+    line: int
+    """0-based line (or record number) in the file."""
+    type: str
+    time: int
+    values: Mapping[str, Any]
+    position: tuple[str, int, int] | None = None
+    stream: str | None = None
+
+
+def time_in_ms(value: object, unit: str = "ms") -> int:
+    """Milliseconds since the epoch of a number in the given unit or of an ISO-8601 text (UTC without zone).
+
+    >>> time_in_ms("1970-01-01T00:00:01.5Z"), time_in_ms(2, "s"), time_in_ms("1970-01-01T01:00:00+01:00")
+    (1500, 2000, 0)
+    """
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise BadValueError(f'"{value}" is no time (milliseconds or ISO-8601)') from None
+        return _moment_in_ms(moment)
+    if isinstance(value, datetime):
+        return _moment_in_ms(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadValueError(f"{value!r} is no time (milliseconds or ISO-8601)")
+    multiplier, divisor = TIME_FACTORS[unit]
+    try:
+        milliseconds = int(value * multiplier // divisor)
+    except (ValueError, OverflowError):
+        raise BadValueError(f"{value!r} is no time") from None
+    if milliseconds not in INT64:
+        raise BadValueError(f"the time {value} does not fit into 64 bit")
+    return milliseconds
+
+
+def _moment_in_ms(moment: datetime) -> int:
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MILLISECOND
+
+
+def element_path(name: str) -> tuple[str | int, ...]:
+    """The steps from a record to an element.
+
+    >>> element_path("a.tags[0]"), element_path("labels['k']")
+    (('a', 'tags', 0), ('labels', 'k'))
+    """
+    steps: list[str | int] = []
+    for word, index, key in re.findall(r"([^.\[\]]+)|\[(\d+)\]|\['((?:[^']|'')*)'\]", _protect(name)):
+        steps.append(int(index) if index else (key.replace("''", "'").replace("\x00", ".") if key else word))
+    return tuple(steps)
+
+
+def _protect(name: str) -> str:
+    """Quoted keys may hold dots and brackets; words may not."""
+    return re.sub(r"\['((?:[^']|'')*)'\]", lambda match: "['" + match[1].replace(".", "\x00") + "']", name)
+
+
+def element(value: object, steps: Sequence[str | int]) -> object:
+    """What the steps lead to; None if any of them leads nowhere."""
+    for step in steps:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def flattened(values: Mapping[str, Any], elements: Iterable[str] = ()) -> dict[str, Any]:
+    """Nested objects by dotted names; arrays only by the elements asked for.
+
+    >>> flattened({"a": {"b": 1}, "tags": [7, 8]}, ["tags[1]"])
+    {'a.b': 1, 'tags[1]': 8}
+    """
+    flat: dict[str, Any] = {}
+    _flatten(values, "", flat)
+    for name in elements:
+        steps = element_path(name)
+        if steps[0] in values:
+            flat[name] = element(values, steps)
+    return flat
+
+
+def _flatten(values: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            _flatten(value, f"{prefix}{key}.", into)
+        elif not isinstance(value, (list, tuple)):
+            into[f"{prefix}{key}"] = value
+
+
+KINDS: Mapping[type, Kind] = {
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    float: Kind.FLOAT,
+    str: Kind.STRING,
+    bytes: Kind.BYTES,
+    datetime: Kind.TIME,
+    date: Kind.TIME,
+    Decimal: Kind.FLOAT,
+    UUID: Kind.STRING,
+}
+NUMBERS = {Kind.INTEGER, Kind.FLOAT}
+
+
+def converted(value: Any, kind: Kind) -> Any:
+    """A value as a column of the kind stores it (text and bytes as bytes).
+
+    Raises:
+        BadValueError: it cannot be one.
+    """
+    own = KINDS.get(type(value))
+    if own is None:
+        raise BadValueError(f"{value!r} is no value of an attribute")
+    return CONVERSIONS[kind](value, own)
+
+
+def _to_boolean(value: Any, own: Kind) -> int:
+    if own is Kind.BOOLEAN or (own is Kind.INTEGER and value in (0, 1)):
+        return int(value)
+    if own is Kind.STRING and value.lower() in ("true", "false"):
+        return int(value.lower() == "true")
+    raise BadValueError(f"{value!r} is no boolean")
+
+
+def _to_integer(value: Any, own: Kind) -> int:
+    if own is Kind.INTEGER or (own is Kind.FLOAT and value == value // 1):
+        if int(value) in INT64:
+            return int(value)
+        raise BadValueError(f"{value} does not fit into 64 bit")
+    raise BadValueError(f"{value!r} is no integer")
+
+
+def _to_float(value: Any, own: Kind) -> float:
+    if own not in NUMBERS:
+        raise BadValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def _to_string(value: Any, own: Kind) -> bytes:
+    if own is Kind.BOOLEAN:
+        return b"true" if value else b"false"
+    if own in (Kind.STRING, *NUMBERS):
+        return str(value).encode()
+    raise BadValueError(f"{value!r} is no text")
+
+
+def _to_bytes(value: Any, own: Kind) -> bytes:
+    if own is Kind.BYTES:
+        return bytes(value)
+    if own is Kind.STRING:
+        return str(value).encode()
+    raise BadValueError(f"{value!r} is no byte string")
+
+
+def _to_time(value: Any, own: Kind) -> int:
+    if own is Kind.TIME and not isinstance(value, datetime):
+        return time_in_ms(datetime(value.year, value.month, value.day, tzinfo=UTC))
+    return time_in_ms(value)
+
+
+CONVERSIONS: Mapping[Kind, Callable[[Any, Kind], Any]] = {
+    Kind.BOOLEAN: _to_boolean,
+    Kind.INTEGER: _to_integer,
+    Kind.FLOAT: _to_float,
+    Kind.STRING: _to_string,
+    Kind.BYTES: _to_bytes,
+    Kind.TIME: _to_time,
+    Kind.DURATION: _to_integer,
+}
+
+
+@dataclass(slots=True)
+class Inference:
+    """Gathers rows, chunk by chunk, into one batch and learns the schema from them.
+
+    The kind of an attribute is that of its first value in the file; integers become floats once a float occurs. `given` kinds
+    come from a configured schema and win.
+    """
+
+    given: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    shapes: dict[tuple[str, ...], None] = field(default_factory=dict)
+    """(type, attribute, attribute, …) of every shape of row seen, in order."""
+    parts: list[EventBatch] = field(default_factory=list)
+    lines: list[NDArray[np.int64]] = field(default_factory=list)
+    streams: list[str | None] = field(default_factory=list)
+    positions: list[tuple[str, int, int] | None] = field(default_factory=list)
+
+    def add(self, rows: Sequence[Row]) -> list[tuple[int, str]]:
+        """Takes rows over.
+
+        Returns:
+            (line, message) of the rows left out because a value contradicts the kind of its attribute.
+        """
+        bad: dict[int, str] = {}
+        shapes = dict.fromkeys((row.type, *row.values) for row in rows)
+        names = dict.fromkeys(name for shape in shapes for name in shape[1:])
+        cells = {name: [row.values.get(name) for row in rows] for name in names}
+        for name, values in cells.items():
+            self._learn(name, values, bad)
+        if bad:
+            findings = [(rows[k].line, message) for k, message in sorted(bad.items())]
+            self.add([row for k, row in enumerate(rows) if k not in bad])
+            return findings
+        if not rows:
+            return []
+        self.shapes.update(shapes)
+        self.lines.append(np.array([row.line for row in rows], dtype=np.int64))
+        self.streams.extend(row.stream for row in rows)
+        self.positions.extend(row.position for row in rows)
+        self.parts.append(
+            EventBatch(
+                time=np.array([row.time for row in rows], dtype=np.int64),
+                source=np.zeros(len(rows), dtype=np.int64),
+                offset=self.lines[-1],
+                type=column_of([row.type for row in rows], Kind.STRING),
+                columns={name: column_of(values, self.kinds[name]) for name, values in cells.items() if name in self.kinds},
+            )
+        )
+        return []
+
+    def _learn(self, name: str, values: Sequence[Any], bad: dict[int, str]) -> None:
+        """Sets or widens the kind of an attribute; notes rows that contradict it."""
+        classes = {KINDS.get(kind) for kind in set(map(type, values)) - {type(None)}}
+        known = self.given.get(name) or self.kinds.get(name)
+        if known is None and classes:
+            first = next(value for value in values if value is not None)
+            known = KINDS.get(type(first), Kind.STRING)
+        if known is None:
+            return
+        if known is Kind.INTEGER and name not in self.given and (Kind.FLOAT in classes or _has_huge(values, classes)):
+            known = Kind.FLOAT
+        self.kinds[name] = known
+        fits = {Kind.FLOAT: NUMBERS}.get(known, {known})
+        if classes <= fits and not (known is Kind.INTEGER and _has_huge(values, classes)):
+            return
+        for k, value in enumerate(values):
+            if value is None:
+                continue
+            try:
+                if name not in self.given and KINDS.get(type(value)) not in fits:
+                    raise BadValueError(f"{value!r} is no {known}, as in the lines before")  # noqa: TRY301
+                converted(value, known)
+            except BadValueError as error:
+                bad.setdefault(k, f'attribute "{name}": {error}')
+
+    def batch(self) -> EventBatch:
+        """All events, in file order; a cell is NULL where the row's type has the attribute and the row does not, else ABSENT."""
+        if not self.parts:
+            return empty_batch()
+        batch = concatenate(self.parts)
+        for name in self.kinds:
+            if name not in batch.columns:
+                continue
+            column = batch.columns[name]
+            if column.state is not None:
+                owners = {shape[0] for shape in self.shapes if name in shape[1:]}
+                self._settle(batch.type, column.state, owners)
+        return self._with_positions(batch)
+
+    @staticmethod
+    def _settle(types: Column, state: NDArray[np.uint8], owners: set[str]) -> None:
+        assert types.dictionary is not None  # noqa: S101
+        owns = np.array([entry.decode() in owners for entry in types.dictionary.entries()], dtype=bool)[types.values]
+        state[(state != 0) & owns] = NULL
+        state[(state != 0) & ~owns] = ABSENT
+
+    def topics(self) -> tuple[str, ...]:
+        """The topics of the rows' positions, sorted: `source_number` counts along them."""
+        return tuple(sorted({position[0] for position in self.positions if position is not None}))
+
+    def _with_positions(self, batch: EventBatch) -> EventBatch:
+        topics = self.topics()
+        if not topics:
+            return batch
+        place = {topic: k for k, topic in enumerate(topics)}
+        source, offset = batch.source.copy(), batch.offset.copy()
+        for k, position in enumerate(self.positions):
+            if position is not None:
+                source[k] = place[position[0]] << 20 | position[1]
+                offset[k] = position[2]
+        return EventBatch(batch.time, source, offset, batch.type, batch.columns)
+
+    def schema(self, stream: str) -> StreamSchema:
+        """The types seen. An attribute belongs to a type when one row of the type has it; what was only ever null counts as text."""
+        owned: dict[str, dict[str, None]] = {}
+        for shape in self.shapes:
+            owned.setdefault(shape[0], {}).update(dict.fromkeys(shape[1:]))
+        types = tuple(
+            EventType(name, tuple(Attribute(a, self.kinds.get(a, Kind.STRING), nullable=True) for a in attributes))
+            for name, attributes in owned.items()
+        )
+        return StreamSchema(stream, types, inferred=True)
+
+
+def _has_huge(values: Sequence[Any], classes: set[Kind | None]) -> bool:
+    if Kind.INTEGER not in classes:
+        return False
+    integers = [value for value in values if type(value) is int]
+    return min(integers) < INT64.start or max(integers) >= INT64.stop
+
+
+def column_of(values: Sequence[Any], kind: Kind) -> Column:
+    """A column of Python values; None is NULL."""
+    missing = None in values
+    state = np.array([NULL if value is None else 0 for value in values], dtype=np.uint8) if missing else None
+    if kind.textual:
+        return _text_column(values, kind, state)
+    plain = {type(value) for value in values if value is not None} <= ({int, bool} if kind is not Kind.FLOAT else {int, float})
+    fill = [(0 if value is None else value) for value in values] if missing else values
+    if not plain:
+        fill = [0 if value is None else converted(value, kind) for value in values]
+    return Column(kind, np.array(fill, dtype=VALUE_TYPES[kind]), state)
+
+
+def _text_column(values: Sequence[Any], kind: Kind, state: NDArray[np.uint8] | None) -> Column:
+    if not {type(value) for value in values} <= ({str, type(None)} if kind is Kind.STRING else {bytes, type(None)}):
+        values = [None if value is None else converted(value, kind) for value in values]
+    array = pa.array([b"" if value is None else value for value in values], type=pa.large_binary()).dictionary_encode()
+    entries = array.dictionary
+    offsets = np.frombuffer(entries.buffers()[1], dtype=np.int64)[: len(entries) + 1] if len(entries) else np.zeros(1, np.int64)
+    data = np.frombuffer(entries.buffers()[2] or b"", dtype=np.uint8)
+    return Column(kind, np.asarray(array.indices, dtype=np.int32), state, Dictionary(data, offsets))
