@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from app.bootstrap.artifacts import connector_jars
-from app.bootstrap.java import java_home
+from app.bootstrap.java import find_java
 from app.config.settings import Settings
 
 LOCAL_CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -56,7 +56,7 @@ def start_session(settings: Settings) -> SparkSession:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     project = str(Path(__file__).resolve().parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([project, *filter(None, [os.environ.get("PYTHONPATH")])])
-    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.master(_master(settings.spark.master))
     for name, value in {**own_settings(settings), **settings.spark.conf}.items():
         builder = builder.config(name, value)
