@@ -1,0 +1,186 @@
+"""The driver's HTTP server: health, metrics and queries for people and probes; directives and reports for tasks.
+
+One thread per connection, standard library only. It starts before Spark, so that probes are answered from the first second.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from app.control.health import QUESTIONS, Health
+from app.control.reports import StageReport
+
+MAX_BODY_BYTES = 16 << 20
+"""A report of a thousand queries has about 100 kB; more than this is no report."""
+IDLE_CONNECTION_S = 120
+"""Workers keep their connection over quiet times; dead ones must not keep a thread for ever."""
+
+
+class NotReadyError(Exception):
+    """The driver cannot answer yet; tasks ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What the server serves. All callables must be safe to call from any thread.
+
+    Attributes:
+        token: what tasks must show.
+        metrics: Prometheus text and its content type.
+        queries: JSON values for ``/queries``.
+        version: JSON values for ``/version``.
+        directive: the directive of a batch as JSON; may raise `NotReadyError`.
+        report: takes a report and returns when it is safe.
+    """
+
+    token: str
+    health: Health
+    metrics: Callable[[], tuple[bytes, str]]
+    queries: Callable[[], object]
+    version: Callable[[], object]
+    directive: Callable[[int], bytes]
+    report: Callable[[StageReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+
+
+class ControlServer:
+    """Listens from construction until `close`."""
+
+    def __init__(self, host: str, port: int, endpoints: Endpoints) -> None:
+        """Binds the address; raises OSError when it is taken."""
+
+        class Handler(_Handler):
+            served = endpoints
+
+        self._server = _Server((host, port), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="control-http", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port, also when 0 was asked for."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stops listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=5)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128  # all workers connect at the first batch
+
+    def server_bind(self) -> None:
+        # HTTPServer looks up its own name here: seconds on machines without working DNS.
+        socket.socket.bind(self.socket, self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients go away in the middle of a request; that is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    served: Endpoints
+    protocol_version = "HTTP/1.1"
+    server_version = "cep"
+    sys_version = ""
+    timeout = IDLE_CONNECTION_S
+    # Head and body leave in one segment; with Nagle's algorithm and delayed acknowledgements two would cost 40 ms.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        self._answer(self._post)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class' name
+        """Requests are not logged: probes and tasks would fill the log."""
+
+    def _answer(self, handle: Callable[[], _Reply]) -> None:
+        try:
+            reply = handle()
+        except NotReadyError as error:
+            reply = _Reply(503, f"{error}\n".encode())
+        except ValueError as error:
+            reply = _Reply(400, f"{error}\n".encode())
+        except Exception as error:  # noqa: BLE001 - the server must go on; the asker gets the reason
+            reply = _Reply(500, f"{type(error).__name__}: {error}\n".encode())
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(reply.body)
+        self.wfile.flush()
+
+    def _get(self) -> _Reply:
+        url = urlsplit(self.path)
+        asked = parse_qs(url.query, keep_blank_values=True)
+        routes: dict[str, Callable[[], _Reply]] = {
+            **{f"/{question}": lambda question=question: self._health(question, "verbose" in asked) for question in QUESTIONS},  # type: ignore[misc]
+            "/metrics": self._metrics,
+            "/queries": lambda: _json(self.served.queries()),
+            "/version": lambda: _json(self.served.version()),
+            "/directive": lambda: self._directive(asked.get("batch", [""])[0]),
+        }
+        route = routes.get(url.path)
+        return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
+
+    def _post(self) -> _Reply:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            self.close_connection = True  # the body was not read, so the next request's beginning is unknown
+            return _Reply(413, b"a body of known, moderate length is needed\n")
+        body = self.rfile.read(int(length))
+        if urlsplit(self.path).path != "/report":
+            return _Reply(404, b"known here: /report\n")
+        if not self._trusted():
+            return _Reply(401, b"token missing or wrong\n")
+        self.served.report(StageReport.from_json(body))
+        return _Reply(204)
+
+    def _health(self, question: str, verbose: bool) -> _Reply:  # noqa: FBT001 - from the query string
+        answer = self.served.health.ask(question)  # type: ignore[arg-type]
+        # Bad answers always say why: probes' messages end up in Kubernetes events.
+        text = "\n".join([*(answer.lines if verbose or not answer.good else ()), f"{question} {'ok' if answer.good else 'failed'}"])
+        return _Reply(200 if answer.good else 503, f"{text}\n".encode())
+
+    def _metrics(self) -> _Reply:
+        body, content_type = self.served.metrics()
+        return _Reply(200, body, content_type)
+
+    def _directive(self, batch: str) -> _Reply:
+        if not self._trusted():
+            return _Reply(401, b"token missing or wrong\n")
+        if re.fullmatch(r"\d{1,18}", batch) is None:
+            return _Reply(400, b"batch must be a number\n")
+        return _Reply(200, self.served.directive(int(batch)), "application/json")
+
+    def _trusted(self) -> bool:
+        shown = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return hmac.compare_digest(shown.encode(), self.served.token.encode())
+
+
+def _json(value: object) -> _Reply:
+    return _Reply(200, json.dumps(value, indent=1, default=str).encode() + b"\n", "application/json")
