@@ -60,6 +60,15 @@ log.segment.bytes=134217728
 """
 
 
+_OUTSIDE = """\
+listeners=PLAINTEXT://127.0.0.1:{port},OUTSIDE://0.0.0.0:{outside_port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},OUTSIDE://{outside_host}:{outside_port},CONTROLLER://127.0.0.1:{controller_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+"""
+"""Later lines win: a third listener for clients that know this machine by a name, such as pods."""
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A running embedded broker."""
@@ -67,15 +76,18 @@ class Broker:
     bootstrap_servers: str
     child: Child
     folder: Path
+    outside_servers: str | None = None
+    """For clients that are not on this machine, if it was asked to listen to them."""
 
 
 @contextmanager
-def embedded_broker(folder: Path | None = None, heap_megabytes: int = 512) -> Iterator[Broker]:
+def embedded_broker(folder: Path | None = None, heap_megabytes: int = 512, outside_host: str | None = None) -> Iterator[Broker]:
     """A broker for as long as the block runs.
 
     Args:
         folder: Data and logs; a temporary one, removed at the end, when not given. A folder that holds data of an earlier run continues it.
         heap_megabytes: The JVM's heap; 512 carries 700,000 events/s.
+        outside_host: Listen on all interfaces too, for clients that know this machine by this name.
 
     Yields:
         The broker, ready: it answers requests for its topics.
@@ -86,7 +98,7 @@ def embedded_broker(folder: Path | None = None, heap_megabytes: int = 512) -> It
     home = folder or Path(tempfile.mkdtemp(prefix="cep-broker-"))
     home.mkdir(parents=True, exist_ok=True)
     try:
-        broker = start_broker(home, heap_megabytes)
+        broker = start_broker(home, heap_megabytes, outside_host)
         try:
             wait_for_broker(broker)
             yield broker
@@ -97,19 +109,21 @@ def embedded_broker(folder: Path | None = None, heap_megabytes: int = 512) -> It
             shutil.rmtree(home, ignore_errors=True)
 
 
-def start_broker(home: Path, heap_megabytes: int = 512) -> Broker:
+def start_broker(home: Path, heap_megabytes: int = 512, outside_host: str | None = None) -> Broker:
     """Start a broker and return as soon as it listens or is about to; :func:`wait_for_broker` tells when it is ready."""
     class_path = os.pathsep.join(str(jar) for jar in broker_jars())
     java = find_java().command
     for attempt in range(_ATTEMPTS):
-        port, controller_port = free_ports(2)
+        port, controller_port, outside_port = free_ports(3)
         settings = home / "server.properties"
-        settings.write_text(_SETTINGS.format(port=port, controller_port=controller_port, data=home / "data"), encoding="utf-8")
+        text = _SETTINGS + (_OUTSIDE if outside_host else "")
+        places = {"port": port, "controller_port": controller_port, "outside_port": outside_port, "outside_host": outside_host}
+        settings.write_text(text.format(**places, data=home / "data"), encoding="utf-8")
         if not (home / "data" / "meta.properties").exists():
             _format(java, class_path, settings)
         command = [java, f"-Xmx{heap_megabytes}m", "-cp", class_path, "kafka.Kafka", str(settings)]
         child = Child("embedded broker", command, home / f"broker-{attempt}.log")
-        broker = Broker(f"127.0.0.1:{port}", child, home)
+        broker = Broker(f"127.0.0.1:{port}", child, home, f"{outside_host}:{outside_port}" if outside_host else None)
         try:
             child.wait_until(lambda port=port: accepts(port), _START_SECONDS)  # type: ignore[misc]
         except DependencyError as error:

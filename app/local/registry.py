@@ -34,12 +34,13 @@ class Registry:
 
 
 @contextmanager
-def embedded_registry(folder: Path | None = None, port: int | None = None) -> Iterator[Registry]:
+def embedded_registry(folder: Path | None = None, port: int | None = None, listen: str = "127.0.0.1") -> Iterator[Registry]:
     """A schema registry for as long as the block runs.
 
     Args:
         folder: For its log; a temporary one, removed at the end, when not given.
         port: To come back at the same address after a restart (what was registered is lost); a free one when not given.
+        listen: Address to listen on; ``0.0.0.0`` for clients that are not on this machine.
 
     Yields:
         The registry, ready: it lists its subjects.
@@ -49,7 +50,7 @@ def embedded_registry(folder: Path | None = None, port: int | None = None) -> It
     """
     home = folder or Path(tempfile.mkdtemp(prefix="cep-registry-"))
     try:
-        registry = start_registry(home, port)
+        registry = start_registry(home, port, listen)
         try:
             wait_for_registry(registry)
             yield registry
@@ -60,12 +61,12 @@ def embedded_registry(folder: Path | None = None, port: int | None = None) -> It
             shutil.rmtree(home, ignore_errors=True)
 
 
-def start_registry(home: Path, port: int | None = None) -> Registry:
+def start_registry(home: Path, port: int | None = None, listen: str = "127.0.0.1") -> Registry:
     """Start a registry and return at once; :func:`wait_for_registry` tells when it is ready."""
     chosen = port or free_ports(1)[0]
     jar = registry_jar()
     command = [find_java().command, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", str(jar)]
-    environment = {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(chosen), "QUARKUS_LOG_LEVEL": "WARN"}
+    environment = {"QUARKUS_HTTP_HOST": listen, "QUARKUS_HTTP_PORT": str(chosen), "QUARKUS_LOG_LEVEL": "WARN"}
     child = Child("embedded registry", command, home / "registry.log", environment)
     return Registry(f"http://127.0.0.1:{chosen}/apis/ccompat/v7", child, home)
 

@@ -1,0 +1,83 @@
+# syntax=docker/dockerfile:1
+# The one image of driver and executors. Built here by `build-image`, elsewhere by docker, podman or kaniko; no step needs
+# a heredoc or a second image. ops/decisions/0013 says why it is as it is.
+#
+# Both images are tags on purpose: a release pins them, --build-arg PYTHON_IMAGE=docker.io/library/python@sha256:...
+ARG PYTHON_IMAGE=docker.io/library/python:3.11-slim-bookworm
+
+# ---- base: what build and runtime share, so that the virtual environment finds the same interpreter in both
+FROM ${PYTHON_IMAGE} AS base
+# hadolint ignore=DL3008  # Debian removes superseded versions from its mirrors: a pinned one would not build next month
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless tini \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
+ && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
+ENV JAVA_HOME=/opt/java
+
+# ---- build: the virtual environment and the Java artifacts
+FROM base AS build
+WORKDIR /opt/cep
+COPY requirements.lock ./
+# pip stays outside of the environment (--python): nothing in the image can install packages into it
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m venv --without-pip /opt/venv \
+ && python3 -m pip --python /opt/venv/bin/python install --disable-pip-version-check --no-input --require-hashes --only-binary :all: \
+      --no-binary pyspark -r requirements.lock
+# Only the bootstrap: a change elsewhere must not fetch the jars again
+COPY app/__init__.py app/errors.py app/
+COPY app/bootstrap app/bootstrap
+RUN CEP_CACHE=/opt/cep/cache /opt/venv/bin/python -c 'from app.bootstrap.artifacts import connector_jars; print(*connector_jars(), sep="\n")' \
+ && rm -rf /opt/cep/cache/artifacts/*.lock
+
+# ---- runtime
+FROM base AS runtime
+ARG VERSION=0.1.0
+ARG GIT_COMMIT=unknown
+# One CPU level at build and run time: numba's cache holds machine code, and every other level compiles it again.
+# On arm64: --build-arg NUMBA_CPU_NAME=generic --build-arg NUMBA_CPU_FEATURES=+neon
+ARG NUMBA_CPU_NAME=x86-64-v3
+ARG NUMBA_CPU_FEATURES=+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe
+LABEL org.opencontainers.image.title="cep" \
+      org.opencontainers.image.description="Complex event processing on Spark Structured Streaming and Kafka" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${GIT_COMMIT}"
+# a numeric user for runAsNonRoot, with a name for Hadoop's login
+RUN useradd --uid 10001 --gid 0 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin cep \
+ && mkdir -p /etc/cep/queries /etc/cep/kafka /etc/cep/registry /var/lib/cep /var/lib/spark \
+ && chmod 0775 /var/lib/cep /var/lib/spark \
+ && find / -xdev -type f -perm /6000 -exec chmod a-s {} +
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build /opt/cep/cache /opt/cep/cache
+# no bytecode is written: the root is read-only, and app/ is compiled below
+ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
+    HOME=/tmp \
+    PYTHONPATH=/opt/cep \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    SPARK_HOME=/opt/venv/lib/python3.11/site-packages/pyspark \
+    PYSPARK_PYTHON=/opt/venv/bin/python \
+    PYSPARK_DRIVER_PYTHON=/opt/venv/bin/python \
+    SPARK_USER=cep \
+    HADOOP_USER_NAME=cep \
+    CEP_CACHE=/opt/cep/cache \
+    NUMBA_CPU_NAME=${NUMBA_CPU_NAME} \
+    NUMBA_CPU_FEATURES=${NUMBA_CPU_FEATURES} \
+    NUMBA_CACHE_DIR=/tmp/kernels
+WORKDIR /opt/cep
+COPY ops/image ops/image
+COPY pyproject.toml requirements.lock ./
+COPY schemas schemas
+COPY queries queries
+COPY shedding shedding
+COPY app app
+RUN NUMBA_CACHE_DIR=/opt/cep/kernels python ops/image/warm_kernels.py \
+ && python -m compileall -q --invalidation-mode unchecked-hash app shedding \
+ && chmod -R a+rX /opt/cep
+USER 10001:0
+STOPSIGNAL SIGTERM
+EXPOSE 8080
+HEALTHCHECK NONE
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/cep/ops/image/entrypoint.sh"]
+CMD ["python", "-m", "app", "--help"]

@@ -1,0 +1,27 @@
+#!/bin/sh
+# The image's entrypoint: `executor`, as Spark passes it to executor pods, or any other command.
+set -eu
+
+# Kernels are compiled in the build. numba takes a cache only from a folder that it can write to (it tries), so a read-only
+# image would compile everything again in every worker: give it a copy in the writable /tmp instead.
+if [ ! -d "$NUMBA_CACHE_DIR" ] && [ -d /opt/cep/kernels ]; then
+    cp -R /opt/cep/kernels "$NUMBA_CACHE_DIR.$$" && mv "$NUMBA_CACHE_DIR.$$" "$NUMBA_CACHE_DIR"
+fi
+
+if [ "${1:-}" != executor ]; then
+    exec "$@"
+fi
+
+# pip's pyspark brings no executor launcher. SPARK_JAVA_OPT_0..n hold one JVM option each, blanks included, in this order.
+set --
+n=0
+while eval "[ -n \"\${SPARK_JAVA_OPT_$n+x}\" ]"; do
+    eval "set -- \"\$@\" \"\$SPARK_JAVA_OPT_$n\""
+    n=$((n + 1))
+done
+classpath="$SPARK_HOME/jars/*${SPARK_CLASSPATH:+:$SPARK_CLASSPATH}${SPARK_EXTRA_CLASSPATH:+:$SPARK_EXTRA_CLASSPATH}"
+exec "$JAVA_HOME/bin/java" "$@" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" -cp "$classpath" \
+    org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+    --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \
+    --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP" \
+    --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"
