@@ -1,4 +1,4 @@
-"""What set-up raises: a sentence for a person, with what to do about it. (``app.errors`` may need packages one day; this never.)"""
+"""What set-up raises: a sentence for a person, with what to do about it; ``app.errors`` may need packages one day, this never."""
 
 from __future__ import annotations
 

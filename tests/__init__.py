@@ -1,0 +1,1 @@
+"""Tests of the application; `python3 -m tests` runs them all, after the static checks."""

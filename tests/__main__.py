@@ -1,0 +1,69 @@
+"""``python3 -m tests``: static checks and all tests, in an environment that it makes if need be.
+
+    python3 -m tests                everything that CI runs
+    python3 -m tests --fast         the loop while developing: no JVM, no slow tests, under two minutes
+    python3 -m tests --nightly      also the image, with many more examples per property
+    python3 -m tests ARGUMENTS...   only pytest, with these arguments
+
+Standard library only: it starts on a bare Python.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+from app.bootstrap.environment import TEST_LOCK, enter
+from app.bootstrap.failure import SetupError
+from app.bootstrap.places import PROJECT
+
+SELECTIONS = {
+    "--fast": ["-m", "not (slow or spark or kafka or image)"],
+    "--nightly": [],
+    "": ["-m", "not image"],
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the checks; returns how many failed."""
+    started = time.monotonic()
+    if "-h" in arguments or "--help" in arguments:
+        print(__doc__)
+        return 0
+    choice = arguments[0] if arguments and arguments[0] in SELECTIONS else ""
+    rest = arguments[1:] if choice else arguments
+    pytest = [sys.executable, "-m", "pytest"]
+    if rest and not choice:
+        return subprocess.run([*pytest, *rest], cwd=PROJECT, check=False).returncode
+    tools = f"{os.path.dirname(sys.executable)}/"  # noqa: PTH120 - a link's folder, not its target's
+    checks = {
+        "ruff": [f"{tools}ruff", "check", "."],
+        "format": [f"{tools}ruff", "format", "--check", "--quiet", "."],
+        "mypy": [f"{tools}mypy"],
+        "import contracts": [f"{tools}lint-imports"],
+        "pytest": [*pytest, "-q", *SELECTIONS[choice], *rest],
+    }
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "nightly" if choice == "--nightly" else "default"}
+    results: list[tuple[str, int, float]] = []
+    for name, command in checks.items():
+        print(f"── {name}: {' '.join(command[0:1] + command[1:]).replace(tools, '')}", flush=True)
+        begun = time.monotonic()
+        code = subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode
+        results.append((name, code, time.monotonic() - begun))
+    print()
+    for name, code, seconds in results:
+        print(f"{'✓' if code == 0 else '✗'} {name} ({seconds:.1f} s)")
+    failed = sum(code != 0 for _, code, _ in results)
+    print(f"{'all checks passed' if not failed else f'{failed} of {len(results)} checks failed'} ({time.monotonic() - started:.0f} s)")
+    return failed
+
+
+if __name__ == "__main__":
+    try:
+        enter(TEST_LOCK, "tests", sys.argv[1:])
+    except SetupError as error:
+        print(error, file=sys.stderr)
+        sys.exit(69)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(main(sys.argv[1:]))
