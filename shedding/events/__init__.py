@@ -1,0 +1,1 @@
+"""Shedders that drop events before matching, one file each."""

@@ -1,0 +1,43 @@
+"""From the queries' single decisions to what happens to an event that several queries can use.
+
+An event is a row of bits, one per item of any query that it can be. A query that drops the event takes its own bits back; the event itself is dropped
+when no bits are left, that is, when every query that could use it drops it. As `random` compares the same number with each query's ratio, queries of
+equal ratio drop the same events.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shedding import kernels
+from shedding.interface import Mask
+
+
+def withdraw(
+    bitmap: NDArray[np.uint64],
+    own: NDArray[np.uint64],
+    dropped: Mask,
+    *,
+    protected: NDArray[np.uint64] | None = None,
+    spared: Mask | None = None,
+) -> int:
+    """Takes one query's bits back from the events that it drops.
+
+    Args:
+        bitmap: uint64 (events, words), in-out: items that each event can be.
+        own: uint64 (words,), the query's items.
+        dropped: bool (events,), the query's decision.
+        protected: uint64 (words,), items whose events must stay (negated ones, when false positives are not allowed).
+        spared: bool (events,), events that are never shed (the control sample).
+
+    Returns:
+        How many events the query lost.
+
+    >>> bits = np.array([[0b01], [0b11]], dtype=np.uint64)
+    >>> withdraw(bits, np.array([0b01], dtype=np.uint64), np.array([True, True])), bits.ravel().tolist()
+    (2, [0, 2])
+    """
+    guard = np.zeros_like(own) if protected is None else protected
+    exempt = np.zeros(len(dropped), dtype=np.bool_) if spared is None else spared
+    return int(kernels.withdraw(bitmap, own, guard, dropped, exempt))
