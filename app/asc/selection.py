@@ -1,10 +1,211 @@
-"""Adaptive selection: for every event of a batch, the items of all queries that it can be.
-
-Contract (the implementation follows; the issue on ASC brings regions, sequences and adaptivity behind the same names):
+"""Selection: for every event of a batch, the items of all queries that it can be.
 
     selection = Selection(catalog, stream)          # all items of all queries that read the stream
     selected = selection.select(batch)              # SelectedEvents
-    selected.bitmap                                 # uint64 (events, words): bit = selection.bit(query, item)
-    selected.relevant                               # rows with a non-empty bitmap, ascending
+    selected.relevant                               # int64: rows with a non-empty bitmap, ascending
+    selected.bitmaps                                # uint64 (relevant, words): their bitmaps; bit = selection.layout.bit(query, item)
+    selected.bitmap                                 # uint64 (events, words): the same for all rows of the batch
     rows, items = selected.of_query(query)          # int64 (candidates,), uint64 (candidates,) bit i: may be item i of that query
+    rows, bitmaps = selected.of_group(group)        # rows with a candidate of the group, and the group's words of their bitmaps
+
+An item is a conjunction of its type test, its constant tests, and "no equivalence attribute is null".
+First form: attributes are asked in a fixed order, those with most tests first; a row stops as soon as its bitmap is empty.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc import kernels
+from app.asc.attribute import AttributeSelection
+from app.asc.layout import GroupWords, ItemLayout
+from app.asc.regions import BitTest
+from app.events.batch import Column, EventBatch
+from app.events.types import Kind
+from app.query.plan import Catalog, ConstantTest, Plan
+
+_BLOCK_BYTES = 1 << 18
+"""Bitmaps of one block of rows stay in the second-level cache while all attributes pass over them."""
+_DEAD = 0
+"""Row of the type table for types that no item has."""
+
+
+class Selection:
+    """All items of all queries of a catalog that read one stream, ready to be asked."""
+
+    def __init__(self, catalog: Catalog, stream: str) -> None:
+        self.layout = ItemLayout.of(catalog, stream)
+        places = [(query, catalog.plans[query]) for query in self.layout.queries]
+        self._type_rows, self._type_table = _type_table(self.layout, places)
+        self._attributes = _attributes(self.layout, places)
+        self._dispatch = Dispatch(self.layout)
+
+    def bit(self, query: int, item: int) -> int:
+        """The bit of the result bitmap that stands for an item of a query (index in `Catalog.plans`)."""
+        return self.layout.bit(query, item)
+
+    def select(self, batch: EventBatch) -> SelectedEvents:
+        """Asks all items of all queries about all events of a batch of the stream."""
+        words = self.layout.words
+        rows = np.empty(len(batch), dtype=np.int64)
+        bitmaps = np.empty((len(batch), words), dtype=np.uint64)
+        entry_row = self._entry_rows(batch.type)
+        codes = np.ascontiguousarray(batch.type.values, dtype=np.int32)
+        passes = [
+            a.pass_over(column)
+            for a in self._attributes
+            if (column := attribute_column(batch, a.attribute)) is not None and not a.idle(column)
+        ]
+        block = max(64, _BLOCK_BYTES // (8 * words))
+        end = 0
+        for start in range(0, len(batch), block):
+            stop = min(len(batch), start + block)
+            count = kernels.select_types(codes, entry_row, self._type_table, start, stop, rows[end:], bitmaps[end:])
+            for narrow in passes:
+                if count == 0:
+                    break
+                count = narrow(rows[end : end + count], bitmaps[end : end + count])
+            end += count
+        return SelectedEvents(self._dispatch, rows[:end], bitmaps[:end], len(batch))
+
+    def _entry_rows(self, types: Column) -> NDArray[np.int32]:
+        """int32 (entries,): the type table's row of every entry of the batch's type dictionary."""
+        if types.dictionary is None:
+            return np.zeros(0, dtype=np.int32)
+        known = self._type_rows
+        return np.array([known.get(entry, _DEAD) for entry in types.dictionary.entries()], dtype=np.int32)
+
+
+class SelectedEvents:
+    """The answer of selection for one batch.
+
+    Attributes:
+        relevant: int64 (relevant,), rows of the batch that are a candidate of some item, ascending.
+        bitmaps: uint64 (relevant, words), their result bitmaps.
+        events: how many rows the batch has.
+    """
+
+    __slots__ = ("_by_query", "_dispatch", "bitmaps", "events", "relevant")
+
+    def __init__(self, dispatch: Dispatch, relevant: NDArray[np.int64], bitmaps: NDArray[np.uint64], events: int) -> None:
+        self.relevant = relevant
+        self.bitmaps = bitmaps
+        self.events = events
+        self._dispatch = dispatch
+        self._by_query: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]] | None = None
+
+    @property
+    def bitmap(self) -> NDArray[np.uint64]:
+        """uint64 (events, words): the result bitmap of every row of the batch, irrelevant ones included."""
+        full = np.zeros((self.events, self.bitmaps.shape[1]), dtype=np.uint64)
+        full[self.relevant] = self.bitmaps
+        return full
+
+    def of_query(self, query: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """The candidates of one query (index in `Catalog.plans`).
+
+        Returns:
+            int64 (candidates,) rows of the batch, ascending; uint64 (candidates,), bit ``i``: may be item ``i`` of the query.
+        """
+        if self._by_query is None:
+            self._by_query = self._dispatch.by_query(self.relevant, self.bitmaps)
+        bounds, rows, items = self._by_query
+        place = self._dispatch.layout.place[query]
+        found = slice(int(bounds[place]), int(bounds[place + 1]))
+        return rows[found], items[found]
+
+    def of_group(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """The candidates of one query group (its number), for shipping.
+
+        Returns:
+            int64 (candidates,) rows of the batch, ascending; uint64 (candidates, words of the group).
+        """
+        return group_candidates(self.relevant, self.bitmaps, self._dispatch.layout.groups[group])
+
+
+class Dispatch:
+    """From bits of a result bitmap to queries; depends on the layout alone."""
+
+    def __init__(self, layout: ItemLayout) -> None:
+        bits = layout.words * 64
+        self.layout = layout
+        self._query_of_bit = np.zeros(bits, dtype=np.int32)
+        self._mask_of_bit = np.zeros(bits, dtype=np.uint64)
+        self._shift_of_bit = np.zeros(bits, dtype=np.uint64)
+        for place, (word, shift, items) in enumerate(zip(layout.word, layout.shift, layout.items, strict=True)):
+            own = slice(word * 64 + shift, word * 64 + shift + items)
+            self._query_of_bit[own] = place
+            self._mask_of_bit[own] = ((1 << items) - 1) << shift
+            self._shift_of_bit[own] = shift
+
+    def by_query(
+        self, relevant: NDArray[np.int64], bitmaps: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+        """Sorts (event, candidate items) by query, keeping the order of events.
+
+        Returns:
+            bounds int64 (queries + 1,); rows int64 (pairs,); items uint64 (pairs,): those of place ``k`` lie between its bounds.
+        """
+        bounds = np.zeros(len(self.layout.queries) + 1, dtype=np.int64)
+        if len(self.layout.queries) == 1:
+            bounds[1] = len(relevant)
+            return bounds, relevant, bitmaps[:, 0]
+        kernels.count_candidates(bitmaps, self._query_of_bit, self._mask_of_bit, bounds[1:])
+        np.cumsum(bounds, out=bounds)
+        rows = np.empty(bounds[-1], dtype=np.int64)
+        items = np.empty(bounds[-1], dtype=np.uint64)
+        kernels.dispatch_candidates(
+            relevant, bitmaps, self._query_of_bit, self._mask_of_bit, self._shift_of_bit, bounds[:-1].copy(), rows, items
+        )
+        return bounds, rows, items
+
+
+def group_candidates(
+    rows: NDArray[np.int64], bitmaps: NDArray[np.uint64], words: GroupWords
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Rows with a candidate of a query group, and the group's words of their bitmaps."""
+    own = bitmaps[:, words.first : words.stop] & np.array(words.masks, dtype=np.uint64)
+    alive = own.any(axis=1)
+    return (rows, own) if alive.all() else (rows[alive], own[alive])
+
+
+def attribute_column(batch: EventBatch, attribute: str) -> Column | None:
+    """The column of an attribute, the built-in ``time`` and ``type`` included; None if no event of the batch has it."""
+    if attribute == "time":
+        return Column(Kind.TIME, batch.time)
+    return batch.type if attribute == "type" else batch.columns.get(attribute)
+
+
+def _type_table(layout: ItemLayout, places: list[tuple[int, Plan]]) -> tuple[dict[bytes, int], NDArray[np.uint64]]:
+    """Row of every type that some item has, and per row the bitmap of those items; row 0 is for all other types."""
+    names = sorted({name for _, plan in places for item in plan.items for name in item.types})
+    rows = {name.encode(): number for number, name in enumerate(names, start=1)}
+    table = np.zeros((len(names) + 1, layout.words), dtype=np.uint64)
+    for query, plan in places:
+        for item in plan.items:
+            word, bit = divmod(layout.bit(query, item.index), 64)
+            for name in item.types:
+                table[rows[name.encode()], word] |= np.uint64(1 << bit)
+    return rows, table
+
+
+def _attributes(layout: ItemLayout, places: list[tuple[int, Plan]]) -> list[AttributeSelection]:
+    """One index per attribute, those with most tests first: they have the best chance to end a row early."""
+    tests: dict[str, list[BitTest]] = {}
+    for query, plan in places:
+        for index, test in _item_tests(plan):
+            tests.setdefault(test.attribute, []).append(BitTest(layout.bit(query, index), test))
+    found = [AttributeSelection(attribute, entries, layout.words) for attribute, entries in sorted(tests.items())]
+    return sorted(found, key=lambda selection: -selection.tests)
+
+
+def _item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
+    """The constant tests of every item, and that none of its equivalence attributes is null: such an event matches and prevents nothing."""
+    for item in plan.items:
+        for test in item.tests:
+            yield item.index, test
+        for attribute in plan.equivalence:
+            yield item.index, ConstantTest(attribute, Kind.STRING, "is not null")

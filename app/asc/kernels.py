@@ -1,0 +1,193 @@
+"""Compiled loops of selection: type test, one pass per attribute over the rows still alive, dispatch of set bits to queries."""
+
+from __future__ import annotations
+
+from numba import njit, types
+from numba.extending import intrinsic
+
+_CODES = types.Array(types.int32, 1, "C", readonly=True)
+_STATE = types.Array(types.uint8, 1, "C", readonly=True)
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
+_FLOATS = types.Array(types.float64, 1, "C", readonly=True)
+_WORD_TABLE = types.Array(types.uint64, 2, "C", readonly=True)
+_WORD_ROW = types.Array(types.uint64, 1, "C", readonly=True)
+_ROWS_OUT = types.int64[::1]
+_WORDS_OUT = types.uint64[:, ::1]
+
+
+@njit([types.int64(_CODES, _CODES, _WORD_TABLE, types.int64, types.int64, _ROWS_OUT, _WORDS_OUT)], cache=True, nogil=True)
+def select_types(codes, entry_row, table, start, stop, rows, bitmaps):
+    """Writes rows ``start..stop`` whose type is one of some item to ``rows``, with that type's bitmap; returns how many."""
+    count = 0
+    if table.shape[1] == 1:
+        for row in range(start, stop):
+            word = table[entry_row[codes[row]], 0]
+            rows[count] = row
+            bitmaps[count, 0] = word
+            count += word != 0
+        return count
+    for row in range(start, stop):
+        kind = entry_row[codes[row]]
+        if kind == 0:
+            continue
+        rows[count] = row
+        for k in range(table.shape[1]):
+            bitmaps[count, k] = table[kind, k]
+        count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _keep(bitmaps, i, count, table, region):
+    """ANDs the region's bitmap onto bitmap ``i`` and moves it to place ``count``; whether anything is left."""
+    left = types.uint64(0)
+    for k in range(table.shape[1]):
+        word = bitmaps[i, k] & table[region, k]
+        bitmaps[count, k] = word
+        left |= word
+    return left != 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _uses(bitmaps, i, usage):
+    """Whether an item that is still possible tests this attribute at all."""
+    for k in range(usage.shape[0]):
+        if bitmaps[i, k] & usage[k]:
+            return True
+    return False
+
+
+@njit(
+    [
+        types.int64(_INTEGERS, _STATE, _INTEGERS, _WORD_TABLE, _WORD_ROW, _ROWS_OUT, _WORDS_OUT),
+        types.int64(_FLOATS, _STATE, _FLOATS, _WORD_TABLE, _WORD_ROW, _ROWS_OUT, _WORDS_OUT),
+    ],
+    cache=True,
+    nogil=True,
+)
+def narrow_numbers(values, state, constants, table, usage, rows, bitmaps):
+    """One attribute of numbers: binary search of the region, AND of its bitmap, rows without candidates fall out; returns how many stay.
+
+    The table's rows: ``2 m + 1`` regions, then NaN, null, absent.
+    """
+    count = 0
+    regions = 2 * constants.shape[0] + 1
+    stateful = state.shape[0] > 0
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        if not _uses(bitmaps, i, usage):
+            rows[count] = row
+            for k in range(table.shape[1]):
+                bitmaps[count, k] = bitmaps[i, k]
+            count += 1
+            continue
+        if stateful and state[row] != 0:
+            region = regions + types.int64(state[row])
+        else:
+            value = values[row]
+            if value != value:  # noqa: PLR0124  (NaN)
+                region = regions
+            else:
+                low, high = 0, constants.shape[0]
+                while low < high:
+                    middle = (low + high) >> 1
+                    if constants[middle] < value:
+                        low = middle + 1
+                    else:
+                        high = middle
+                region = 2 * low + (low < constants.shape[0] and constants[low] == value)
+        rows[count] = row
+        count += _keep(bitmaps, i, count, table, region)
+    return count
+
+
+@njit([types.int64(_CODES, _STATE, _CODES, _WORD_TABLE, _WORD_ROW, _ROWS_OUT, _WORDS_OUT)], cache=True, nogil=True)
+def narrow_codes(codes, state, entry_row, table, usage, rows, bitmaps):
+    """One attribute of strings: the table's row was found once per dictionary entry, here it is gathered by code; returns how many stay.
+
+    The table's first two rows are null and absent.
+    """
+    count = 0
+    stateful = state.shape[0] > 0
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        if not _uses(bitmaps, i, usage):
+            rows[count] = row
+            for k in range(table.shape[1]):
+                bitmaps[count, k] = bitmaps[i, k]
+            count += 1
+            continue
+        region = types.int64(state[row]) - 1 if stateful and state[row] != 0 else types.int64(entry_row[codes[row]])
+        rows[count] = row
+        count += _keep(bitmaps, i, count, table, region)
+    return count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _order(data, start, stop, other, other_start, other_stop):
+    """Negative, zero or positive: the first byte string is less than, equal to, or greater than the second."""
+    common = min(stop - start, other_stop - other_start)
+    for k in range(common):
+        difference = types.int64(data[start + k]) - types.int64(other[other_start + k])
+        if difference != 0:
+            return difference
+    return (stop - start) - (other_stop - other_start)
+
+
+@njit([types.void(_BYTES, _INTEGERS, _BYTES, _INTEGERS, types.int32[::1])], cache=True, nogil=True)
+def entry_regions(data, offsets, constant_data, constant_offsets, regions):
+    """The region of every dictionary entry among sorted byte strings, in byte order (for UTF-8 that is code point order)."""
+    constants = constant_offsets.shape[0] - 1
+    for entry in range(regions.shape[0]):
+        low, high, exact = 0, constants, 0
+        while low < high:
+            middle = (low + high) >> 1
+            order = _order(data, offsets[entry], offsets[entry + 1], constant_data, constant_offsets[middle], constant_offsets[middle + 1])
+            if order > 0:
+                low = middle + 1
+            else:
+                high = middle
+                exact = order == 0
+        regions[entry] = 2 * low + exact
+
+
+@intrinsic
+def _trailing_zeros(typing_context, word):
+    """The machine's instruction for the number of the lowest set bit; numba has no name for it."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+
+    return types.int64(types.uint64), generate
+
+
+@njit([types.void(_WORD_TABLE, _CODES, _WORD_ROW, types.int64[::1])], cache=True, nogil=True)
+def count_candidates(bitmaps, query_of_bit, mask_of_bit, counts):
+    """Adds to ``counts`` (places of queries) how many events are a candidate of at least one item of each."""
+    for i in range(bitmaps.shape[0]):
+        for k in range(bitmaps.shape[1]):
+            word = bitmaps[i, k]
+            while word != 0:
+                bit = 64 * k + _trailing_zeros(word)
+                counts[query_of_bit[bit]] += 1
+                word &= ~mask_of_bit[bit]
+
+
+@njit(
+    [types.void(_INTEGERS, _WORD_TABLE, _CODES, _WORD_ROW, _WORD_ROW, types.int64[::1], types.int64[::1], types.uint64[::1])],
+    cache=True,
+    nogil=True,
+)
+def dispatch_candidates(relevant, bitmaps, query_of_bit, mask_of_bit, shift_of_bit, next_place, rows, items):
+    """Counting sort of (event, candidate items) by query; work is one step per query and event that belong together."""
+    for i in range(bitmaps.shape[0]):
+        for k in range(bitmaps.shape[1]):
+            word = bitmaps[i, k]
+            while word != 0:
+                bit = 64 * k + _trailing_zeros(word)
+                place = next_place[query_of_bit[bit]]
+                rows[place] = relevant[i]
+                items[place] = (word & mask_of_bit[bit]) >> shift_of_bit[bit]
+                next_place[query_of_bit[bit]] = place + 1
+                word &= ~mask_of_bit[bit]

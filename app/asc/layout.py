@@ -1,0 +1,94 @@
+"""Which bit of the result bitmap stands for which item of which query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from app.query.plan import Catalog
+
+WORD_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWords:
+    """The words of the result bitmap that hold the items of one query group; the first and last may be shared with neighbours.
+
+    Attributes:
+        first: number of the first word.
+        masks: one 64-bit mask per word, the bits that belong to the group.
+    """
+
+    first: int
+    masks: tuple[int, ...]
+
+    @property
+    def stop(self) -> int:
+        """Number of the word after the last one."""
+        return self.first + len(self.masks)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLayout:
+    """The places of all items of all queries that read one stream.
+
+    Queries of one group lie next to each other, and no query straddles two words, so that an event's candidate items
+    of a query are one shift and one mask away.
+
+    Attributes:
+        queries: indices into `Catalog.plans`, in order of their bits.
+        word: per entry of ``queries`` the word that holds its items.
+        shift: per entry of ``queries`` the bit of its item 0 inside that word.
+        items: per entry of ``queries`` its number of items.
+        place: by query its place in ``queries``.
+        groups: by number of the query group its words.
+    """
+
+    stream: str
+    queries: tuple[int, ...]
+    word: tuple[int, ...]
+    shift: tuple[int, ...]
+    items: tuple[int, ...]
+    place: dict[int, int]
+    groups: dict[int, GroupWords]
+    fingerprint: str
+    """Equal for equal layouts of equal queries: bitmaps made under one can be read under the other."""
+
+    @property
+    def words(self) -> int:
+        """Words per event, at least one."""
+        return max((place + 1 for place in self.word), default=1)
+
+    def bit(self, query: int, item: int) -> int:
+        """The bit of an item of the query with this index in `Catalog.plans`."""
+        place = self.place[query]
+        return self.word[place] * WORD_BITS + self.shift[place] + item
+
+    @staticmethod
+    def of(catalog: Catalog, stream: str) -> ItemLayout:
+        """Lays out the items of all queries of the catalog that read the stream."""
+        queries, words, shifts, items = [], [], [], []
+        groups: dict[int, GroupWords] = {}
+        bit = 0
+        for group in catalog.groups:
+            if stream not in group.streams:
+                continue
+            masks: dict[int, int] = {}
+            for query in group.queries:
+                size = len(catalog.plans[query].items)
+                if bit % WORD_BITS + size > WORD_BITS:
+                    bit += WORD_BITS - bit % WORD_BITS
+                word, shift = divmod(bit, WORD_BITS)
+                queries.append(query)
+                words.append(word)
+                shifts.append(shift)
+                items.append(size)
+                masks[word] = masks.get(word, 0) | (((1 << size) - 1) << shift)
+                bit += size
+            first, last = min(masks), max(masks)
+            groups[group.number] = GroupWords(first, tuple(masks.get(word, 0) for word in range(first, last + 1)))
+        places = tuple(zip(queries, words, shifts, items, strict=True))
+        identity = [(catalog.plans[query].fingerprint, *place) for query, *place in places]
+        fingerprint = sha256(repr((stream, identity, sorted(groups))).encode()).hexdigest()[:16]
+        place = {query: number for number, query in enumerate(queries)}
+        return ItemLayout(stream, tuple(queries), tuple(words), tuple(shifts), tuple(items), place, groups, fingerprint)
