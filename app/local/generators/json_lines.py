@@ -1,0 +1,44 @@
+"""Events → JSON lines as `cep replay` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import orjson
+
+from app.events.batch import ABSENT, PRESENT, Column, EventBatch
+from app.events.types import Kind
+
+
+def json_lines(batches: Iterable[EventBatch], stream: str | None = None) -> Iterator[bytes]:
+    """One line per event, in the order of the batches; nulls are written, absent attributes are not.
+
+    Args:
+        batches: events.
+        stream: value of the key ``stream`` of every line; without it lines belong to every stream.
+    """
+    for batch in batches:
+        head = {"stream": stream} if stream else {}
+        names = ["time", *batch.columns]
+        columns = [batch.time.tolist(), *map(_values, batch.columns.values())]
+        for event_type, *row in zip(_values(batch.type), *columns, strict=True):
+            cells = {name: value for name, value in zip(names, row, strict=True) if value is not ABSENT_CELL}
+            yield orjson.dumps({"type": event_type, **cells, **head}) + b"\n"
+
+
+ABSENT_CELL = object()
+
+
+def _values(column: Column) -> list[object]:
+    values: list[object]
+    if column.dictionary is not None:
+        entries = [entry.decode(errors="replace") for entry in column.dictionary.entries()] or [""]
+        values = [entries[code] for code in column.values.tolist()]
+    elif column.kind is Kind.BOOLEAN:
+        values = [bool(value) for value in column.values.tolist()]
+    else:
+        values = column.values.tolist()
+    if column.state is None:
+        return values
+    states = column.state.tolist()
+    return [v if s == PRESENT else ABSENT_CELL if s == ABSENT else None for v, s in zip(values, states, strict=True)]
