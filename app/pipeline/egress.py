@@ -1,0 +1,185 @@
+"""What leaves the application: composite events, shed reports, late events and dead letters as records of the Kafka sink.
+
+All kinds leave through one sink of one query, so they are delivered together. A repeated batch makes the same records: nothing here
+reads the clock, times come from the directive.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from app.delivery.composite_schema import field_name
+from app.delivery.originals import Original
+from app.pipeline.deployment import OutputTopic
+
+OUTPUT_DDL = "topic string, key binary, value binary, headers array<struct<key string, value binary>>"
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+OUTPUT_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(slots=True)
+class Records:
+    """Records for the sink, collected column by column."""
+
+    topics: list[str] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    headers: list[Headers] = field(default_factory=list)
+
+    def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Appends one record."""
+        self.topics.append(topic)
+        self.keys.append(key)
+        self.values.append(value)
+        self.headers.append(headers)
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """One batch of `OUTPUT_SCHEMA`."""
+        headers = [[{"key": name, "value": value} for name, value in record] for record in self.headers]
+        columns = [
+            pa.array(self.topics, pa.string()),
+            pa.array(self.keys, pa.binary()),
+            pa.array(self.values, pa.binary()),
+            pa.array(headers, _HEADERS),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=OUTPUT_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class Constituent:
+    """An event that a match bound, by its place in Kafka."""
+
+    variable: str | None
+    type: str
+    topic: str
+    partition: int
+    offset: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeEvent:
+    """A composite event, ready to be written; ``fields`` hold JSON-like values (times in ms)."""
+
+    id: str
+    query: str
+    version: int
+    time: int
+    window: int | None
+    partition_key: str | None
+    fields: dict[str, Any]
+    events: tuple[Constituent, ...]
+    key: str | None = None
+    """The record's key, when the query names one; else the partition key."""
+
+
+@lru_cache(maxsize=4096)
+def _parsed(schema: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema))
+
+
+def encode(output: OutputTopic, value: dict[str, Any]) -> bytes:
+    """A record in the registry's wire format: a zero byte, the schema's id, Avro."""
+    stream = io.BytesIO()
+    stream.write(b"\0" + output.schema_id.to_bytes(4, "big"))
+    fastavro.schemaless_writer(stream, _parsed(output.schema), value)
+    return stream.getvalue()
+
+
+def _iso(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def add_composite_events(
+    records: Records, events: Iterable[CompositeEvent], output: OutputTopic, application: str, detected_at_ms: int
+) -> None:
+    """Composite events of one query, as Avro with CloudEvents headers (Kafka protocol binding, binary mode)."""
+    for event in events:
+        value = encode(
+            output,
+            {
+                "id": event.id,
+                "query": event.query,
+                "version": event.version,
+                "time": event.time,
+                "detected_at": detected_at_ms,
+                "window": event.window,
+                "partition_key": event.partition_key,
+                "fields": {field_name(name): content for name, content in event.fields.items()},
+                "events": [
+                    {
+                        "variable": c.variable,
+                        "type": c.type,
+                        "topic": c.topic,
+                        "partition": c.partition,
+                        "offset": c.offset,
+                        "time": c.time,
+                    }
+                    for c in event.events
+                ],
+            },
+        )
+        headers: Headers = (
+            ("ce_specversion", b"1.0"),
+            ("ce_id", event.id.encode()),
+            ("ce_source", f"/{application}/queries/{event.query}".encode()),
+            ("ce_type", f"cep.{event.query}.v{event.version}".encode()),
+            ("ce_time", _iso(event.time).encode()),
+            ("content-type", b"application/avro"),
+        )
+        key = event.key if event.key is not None else event.partition_key
+        records.add(output.topic, None if key is None else key.encode(), value, headers)
+
+
+def add_late_events(records: Records, topic: str, originals: Iterable[Original]) -> None:
+    """Late events as they came, with where they came from."""
+    for original in originals:
+        records.add(topic, original.key, original.value, (*original.headers, *_origin(original), ("cep.reason", b"late")))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a record became a dead letter. ``reason`` is a stable word, ``text`` says more."""
+
+    offset: int
+    reason: str
+    text: str
+
+
+def add_dead_letters(records: Records, topic: str, application: str, originals: Sequence[Original], failures: Sequence[Failure]) -> None:
+    """Dead letters with original key, value, headers and timestamp, and the ``__connect.errors.*`` headers of Kafka Connect."""
+    reasons = {failure.offset: failure for failure in failures}
+    for original in originals:
+        failure = reasons[original.offset]
+        added: Headers = (
+            *_origin(original),
+            ("__connect.errors.connector.name", application.encode()),
+            ("__connect.errors.stage", b"VALUE_CONVERTER"),
+            ("__connect.errors.exception.class.name", failure.reason.encode()),
+            ("__connect.errors.exception.message", failure.text.encode()),
+        )
+        records.add(topic, original.key, original.value, (*original.headers, *added))
+
+
+def _origin(original: Original) -> Headers:
+    return (
+        ("__connect.errors.topic", original.topic.encode()),
+        ("__connect.errors.partition", str(original.partition).encode()),
+        ("__connect.errors.offset", str(original.offset).encode()),
+        ("__connect.errors.timestamp", str(original.timestamp_ms).encode()),
+        *(() if original.found else (("cep.original", b"gone"),)),
+    )
