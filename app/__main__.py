@@ -9,7 +9,7 @@ if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit("cep needs Python 3.11 or newer, this is %d.%d (%s)" % (*sys.version_info[:2], sys.executable))  # noqa: UP031
 
 
-def main():  # type: ignore[no-untyped-def]  # noqa: ANN201
+def main() -> None:
     """Enter the environment and hand over to the command line."""
     from importlib import import_module  # noqa: PLC0415
 

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import tarfile
 import tomllib
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from app.bootstrap.failure import SetupError
 from app.bootstrap.java import find_java
+from app.bootstrap.lines import child_lines
 from app.bootstrap.places import cache_folder
 from app.bootstrap.progress import Progress, say, step
 from app.bootstrap.turn import exclusive
@@ -140,9 +140,8 @@ def _run_ivy(wanted: tuple[Artifact, ...], work: Path, fetched: Path, progress: 
     command += ["org.apache.ivy.Main", "-settings", settings, "-ivy", str(work / "ivy.xml")]
     command += ["-retrieve", f"{fetched}/[artifact]-[revision](-[classifier]).[ext]"]
     problem, done = "", 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
-        for raw in process.stdout or ():
-            line = raw.strip()
+    with child_lines(command) as (process, output):
+        for line in output:
             if "[SUCCESSFUL" in line:
                 done += 1
                 progress.tell(f"{done} of {len(wanted)}, {_size_of(work / 'ivy') / 1e6:.0f} MB")

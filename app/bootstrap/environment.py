@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.bootstrap.failure import SetupError
+from app.bootstrap.lines import child_lines
 from app.bootstrap.places import PROJECT, cache_folder
 from app.bootstrap.progress import Progress, say, step
 from app.bootstrap.turn import exclusive
@@ -63,7 +64,9 @@ def _all_installed(lock: Path) -> bool:
     """
     versions: dict[str, set[str]] = {}
     conditional: set[str] = set()
-    for name, version, condition in re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(;)?", lock.read_text(encoding="utf-8"), re.MULTILINE):
+    for name, version, condition in re.findall(
+        r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(;)?", lock.read_text(encoding="utf-8"), re.MULTILINE
+    ):
         versions.setdefault(name, set()).add(version)
         if condition:
             conditional.add(name)
@@ -119,7 +122,9 @@ def _make(environment: Path, python: Path) -> None:
             if done.returncode != 0:
                 shutil.rmtree(environment, ignore_errors=True)
                 detail = (done.stdout + done.stderr).strip()
-                raise SetupError(f"python -m venv failed: {detail}", "some systems keep venv and pip in a package of their own (python3-venv)")
+                raise SetupError(
+                    f"python -m venv failed: {detail}", "some systems keep venv and pip in a package of their own (python3-venv)"
+                )
     installing.parent.mkdir(exist_ok=True)
 
 
@@ -127,7 +132,18 @@ def _install(environment: Path, python: Path, lock: Path) -> None:
     count = len(re.findall(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?==", lock.read_text(encoding="utf-8"), re.MULTILINE))
     installing = environment / ".cep" / "installing"
     installing.touch()
-    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes", "-r", str(lock)]
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+        "--require-hashes",
+        "-r",
+        str(lock),
+    ]
     with step("packages", f"up to {count} from {lock.relative_to(PROJECT)}") as progress:
         tail = _follow(command, progress, count)
         if tail:
@@ -143,9 +159,8 @@ def _follow(command: Sequence[str], progress: Progress, count: int) -> str:
     """Run pip and show where it is; returns the end of what it said if it failed, else nothing."""
     seen = 0
     lines: list[str] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
-        for raw in process.stdout or ():
-            line = raw.strip()
+    with child_lines(command) as (process, output):
+        for line in output:
             lines = [*lines[-20:], line]
             if line.startswith("Collecting "):
                 seen += 1
