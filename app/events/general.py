@@ -1,0 +1,210 @@
+"""The general path: records that the kernel leaves to fastavro, one by one, into the same cells.
+
+For elements of arrays and maps, recursive types, fixed UUIDs, long decimals. Some 300 k records/s at best; the kernel does 50 times that.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import numpy as np
+from fastavro.read import SchemaResolutionError
+from numpy.typing import NDArray
+
+from app.events.avro import AvroSchema, Node, RecordType, SchemaError, StreamRecords, logical_type, parse_schema, type_name, without_null
+from app.events.batch import ABSENT, NULL
+from app.events.failures import Failure
+from app.events.interning import Interner
+from app.events.kernels import Cells, Records
+from app.events.program import TYPE_COLUMN, Layout, record_type_of
+from app.events.rows import BadValueError, converted, element
+from app.events.types import Kind
+
+KEPT_LOGICAL = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
+"""fastavro turns these into moments, exactly; all others are left raw and converted here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Branch:
+    """One record type that a message can be, prepared for fastavro."""
+
+    writer: Node
+    reader: Node
+    record: RecordType
+    columns: Mapping[int, tuple[tuple[str | int, ...], Kind, Node]]
+    """Column → path, kind, reader's type."""
+    absent: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class GeneralReader:
+    """Reads records of one writer's schema by fastavro."""
+
+    branches: Sequence[_Branch | None]
+    """Of the writer's union, None where a branch is unreadable; one if it is none."""
+    is_union: bool
+    layout: Layout
+    details: dict[int, str] = field(default_factory=dict)
+
+    def decode(self, records: Records, cells: Cells, interner: Interner) -> dict[int, str]:
+        """Fills the cells of ``records.rows``.
+
+        Returns:
+            Row → what failed, in fastavro's words.
+        """
+        details: dict[int, str] = {}
+        texts: dict[int, tuple[list[int], list[bytes]]] = {column: ([], []) for column in self.layout.texts}
+        for row in records.rows.tolist():
+            payload = records.data[records.starts[row] : records.ends[row]].tobytes()
+            try:
+                self._decode_one(payload, row, cells, texts)
+                cells.failures[row] = Failure.NONE
+            except _FailedError as error:
+                cells.failures[row] = error.failure
+            except SchemaResolutionError as error:
+                cells.failures[row], details[row] = Failure.BRANCH_UNREADABLE, str(error)
+            except UnicodeDecodeError:
+                cells.failures[row] = Failure.INVALID_UTF8
+            except EOFError:
+                cells.failures[row] = Failure.TRUNCATED
+            except RecursionError:
+                cells.failures[row], details[row] = Failure.OTHER, "nested too deeply"
+            except Exception as error:  # noqa: BLE001
+                # whatever broken bytes lead fastavro to: IndexError, ValueError, OverflowError, struct.error, MemoryError …
+                cells.failures[row], details[row] = Failure.OTHER, f"{type(error).__name__}: {error}"
+        for column, (rows, entries) in texts.items():
+            if rows:
+                cells.values[column, rows] = interner.codes(self.layout.texts[column], entries)
+        return details
+
+    def _decode_one(self, payload: bytes, row: int, cells: Cells, texts: dict[int, tuple[list[int], list[bytes]]]) -> None:
+        source = io.BytesIO(payload)
+        branch = self.branches[self._branch(source)]
+        if branch is None:
+            raise _FailedError(Failure.BRANCH_UNREADABLE)
+        values = fastavro.schemaless_reader(source, branch.writer, branch.reader)
+        if source.tell() != len(payload):
+            raise _FailedError(Failure.TRAILING_BYTES)
+        cells.states[:, row] = 0
+        for column in branch.absent:
+            cells.states[column, row] = ABSENT
+            cells.touched[column] = 1
+        for column, (path, kind, node) in branch.columns.items():
+            value = element(values, path)
+            if value is None:
+                cells.states[column, row] = NULL
+                cells.touched[column] = 1
+                continue
+            cell = converted(_plain(value, node), kind)
+            if kind.textual:
+                texts[column][0].append(row)
+                texts[column][1].append(cell)
+            elif kind is Kind.FLOAT:
+                cells.values[column, row] = np.float64(cell).view(np.int64)
+            else:
+                cells.values[column, row] = cell
+        if branch.record.type_path is None:
+            texts[TYPE_COLUMN][0].append(row)
+            texts[TYPE_COLUMN][1].append(branch.record.name.encode())
+
+    def _branch(self, source: io.BytesIO) -> int:
+        if not self.is_union:
+            return 0
+        branch = fastavro.schemaless_reader(source, "long", None)
+        if not isinstance(branch, int) or not 0 <= branch < len(self.branches):
+            raise _FailedError(Failure.BAD_UNION_BRANCH)
+        return branch
+
+
+class _FailedError(Exception):
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.name)
+
+
+def general_reader(writer: AvroSchema, records: StreamRecords, layout: Layout) -> GeneralReader:
+    """Prepares the general path for a writer's schema.
+
+    Raises:
+        SchemaError: no record of this schema can be read as one of the stream's.
+    """
+    root = writer.resolved(writer.root)
+    branches: list[_Branch | None] = []
+    problem: SchemaError | None = None
+    for node in root if isinstance(root, list) else [root]:
+        try:
+            branches.append(_branch(writer, writer.resolved(node), records, layout))
+        except SchemaError as error:
+            problem = error
+            branches.append(None)
+    if problem is not None and not any(branches):
+        raise problem
+    return GeneralReader(branches, isinstance(root, list), layout)
+
+
+def _branch(writer: AvroSchema, node: Node, records: StreamRecords, layout: Layout) -> _Branch:
+    record = record_type_of(node, records)
+    columns = {column: (path, layout.kind(column), _node_at(record, path)) for path, column in layout.paths(record).items()}
+    absent = tuple(set(range(2, layout.count)) - set(columns))
+    return _Branch(plain_schema(writer, node), plain_schema(record.schema, record.record), record, columns, absent)
+
+
+def plain_schema(schema: AvroSchema, node: Node) -> Node:
+    """A schema for fastavro that stands for itself, without the logical types that are converted here.
+
+    fastavro rounds decimals to their declared precision, refuses texts that are no UUID, and times of day become objects.
+    """
+    spelt = _spelt(schema, node, set())
+    return parse_schema(spelt).root
+
+
+def _spelt(schema: AvroSchema, node: Node, seen: set[str]) -> Node:
+    """The node with every named type written out where it occurs first."""
+    if isinstance(node, list):
+        return [_spelt(schema, branch, seen) for branch in node]
+    if isinstance(node, str):
+        if node in seen or node not in schema.names:
+            return node
+        node = schema.names[node]
+    plain = {key: value for key, value in node.items() if not key.startswith("__")}
+    if logical_type(node) not in KEPT_LOGICAL:
+        plain.pop("logicalType", None)
+    if "name" in plain:
+        if plain["name"] in seen:
+            return str(plain["name"])
+        seen.add(plain["name"])
+    if "fields" in plain:
+        plain["fields"] = [{**entry, "type": _spelt(schema, entry["type"], seen)} for entry in plain["fields"]]
+    for inside in ("items", "values"):
+        if inside in plain:
+            plain[inside] = _spelt(schema, plain[inside], seen)
+    return plain
+
+
+def _node_at(record: RecordType, path: Sequence[str | int]) -> Node:
+    """The reader's type at a path, without null."""
+    node: Node = record.record
+    for step in path:
+        node, _ = without_null(record.schema, node)
+        assert isinstance(node, dict)  # noqa: S101
+        inside = {"array": "items", "map": "values"}.get(type_name(node))
+        node = node[inside] if inside else next(entry["type"] for entry in node["fields"] if entry["name"] == step)
+    return without_null(record.schema, node)[0]
+
+
+def _plain(value: Any, node: Node) -> Any:
+    """What fastavro left raw because of its logical type."""
+    if isinstance(node, dict) and isinstance(value, bytes):
+        if logical_type(node) == "decimal":
+            return int.from_bytes(value, "big", signed=True) / 10 ** int(node.get("scale", 0))
+        if logical_type(node) == "uuid":
+            return str(UUID(bytes=value))
+    if isinstance(value, int) and logical_type(node).endswith("timestamp-nanos"):
+        return value // 1_000_000
+    return value

@@ -1,0 +1,442 @@
+"""The kernel that decodes Avro records into columns. Reached only through `app.events.decoder` and `app.events.interning`.
+
+One generic interpreter instead of code made per schema: a new schema compiles nothing (numba takes a second for that).
+Every read is checked against the record's end; a failed record leaves no trace but its code and, perhaps, unused dictionary entries.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+from numba import njit, types
+
+from app.events.failures import Failure
+from app.events.kernels_text import BYTES, bits_of_float, float_of_bits, is_utf8, load32, load64, single_of_bits
+from app.events.program import Op
+
+LONGS = types.Array(types.int64, 1, "C", readonly=True)
+NUMBERS = types.int64[::1]
+"""Inside tuples numba does not turn a writable array into a read-only one, so integers there are writable and bytes read-only."""
+
+Records = namedtuple("Records", ("data", "starts", "ends", "rows"))  # noqa: PYI024
+"""data: bytes; starts, ends: int64 (records,), of each record in the data; rows: int64, the records to decode."""
+Code = namedtuple("Code", ("code", "jumps", "symbol_data", "symbol_offsets", "symbol_codes"))  # noqa: PYI024
+"""A `Program`, and int64 (symbols,) codes that its symbols have got so far (-1: none yet)."""
+Cells = namedtuple("Cells", ("values", "states", "touched", "failures"))  # noqa: PYI024
+"""int64 (columns, records) values, floats as bits, texts as codes; uint8 (columns, records); uint8 (columns,) some state is set; uint8 (records,)."""
+Texts = namedtuple(  # noqa: PYI024
+    "Texts", ("table", "table_start", "mask", "hashes", "starts", "lengths", "entry_start", "room", "used", "pool", "pool_used")
+)
+"""Dictionaries under construction, see `app.events.interning`."""
+
+RECORDS = types.NamedTuple((BYTES, NUMBERS, NUMBERS, NUMBERS), Records)
+CODE = types.NamedTuple((types.int64[:, ::1], NUMBERS, BYTES, NUMBERS, NUMBERS), Code)
+CELLS = types.NamedTuple((types.int64[:, ::1], types.uint8[:, ::1], types.uint8[::1], types.uint8[::1]), Cells)
+TEXTS = types.NamedTuple(
+    (
+        types.int32[::1],
+        types.int64[::1],
+        types.int64[::1],
+        types.uint64[::1],
+        types.int64[::1],
+        types.int64[::1],
+        types.int64[::1],
+        types.int64[::1],
+        types.int64[::1],
+        types.uint8[::1],
+        types.int64[::1],
+    ),
+    Texts,
+)
+
+NO_ROOM, NOT_UTF8 = -1, -2
+
+BOOLEAN, INT, LONG, INTEGER_AS_FLOAT, SCALED = (int(op) for op in (Op.BOOLEAN, Op.INT, Op.LONG, Op.INTEGER_AS_FLOAT, Op.SCALED))
+FLOAT, DOUBLE, TEXT, FIXED, ENUM, UNION = (int(op) for op in (Op.FLOAT, Op.DOUBLE, Op.TEXT, Op.FIXED, Op.ENUM, Op.UNION))
+JUMP, STATES, CONSTANT, SYMBOL, FAIL = (int(op) for op in (Op.JUMP, Op.STATES, Op.CONSTANT, Op.SYMBOL, Op.FAIL))
+BLOCK, NEXT, DECIMAL = (int(op) for op in (Op.BLOCK, Op.NEXT, Op.DECIMAL))
+
+TRUNCATED, VARINT_TOO_LONG, BAD_UNION_BRANCH = (int(f) for f in (Failure.TRUNCATED, Failure.VARINT_TOO_LONG, Failure.BAD_UNION_BRANCH))
+TRAILING_BYTES, NEGATIVE_LENGTH, INVALID_UTF8 = (int(f) for f in (Failure.TRAILING_BYTES, Failure.NEGATIVE_LENGTH, Failure.INVALID_UTF8))
+BAD_BOOLEAN, BAD_ENUM, OUT_OF_RANGE = (int(f) for f in (Failure.BAD_BOOLEAN, Failure.BAD_ENUM, Failure.OUT_OF_RANGE))
+SYMBOL_UNREADABLE, GENERAL_PATH = int(Failure.SYMBOL_UNREADABLE), int(Failure.GENERAL_PATH)
+NO_MAGIC_BYTE, NO_SCHEMA_ID = int(Failure.NO_MAGIC_BYTE), int(Failure.NO_SCHEMA_ID)
+
+EXACT = 1 << 53
+"""Integers up to this are exact as float64, so that one division rounds correctly."""
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(inline="always")
+def read_varint(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A zigzag number: (value, place behind it, failure)."""
+    bits = np.uint64(0)
+    shift = np.uint64(0)
+    failure = 0
+    while True:
+        if at >= end:
+            failure = TRUNCATED
+            break
+        byte = data[at]
+        at += 1
+        if shift == np.uint64(63) and byte > 1:
+            failure = VARINT_TOO_LONG
+            break
+        bits |= np.uint64(byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += np.uint64(7)
+    return np.int64(bits >> np.uint64(1)) ^ -np.int64(bits & np.uint64(1)), at, failure
+
+
+@njit(inline="always")
+def mixed(word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A permutation of the 64-bit words: different short texts never collide fully."""
+    word ^= word >> np.uint64(32)
+    word *= MIX
+    return word ^ (word >> np.uint64(29))
+
+
+@njit(types.uint64(BYTES, types.intp, types.intp), cache=True)
+def quick_hash(data, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """A hash for tables in memory only; for up to 8 bytes equal hash and length mean equal bytes."""
+    length = end - start
+    if length <= 8:
+        word = np.uint64(0)
+        if length > 0 and start + 8 <= len(data):
+            word = load64(data, start)
+            if length < 8:
+                word &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
+        else:
+            for k in range(length):
+                word |= np.uint64(data[start + k]) << np.uint64(8 * k)
+        return mixed(word)
+    h = np.uint64(length)
+    at = start
+    while at + 8 <= end:
+        h = mixed(h ^ load64(data, at)) + MIX
+        at += 8
+    return mixed(h ^ load64(data, end - 8))
+
+
+@njit(types.boolean(BYTES, types.intp, types.uint8[::1], types.intp, types.intp), cache=True)
+def equal_bytes(left, left_at, right, right_at, length):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Whether ``length`` bytes are the same; at least 8."""
+    k = 0
+    while k + 8 <= length:
+        if load64(left, left_at + k) != load64(right, right_at + k):
+            return False
+        k += 8
+    return load64(left, left_at + length - 8) == load64(right, right_at + length - 8)
+
+
+@njit(types.int64(TEXTS, types.int64, BYTES, types.intp, types.intp, types.boolean), cache=True)
+def intern(texts, dictionary, data, start, end, check):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """The code of ``data[start:end]`` in a dictionary; a new entry if it has none yet. NO_ROOM, NOT_UTF8 are negative."""
+    h = quick_hash(data, start, end)
+    length = end - start
+    mask = texts.mask[dictionary]
+    base = texts.table_start[dictionary]
+    first = texts.entry_start[dictionary]
+    slot = np.int64(h & np.uint64(mask))
+    while True:
+        code = np.int64(texts.table[base + slot])
+        if code < 0:
+            break
+        entry = first + code
+        if texts.hashes[entry] == h and texts.lengths[entry] == length:
+            if length <= 8 or equal_bytes(data, start, texts.pool, texts.starts[entry], length):
+                return code
+        slot = (slot + 1) & mask
+    if check and not is_utf8(data, start, end):
+        return NOT_UTF8
+    code = texts.used[dictionary]
+    place = texts.pool_used[0]
+    if code >= texts.room[dictionary] or place + length > len(texts.pool):
+        return NO_ROOM
+    for k in range(length):
+        texts.pool[place + k] = data[start + k]
+    texts.pool_used[0] = place + length
+    texts.used[dictionary] = code + 1
+    entry = first + code
+    texts.hashes[entry] = h
+    texts.starts[entry] = place
+    texts.lengths[entry] = length
+    texts.table[base + slot] = code
+    return code
+
+
+@njit(types.int64(TEXTS, types.int64, BYTES, LONGS, types.int64[::1], types.int64), cache=True)
+def intern_all(texts, dictionary, data, offsets, codes, first):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Codes of texts from the ``first`` on; returns how many are done (fewer than all: no room)."""
+    for k in range(first, len(codes)):
+        code = intern(texts, dictionary, data, offsets[k], offsets[k + 1], False)
+        if code < 0:
+            return k
+        codes[k] = code
+    return len(codes)
+
+
+@njit(types.void(types.int32[::1], types.int64, types.int64, types.uint64[::1], types.int64, types.int64), cache=True)
+def rehash(table, base, mask, hashes, first, used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Enters all entries of a dictionary into its (new, empty) table."""
+    for code in range(used):
+        slot = np.int64(hashes[first + code] & np.uint64(mask))
+        while table[base + slot] >= 0:
+            slot = (slot + 1) & mask
+        table[base + slot] = code
+
+
+@njit(types.void(types.uint8[::1], types.int64[::1], types.int64[::1], types.uint8[::1], types.int64[::1]), cache=True)
+def gather_entries(pool, starts, lengths, data, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Copies entries that lie scattered in the pool after each other."""
+    for k in range(len(lengths)):
+        to, start = offsets[k], starts[k]
+        for j in range(lengths[k]):
+            data[to + j] = pool[start + j]
+
+
+@njit(types.void(BYTES, LONGS, types.int64[::1], types.int64[::1], types.uint8[::1]), cache=True)
+def read_prefixes(data, offsets, starts, ids, failures):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Wire format: magic byte 0 and four bytes of id (big-endian), or magic byte 1 and 16 bytes of GUID (id -1).
+
+    ``starts`` receives where the Avro bytes begin. Records that have failed already are left alone.
+    """
+    for k in range(len(starts)):
+        start, end = offsets[k], offsets[k + 1]
+        starts[k] = start
+        ids[k] = -1
+        if failures[k]:
+            continue
+        if start >= end or data[start] > 1:
+            failures[k] = NO_MAGIC_BYTE
+        elif data[start] == 0:
+            if end - start < 5:
+                failures[k] = NO_SCHEMA_ID
+            else:
+                ids[k] = (
+                    (np.int64(data[start + 1]) << 24)
+                    | (np.int64(data[start + 2]) << 16)
+                    | (np.int64(data[start + 3]) << 8)
+                    | np.int64(data[start + 4])
+                )
+                starts[k] = start + 5
+        elif end - start < 17:
+            failures[k] = NO_SCHEMA_ID
+        else:
+            starts[k] = start + 17
+
+
+@njit(types.int64(RECORDS, CODE, CELLS, TEXTS, types.int64), cache=True)
+def decode_records(records, program, cells, texts, first):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Runs the program over ``records.rows[first:]``; returns how many rows are done (fewer than all: the dictionaries need room)."""
+    data = records.data
+    code = program.code
+    jumps = program.jumps
+    values = cells.values
+    states = cells.states
+    size = len(code)
+    loops = np.zeros(16, dtype=np.int64)
+    for r in range(first, len(records.rows)):
+        row = records.rows[r]
+        at = records.starts[row]
+        end = records.ends[row]
+        failure = 0
+        depth = 0
+        pc = 0
+        while pc < size:
+            op = code[pc, 0]
+            column = code[pc, 1]
+            a = code[pc, 2]
+            if op == LONG or op == INT:
+                value, at, failure = read_varint(data, at, end)
+                if failure:
+                    break
+                if op == INT and value != np.int64(np.int32(value)):
+                    failure = OUT_OF_RANGE
+                    break
+                if column >= 0:
+                    values[column, row] = value
+            elif op == DOUBLE:
+                if end - at < 8:
+                    failure = TRUNCATED
+                    break
+                if column >= 0:
+                    values[column, row] = np.int64(load64(data, at))
+                at += 8
+            elif op == TEXT:
+                length, at, failure = read_varint(data, at, end)
+                if failure:
+                    break
+                if length < 0:
+                    failure = NEGATIVE_LENGTH
+                    break
+                if length > end - at:
+                    failure = TRUNCATED
+                    break
+                if column >= 0:
+                    entry = intern(texts, a, data, at, at + length, code[pc, 3] != 0)
+                    if entry == NO_ROOM:
+                        return r
+                    if entry == NOT_UTF8:
+                        failure = INVALID_UTF8
+                        break
+                    values[column, row] = entry
+                at += length
+            elif op == SYMBOL:
+                entry = program.symbol_codes[a]
+                if entry < 0:
+                    entry = intern(texts, code[pc, 3], program.symbol_data, program.symbol_offsets[a], program.symbol_offsets[a + 1], False)
+                    if entry < 0:
+                        return r
+                    program.symbol_codes[a] = entry
+                values[column, row] = entry
+            elif op == UNION:
+                branch, at, failure = read_varint(data, at, end)
+                if failure:
+                    break
+                if branch < 0 or branch >= a:
+                    failure = BAD_UNION_BRANCH
+                    break
+                pc = jumps[code[pc, 3] + branch]
+                continue
+            elif op == JUMP:
+                pc = a
+                continue
+            elif op == STATES:
+                for c in range(column, a):
+                    states[c, row] = code[pc, 3]
+                    cells.touched[c] = 1
+            elif op == INTEGER_AS_FLOAT or op == SCALED:
+                value, at, failure = read_varint(data, at, end)
+                if failure:
+                    break
+                narrow = a if op == INTEGER_AS_FLOAT else code[pc, 4]
+                if narrow and value != np.int64(np.int32(value)):
+                    failure = OUT_OF_RANGE
+                    break
+                if column >= 0:
+                    if op == SCALED:
+                        values[column, row] = value * a // code[pc, 3]
+                    else:
+                        values[column, row] = bits_of_float(np.float64(value))
+            elif op == FLOAT:
+                if end - at < 4:
+                    failure = TRUNCATED
+                    break
+                if column >= 0:
+                    values[column, row] = bits_of_float(np.float64(single_of_bits(load32(data, at))))
+                at += 4
+            elif op == BOOLEAN:
+                if at >= end:
+                    failure = TRUNCATED
+                    break
+                if data[at] > 1:
+                    failure = BAD_BOOLEAN
+                    break
+                if column >= 0:
+                    values[column, row] = data[at]
+                at += 1
+            elif op == ENUM:
+                branch, at, failure = read_varint(data, at, end)
+                if failure:
+                    break
+                if branch < 0 or branch >= a:
+                    failure = BAD_ENUM
+                    break
+                symbol = jumps[code[pc, 3] + branch]
+                if symbol < 0:
+                    failure = SYMBOL_UNREADABLE
+                    break
+                if column >= 0:
+                    entry = program.symbol_codes[symbol]
+                    if entry < 0:
+                        entry = intern(
+                            texts,
+                            code[pc, 4],
+                            program.symbol_data,
+                            program.symbol_offsets[symbol],
+                            program.symbol_offsets[symbol + 1],
+                            False,
+                        )
+                        if entry < 0:
+                            return r
+                        program.symbol_codes[symbol] = entry
+                    values[column, row] = entry
+            elif op == CONSTANT:
+                values[column, row] = a
+            elif op == FIXED:
+                length = code[pc, 3]
+                if length > end - at:
+                    failure = TRUNCATED
+                    break
+                if column >= 0:
+                    entry = intern(texts, a, data, at, at + length, False)
+                    if entry < 0:
+                        return r
+                    values[column, row] = entry
+                at += length
+            elif op == DECIMAL:
+                length = a
+                if a < 0:
+                    length, at, failure = read_varint(data, at, end)
+                    if failure:
+                        break
+                if length < 0:
+                    failure = NEGATIVE_LENGTH
+                    break
+                if length > end - at:
+                    failure = TRUNCATED
+                    break
+                if length > 8 or length == 0 or code[pc, 4] == 0:
+                    failure = GENERAL_PATH
+                    break
+                value = np.int64(data[at])
+                if value > 127:
+                    value -= 256
+                for k in range(1, length):
+                    value = (value << 8) | np.int64(data[at + k])
+                if value > EXACT or value < -EXACT:
+                    failure = GENERAL_PATH
+                    break
+                values[column, row] = bits_of_float(np.float64(value) / float_of_bits(np.uint64(code[pc, 3])))
+                at += length
+            elif op == BLOCK:
+                length, at, failure = read_varint(data, at, end)
+                if failure:
+                    break
+                if length == 0:
+                    pc = a
+                    continue
+                if length < 0:
+                    length = -length
+                    _, at, failure = read_varint(data, at, end)
+                    if failure:
+                        break
+                least = code[pc, 3]
+                if length < 0 or (least > 0 and length > (end - at) // least):
+                    failure = TRUNCATED
+                    break
+                if least == 0:
+                    # elements without bytes: there is nothing to read, however many there are said to be
+                    continue
+                loops[depth] = length
+                depth += 1
+            elif op == NEXT:
+                loops[depth - 1] -= 1
+                if loops[depth - 1] > 0:
+                    pc = a + 1
+                else:
+                    depth -= 1
+                    pc = a
+                continue
+            else:
+                failure = a
+                break
+            pc += 1
+        if failure == 0 and at != end:
+            failure = TRAILING_BYTES
+        cells.failures[row] = failure
+    return len(records.rows)
