@@ -1,0 +1,161 @@
+"""Query files → catalog: the one entrance for everyone who needs plans.
+
+Purely functional below `load_queries`, which reads the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.errors import Finding, Severity
+from app.events.types import StreamSchema
+from app.query import resolved as r
+from app.query.document import Document, read_document
+from app.query.plan import Catalog, Plan
+from app.query.planning import plan_query
+from app.query.refusals import refusals, temporal_refusal
+from app.query.resolve import resolve_pattern_query, resolve_temporal_query
+from app.query.source import read_documents
+from app.query.vocabulary import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One query in all its representations; later ones are None where an earlier one has errors."""
+
+    document: Document
+    resolved: r.Resolved | r.ResolvedTemporal | None = None
+    plan: Plan | None = None
+
+    @property
+    def name(self) -> str:
+        """The query's name."""
+        return self.document.name
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it is to be run."""
+        return bool(self.document.plain("enabled", True))
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """All queries of some files, and all that is wrong with them."""
+
+    queries: tuple[Compiled, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    catalog: Catalog = field(default_factory=lambda: Catalog.of(()))
+    """The enabled queries that have a plan."""
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Findings that stop."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """Findings that do not."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
+
+    def query(self, name: str) -> Compiled | None:
+        """The query of this name."""
+        return next((query for query in self.queries if query.name == name), None)
+
+
+def compile_texts(texts: Iterable[tuple[str, str]], streams: Streams | Mapping[str, StreamSchema]) -> Compilation:
+    """Compiles query files given as (path, text).
+
+    Args:
+        texts: the files; the path is only used in findings.
+        streams: the schemas of the streams, by name.
+    """
+    known = streams if isinstance(streams, Streams) else Streams(streams)
+    findings: list[Finding] = []
+    documents: list[Document] = []
+    for path, text in texts:
+        nodes, broken = read_documents(path, text)
+        findings.extend(broken)
+        documents.extend(document for node in nodes if (document := read_document(node, findings)) is not None)
+    _unique_names(documents, findings)
+    queries = tuple(_compile(document, known, findings) for document in documents)
+    findings.sort(key=_by_place)
+    catalog = Catalog.of(tuple(query.plan for query in queries if query.plan is not None and query.enabled))
+    return Compilation(queries, tuple(findings), catalog)
+
+
+def _by_place(finding: Finding) -> tuple[str, int, int]:
+    place = finding.location
+    return (place.path, place.line, place.column) if place else ("", 0, 0)
+
+
+def _unique_names(documents: list[Document], findings: list[Finding]) -> None:
+    first: dict[str, Document] = {}
+    for document in documents:
+        if not document.name:
+            continue
+        other = first.setdefault(document.name, document)
+        if other is not document:
+            place = other.location("name")
+            findings.append(Finding(f'two queries are named "{document.name}"', document.location("name"), f"the other is in {place.path}:{place.line}"))
+
+
+def _compile(document: Document, streams: Streams, findings: list[Finding]) -> Compiled:
+    own: list[Finding] = []
+    resolved: r.Resolved | r.ResolvedTemporal | None
+    before = len(findings)
+    if document.has("coalesce"):
+        resolved = resolve_temporal_query(document, streams, own)
+        if resolved is not None:
+            own.append(temporal_refusal(resolved))
+        findings.extend(own)
+        return Compiled(document, resolved)
+    resolved = resolve_pattern_query(document, streams, own)
+    if resolved is not None:
+        own.extend(refusals(resolved))
+    findings.extend(own)
+    errors = any(one.severity is Severity.ERROR for one in own) or any(_inside(one, document) for one in findings[:before])
+    return Compiled(document, resolved, plan_query(resolved) if resolved is not None and not errors else None)
+
+
+def _inside(finding: Finding, document: Document) -> bool:
+    """Whether an earlier finding (reading the YAML) belongs to the document."""
+    place = finding.location
+    if place is None or place.path != document.node.file.path or finding.severity is not Severity.ERROR:
+        return False
+    start, end = document.node.file.location(document.node.start), document.node.file.location(max(document.node.start, document.node.end - 1))
+    return start.line <= place.line <= end.line
+
+
+def query_files(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The query files among paths: files as given, of folders all ``*.yaml`` and ``*.yml`` below, sorted."""
+    files: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            found = [inner for inner in path.rglob("*") if inner.suffix in (".yaml", ".yml") and inner.is_file()]
+            files.update(dict.fromkeys(sorted(found)))
+        else:
+            files[path] = None
+    return tuple(files)
+
+
+def read_queries(paths: Iterable[Path], streams: Streams | Mapping[str, StreamSchema]) -> Compilation:
+    """Reads and compiles query files and folders."""
+    texts: list[tuple[str, str]] = []
+    unreadable: list[Finding] = []
+    for path in query_files(paths):
+        try:
+            texts.append((str(path), path.read_text(encoding="utf-8")))
+        except UnicodeDecodeError as error:
+            unreadable.append(Finding(f"{path}: no UTF-8 text (byte {error.start})", None, "save the file as UTF-8"))
+        except OSError as error:
+            unreadable.append(Finding(f"{path}: cannot be read: {(error.strerror or 'unknown reason').lower()}"))
+    compiled = compile_texts(texts, streams)
+    return Compilation(compiled.queries, (*unreadable, *compiled.findings), compiled.catalog)
+
+
+def load_queries(paths: Iterable[Path], streams: Streams | Mapping[str, StreamSchema]) -> tuple[Catalog, tuple[Finding, ...]]:
+    """The catalog of the enabled queries, and all findings; with an error among them the catalog is not to be run."""
+    compiled = read_queries(paths, streams)
+    return compiled.catalog, compiled.findings

@@ -1,0 +1,35 @@
+"""The fingerprint of a plan: equal in every process, different when the meaning of its state is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from app.query.plan import Plan
+
+MEANINGLESS = frozenset({"title", "labels", "weight", "output", "shedding", "fingerprint"})
+"""What may change while the state stays: what people read, where matches go, who is dropped under overload."""
+
+
+def fingerprint(plan: Plan) -> str:
+    """32 hexadecimal digits over everything in the plan that decides what its state means."""
+    content = {field.name: _canonical(getattr(plan, field.name)) for field in fields(plan) if field.name not in MEANINGLESS}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _canonical(value: Any) -> Any:  # noqa: ANN401 - any part of a plan
+    if is_dataclass(value) and not isinstance(value, type):
+        return [type(value).__name__, *(_canonical(getattr(value, field.name)) for field in fields(value))]
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, tuple | list):
+        return [_canonical(one) for one in value]
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    return value

@@ -1,0 +1,189 @@
+"""Text → syntax tree; and what a person should be told where the grammar ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from lark import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from app.query import tree as t
+from app.query.build import Branch, Builder, Problem
+from app.query.grammar import RESERVED, parser
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[T]):
+    """A tree, or None where the text could not be read, and the problems found."""
+
+    tree: T | None
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_pattern(text: str) -> Parsed[t.Pattern]:
+    """``event:``.
+
+    >>> parse_pattern("SEQ(A a, B b)").tree.items[1].variable
+    'b'
+    """
+    return _parse(text, "pattern", Builder.pattern)
+
+
+def parse_condition(text: str) -> Parsed[t.Expression]:
+    """``where:``."""
+    return _parse(text, "predicate", Builder.predicate)
+
+
+def parse_value(text: str) -> Parsed[t.Expression]:
+    """A field of ``return:``."""
+    return _parse(text, "value", Builder.value_only)
+
+
+def parse_opener(text: str) -> Parsed[t.Opener]:
+    """``open:`` of a window."""
+    return _parse(text, "opener", Builder.opener)
+
+
+def parse_interval_test(text: str) -> Parsed[t.IntervalTest]:
+    """``valid:`` of a temporal query."""
+    return _parse(text, "interval", lambda builder, branch: getattr(builder, branch.data)(branch))
+
+
+def _parse(text: str, start: str, build: Callable[[Builder, Branch], T]) -> Parsed[T]:
+    if not text.strip():
+        return Parsed(None, (Problem(f"{_THING[start]} is empty", t.Span(0, 1), _EXAMPLE[start]),))
+    builder = Builder()
+    try:
+        branch = parser().parse(text, start=start)
+        built = build(builder, branch)
+    except UnexpectedInput as error:
+        return Parsed(None, (_problem(text, start, error),))
+    except RecursionError:
+        return Parsed(None, (Problem("nested too deeply", t.Span(0, len(text)), "at most 100 levels"),))
+    return Parsed(built, tuple(builder.problems))
+
+
+_THING = {"pattern": "the pattern", "predicate": "the condition", "value": "the expression", "opener": "the opener", "interval": "the test"}
+_EXAMPLE = {
+    "pattern": "for instance SEQ(A a, !(B b), C c)",
+    "predicate": "for instance [tag_id] AND a.price > 10",
+    "value": "for instance a.price",
+    "opener": "for instance Quote q WHERE q.symbol IN ('IBM', 'MSFT')",
+    "interval": 'for instance ">= 3 minutes", or "OVERLAPS (\'2026-01-01\', \'2026-01-02\')"',
+}
+
+
+def _problem(text: str, start: str, error: UnexpectedInput) -> Problem:
+    if isinstance(error, UnexpectedToken):
+        expected = frozenset(error.accepts or error.expected)
+        at_end = error.token.type == "$END"
+        begin = len(text.rstrip()) - 1 if at_end else error.token.start_pos or 0
+        end = begin + 1 if at_end else error.token.end_pos or begin + 1
+    else:
+        expected = frozenset(getattr(error, "allowed", None) or ())
+        begin, at_end = (error.pos_in_stream or 0), False
+        end = begin + 1
+    wanted = _expectation(expected, start)
+    found = text[begin:end]
+    hint = _hint(text, begin, end, found, at_end, start)
+    if at_end:
+        return Problem(f"the text ends where {wanted} is expected", t.Span(begin, end), hint)
+    if isinstance(error, UnexpectedCharacters) and found == "'":
+        return Problem("a quoted text that does not end", t.Span(begin, len(text.rstrip())), "close it with '; a quote inside is written ''")
+    return Problem(f'unexpected "{found}"; expected {wanted}', t.Span(begin, end), hint)
+
+
+_VALUE_START = frozenset({"NAME", "STRING", "INT", "FLOAT"})
+_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"LPAR", "NOT", "NAME", "STRING", "INT", "LSQB"}), "a condition"),
+    (frozenset({"LPAR", "NAME", "STRING", "INT"}), "a value"),
+    (frozenset({"SEQ", "AND", "OR", "ANY", "NAME", "STRING", "BANG"}), "an item such as A a or !(B b)"),
+    (frozenset({"SEQ", "AND", "OR", "ANY", "NAME", "STRING"}), "an event type, SEQ, AND, OR or ANY"),
+    (frozenset({"ANY", "NAME", "STRING"}), "an event type"),
+    (frozenset({"OPERATOR", "IN", "BETWEEN", "LIKE", "IS"}), "a comparison"),
+    (frozenset({"PLUS", "MINUS", "STAR", "SLASH"}), "arithmetic"),
+    (frozenset({"INT", "STRING", "FLOAT"}), "a constant"),
+)
+_WORDS = {
+    "NAME": "a name", "STRING": "a quoted text", "INT": "a number", "FLOAT": "a number", "DURATION": "a duration such as 5 s",
+    "TIMESTAMP": "a timestamp", "LPAR": '"("', "RPAR": '")"', "LSQB": '"["', "RSQB": '"]"', "COMMA": '","', "SEMICOLON": '";"', "DOT": '"."',
+    "QUANTIFIER": "a quantifier (+ * ? {n,m})", "BANG": '"!"', "OPERATOR": "a comparison", "BRACKETS": "[]", "UPTO": '".."', "$END": "the end",
+    "PLUS": '"+"', "MINUS": '"-"', "STAR": '"*"', "SLASH": '"/"', "PERCENT": '"%"',
+}  # fmt: skip
+_SWALLOWED = {
+    "a condition": {"LPAR", "NOT", "NAME", "STRING", "INT", "LSQB", "FLOAT", "DURATION", "TIMESTAMP", "TRUE", "FALSE", "MINUS"},
+    "a value": {"LPAR", "NAME", "STRING", "INT", "FLOAT", "DURATION", "TIMESTAMP", "TRUE", "FALSE", "MINUS", "LSQB"},
+    "an item such as A a or !(B b)": {"SEQ", "AND", "OR", "ANY", "NAME", "STRING", "BANG", "NOT", "LPAR"},
+    "an event type, SEQ, AND, OR or ANY": {"SEQ", "AND", "OR", "ANY", "NAME", "STRING", "LPAR"},
+    "an event type": {"ANY", "NAME", "STRING"},
+    "a comparison": {"OPERATOR", "IN", "BETWEEN", "LIKE", "IS", "NOT"},
+    "arithmetic": {"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"},
+    "a constant": {"INT", "STRING", "FLOAT", "DURATION", "TIMESTAMP", "TRUE", "FALSE", "MINUS"},
+}
+
+
+def _expectation(terminals: frozenset[str], start: str) -> str:
+    rest = set(terminals)
+    words: list[str] = []
+    for group, word in _GROUPS:
+        if group <= rest:
+            words.append(word)
+            rest -= _SWALLOWED[word]
+    words += sorted({_WORDS.get(terminal, terminal) for terminal in rest})
+    if not words:
+        return "something else"
+    *firsts, last = list(dict.fromkeys(words))
+    return f"{', '.join(firsts)} or {last}" if firsts else last
+
+
+def _hint(text: str, begin: int, end: int, found: str, at_end: bool, start: str) -> str | None:  # noqa: FBT001
+    before, after = text[:begin].rstrip(), text[begin:]
+    for matches, hint in _HINTS:
+        if matches(before, after, found, start):
+            return hint
+    if at_end and text.count("(") > text.count(")"):
+        return 'a ")" is missing'
+    if found == ")" and text.count(")") > text.count("("):
+        return 'there is one ")" too many'
+    if found.upper() in RESERVED:
+        return f'"{found}" is a reserved word; choose another name' + (f", or quote it as a type: '{found}'" if start == "pattern" else "")
+    return None
+
+
+_Match = Callable[[str, str, str, str], bool]
+_HINTS: tuple[tuple[_Match, str], ...] = (
+    (lambda before, after, found, start: after.startswith("=") and before.endswith("="), "equality is written with one ="),
+    (lambda before, after, found, start: after.startswith(">") and before.endswith("<"), "inequality is written !="),
+    (lambda before, after, found, start: after.startswith("&"), "write AND"),
+    (lambda before, after, found, start: after.startswith("|"), "write OR"),
+    (lambda before, after, found, start: after.startswith("!") and start != "pattern", "write NOT"),
+    (lambda before, after, found, start: found.startswith(('"', "“", "”", "‘", "’", "`")), "texts are quoted with ' (single quotes)"),
+    (
+        lambda before, after, found, start: start != "pattern" and found in ("=", "<", ">", "<=", ">=", "!="),
+        "comparisons cannot be chained; write a.x < b.x AND b.x < c.x",
+    ),
+    (
+        lambda before, after, found, start: start == "pattern" and bool(re.match(r"(\+|\*|\?|\{)", after)) and before.endswith(")"),
+        "put the quantified part into parentheses: (SEQ(A a, B b))+",
+    ),
+    (
+        lambda before, after, found, start: start == "pattern" and found == "," and not re.search(r"(?i)(seq|and|or|any|not|!|¬)\s*\(", before),
+        "events after each other are written SEQ(A a, B b)",
+    ),
+    (lambda before, after, found, start: start == "pattern" and found == ";", "ANY(n; A, B) takes a number first"),
+    (lambda before, after, found, start: start == "pattern" and found == ".", "quote type names that are no plain names: 'BRK.B' b"),
+    (lambda before, after, found, start: start == "pattern" and found == "-", "quote type names that are no plain names: 'query-name' q"),
+    (lambda before, after, found, start: start == "pattern" and found == "->", "events after each other are written SEQ(A a, B b)"),
+    (lambda before, after, found, start: found == ")" and bool(re.search(r"(?i)\bIN\s*\($", before)), "IN needs at least one constant"),
+    (lambda before, after, found, start: found == "," and bool(re.search(r"\[[\w.]+$", before)), "several attributes are written [a] AND [b]"),
+    (
+        lambda before, after, found, start: found.upper() == "NULL" and before.endswith("="),
+        "null is asked for by IS NULL or IS NOT NULL",
+    ),
+    (lambda before, after, found, start: found.upper() == "AND" and start == "pattern", "AND stands before its operands: AND(A a, B b)"),
+    (lambda before, after, found, start: found.upper() == "OR" and start == "pattern", "OR stands before its operands: OR(A a, B b)"),
+)

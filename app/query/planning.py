@@ -1,0 +1,185 @@
+"""Resolved query → plan: every predicate goes where it is cheapest without changing what matches.
+
+On one attribute and constants: to the selection before the shuffle. On one event: to its item. On several: joins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.events.types import Kind
+from app.query import expressions as e
+from app.query import resolved as r
+from app.query.constant_tests import conjuncts, constant_test
+from app.query.fingerprint import fingerprint
+from app.query.plan import ConstantTest, Item, JoinPredicate, Output, Plan, ReturnField, Shedding
+from app.query.vocabulary import BUILT_IN, NUMERIC
+
+FALSE = e.Comparison("=", e.Literal(Kind.INTEGER, 0), e.Literal(Kind.INTEGER, 1))
+"""The condition that never holds, in a form that every engine can run."""
+
+
+def plan_query(query: r.Resolved) -> Plan:
+    """The plan of a query that `app.query.refusals` let pass: a sequence of single events and negations."""
+    document = query.document
+    tests: dict[int, list[ConstantTest]] = {binding.index: [] for binding in query.bindings}
+    local: dict[int, list[e.Expression]] = {binding.index: [] for binding in query.bindings}
+    joins: list[JoinPredicate] = []
+    first_positive = next(binding.index for binding in query.bindings if not binding.negated)
+    for predicate in query.predicates:
+        condition = simplified(predicate.condition, query)
+        if isinstance(condition, e.Literal):
+            if not condition.value:
+                # a negated item that never counts, or, without it, a match that never is
+                local[predicate.negated if predicate.negated is not None else first_positive].append(FALSE)
+            continue
+        mentioned = tuple(sorted(e.mentioned_items(condition)))
+        if predicate.negated is not None and predicate.negated not in mentioned:
+            # what is left speaks of other events only, but still decides whether the negated one counts
+            mentioned = tuple(sorted((*mentioned, predicate.negated)))
+        if not mentioned:
+            local[first_positive].append(condition)
+        elif len(mentioned) > 1:
+            joins.append(JoinPredicate(condition, mentioned, predicate.negated))
+        else:
+            _push_down(condition, query.bindings[mentioned[0]], query, tests, local)
+    _fix_values(query, tests)
+    equivalence = tuple(dict.fromkeys(one.attribute for one in query.equivalence))
+    items = tuple(
+        Item(b.index, b.variable, b.types, b.negated, tuple(dict.fromkeys(tests[b.index])), tuple(local[b.index]), _lacks(b, equivalence, query))
+        for b in query.bindings
+    )
+    within = document.plain("within")
+    output = document.record("output")
+    plan = Plan(
+        name=document.name,
+        version=document.plain("version", 1),
+        title=document.plain("title", ""),
+        labels=tuple((key, one.value) for key, one in document.plain("labels", {}).items()),
+        weight=document.plain("weight", 1.0),
+        streams=query.streams,
+        items=items,
+        equivalence=equivalence,
+        joins=tuple(joins),
+        within=within,
+        returns=tuple(replace(field, expression=_known(field, query)) for field in query.returns),
+        columns=(),
+        on_timeout=document.plain("on_timeout", "drop"),
+        output=Output(_value(output, "topic"), _value(output, "key")),
+        shedding=_shedding(document.record("shedding")),
+        evaluator=document.plain("evaluator", "stacks"),
+    )
+    plan = replace(plan, columns=_columns(plan))
+    return replace(plan, fingerprint=fingerprint(plan))
+
+
+def _push_down(
+    condition: e.Expression, binding: r.Binding, query: r.Resolved, tests: dict[int, list[ConstantTest]], local: dict[int, list[e.Expression]]
+) -> None:
+    """A condition on one event: as tests as far as they say exactly the same, the rest local."""
+    for part in conjuncts(condition):
+        test = constant_test(part, binding.types, query.vocabulary)
+        if test is not None:
+            tests[binding.index].append(test)
+        else:
+            local[binding.index].append(part)
+
+
+def _fix_values(query: r.Resolved, tests: dict[int, list[ConstantTest]]) -> None:
+    """``[attr = 'v']`` is a test on every item; events without the attribute pass it."""
+    for one in query.equivalence:
+        if one.value is None:
+            continue
+        for binding in query.bindings:
+            tests[binding.index].append(ConstantTest(one.attribute, one.kind, "=", (one.value.value,)))
+
+
+def _lacks(binding: r.Binding, equivalence: tuple[str, ...], query: r.Resolved) -> tuple[str, ...]:
+    if not binding.negated:
+        return ()
+    found = [known for name in binding.types if (known := query.vocabulary.event_type(name)) is not None and known.occurs]
+    return tuple(attribute for attribute in equivalence if any(known.attribute(attribute) is None for known in found))
+
+
+def _known(field: ReturnField, query: r.Resolved) -> e.Expression:
+    """Attributes that no event has (types that never occur) are null; no match will ever show it."""
+    nodes = [node for node in e.walk(field.expression) if isinstance(node, e.AttributeOf | e.Aggregate) and _unknown(node, query)]
+    return e.Literal(field.kind, None) if nodes else field.expression
+
+
+def _unknown(node: e.Expression, query: r.Resolved) -> bool:
+    attribute = node.attribute if isinstance(node, e.AttributeOf | e.Aggregate) else None
+    return attribute is not None and attribute not in BUILT_IN and not query.vocabulary.kinds(attribute)
+
+
+def simplified(condition: e.Expression, query: r.Resolved) -> e.Expression:
+    """Comparisons whose truth is known before any event come out as literals; the rest stays as it is."""
+    if isinstance(condition, e.Not):
+        inner = simplified(condition.operand, query)
+        return _truth(not inner.value) if isinstance(inner, e.Literal) else e.Not(inner)
+    if isinstance(condition, e.And | e.Or):
+        decisive = isinstance(condition, e.Or)
+        operands = [simplified(operand, query) for operand in condition.operands]
+        if any(isinstance(operand, e.Literal) and operand.value is decisive for operand in operands):
+            return _truth(decisive)
+        rest = tuple(operand for operand in operands if not isinstance(operand, e.Literal))
+        if not rest:
+            return _truth(not decisive)
+        return rest[0] if len(rest) == 1 else replace(condition, operands=rest)
+    if any(_unknown(node, query) for node in e.walk(condition)):
+        return _truth(True)  # an attribute that the event does not have makes its comparison true
+    if isinstance(condition, e.Comparison) and isinstance(condition.left, e.Literal) and isinstance(condition.right, e.Literal):
+        return _compared(condition)
+    return condition
+
+
+def _compared(condition: e.Comparison) -> e.Expression:
+    left, right = condition.left, condition.right
+    if not isinstance(left, e.Literal) or not isinstance(right, e.Literal) or left.value is None or right.value is None:
+        return condition
+    if left.kind is not right.kind and not (left.kind in NUMERIC and right.kind in NUMERIC):
+        return condition
+    first, second = left.value, right.value
+    orders = {"=": first == second, "!=": first != second}
+    if condition.operator in orders:
+        return _truth(orders[condition.operator])
+    smaller, equal = first < second, first == second  # type: ignore[operator]
+    return _truth({"<": smaller, "<=": smaller or equal, ">": not smaller and not equal, ">=": not smaller}[condition.operator])
+
+
+def _truth(value: bool) -> e.Literal:  # noqa: FBT001
+    return e.Literal(Kind.BOOLEAN, value)
+
+
+def _columns(plan: Plan) -> tuple[str, ...]:
+    expressions: list[e.Expression] = [condition for item in plan.items for condition in item.local]
+    expressions += [join.condition for join in plan.joins]
+    expressions += [field.expression for field in plan.returns]
+    mentioned = {
+        node.attribute
+        for expression in expressions
+        for node in e.walk(expression)
+        if isinstance(node, e.AttributeOf | e.Aggregate) and node.attribute is not None
+    }
+    return tuple(sorted((mentioned | set(plan.equivalence)) - set(BUILT_IN)))
+
+
+def _value(record: object, key: str) -> str | None:
+    found = record.get(key) if isinstance(record, dict) else None
+    return found.value if found is not None else None
+
+
+def _shedding(record: object) -> Shedding:
+    if not isinstance(record, dict):
+        return Shedding()
+    values = {key: one.value for key, one in record.items()}
+    bound, memory = values.get("latency_bound"), values.get("memory")
+    return Shedding(
+        shedder=values.get("shedder", "none"),
+        latency_bound_ms=bound.size if bound is not None else None,
+        safety=values.get("safety", 0.8),
+        max_drop_ratio=values.get("max_drop_ratio", 0.95),
+        pane=values.get("pane"),
+        allow_false_positives=values.get("allow_false_positives", True),
+        memory_tuples=memory.size if memory is not None else None,
+    )
