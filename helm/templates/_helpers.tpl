@@ -188,6 +188,9 @@ spark.kubernetes.executor.request.cores: {{ .Values.executor.requestCores | defa
 spark.executor.memory: {{ .Values.executor.memory }}
 spark.executor.memoryOverhead: {{ .Values.executor.memoryOverhead }}
 spark.executor.pyspark.memory: {{ .Values.executor.pysparkMemory }}
+# Spark counts lost executors for as long as it lives and gives up at twice their number: a year of drained nodes would do
+spark.executor.maxNumFailures: {{ max 10 (mul 2 .Values.executor.instances) | quote }}
+spark.executor.failuresValidityInterval: 10m
 # two verbs less in the Role each
 spark.kubernetes.executor.disableConfigMap: "true"
 spark.kubernetes.driver.service.deleteOnTermination: "false"
