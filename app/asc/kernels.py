@@ -191,3 +191,17 @@ def dispatch_candidates(relevant, bitmaps, query_of_bit, mask_of_bit, shift_of_b
                 items[place] = (word & mask_of_bit[bit]) >> shift_of_bit[bit]
                 next_place[query_of_bit[bit]] = place + 1
                 word &= ~mask_of_bit[bit]
+
+
+@njit([types.void(_WORD_TABLE, _WORD_ROW, _WORD_ROW, _CODES, _WORDS_OUT)], cache=True, nogil=True)
+def repack(bitmaps, mask_of_bit, shift_of_bit, target_bit, packed):
+    """ORs bitmaps of one layout into those of another (zeroed); ``target_bit`` is where the query that owns a bit begins there."""
+    for i in range(bitmaps.shape[0]):
+        for k in range(bitmaps.shape[1]):
+            word = bitmaps[i, k]
+            while word != 0:
+                bit = 64 * k + _trailing_zeros(word)
+                target = target_bit[bit]
+                items = (word & mask_of_bit[bit]) >> shift_of_bit[bit]
+                packed[i, target >> 6] |= items << types.uint64(target & 63)
+                word &= ~mask_of_bit[bit]

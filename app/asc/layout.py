@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from app.query.plan import Catalog
+from app.query.plan import Catalog, QueryGroup
 
 WORD_BITS = 64
 
@@ -67,28 +67,30 @@ class ItemLayout:
     @staticmethod
     def of(catalog: Catalog, stream: str) -> ItemLayout:
         """Lays out the items of all queries of the catalog that read the stream."""
-        queries, words, shifts, items = [], [], [], []
-        groups: dict[int, GroupWords] = {}
-        bit = 0
-        for group in catalog.groups:
-            if stream not in group.streams:
-                continue
-            masks: dict[int, int] = {}
-            for query in group.queries:
-                size = len(catalog.plans[query].items)
-                if bit % WORD_BITS + size > WORD_BITS:
-                    bit += WORD_BITS - bit % WORD_BITS
-                word, shift = divmod(bit, WORD_BITS)
-                queries.append(query)
-                words.append(word)
-                shifts.append(shift)
-                items.append(size)
-                masks[word] = masks.get(word, 0) | (((1 << size) - 1) << shift)
-                bit += size
-            first, last = min(masks), max(masks)
-            groups[group.number] = GroupWords(first, tuple(masks.get(word, 0) for word in range(first, last + 1)))
-        places = tuple(zip(queries, words, shifts, items, strict=True))
-        identity = [(catalog.plans[query].fingerprint, *place) for query, *place in places]
-        fingerprint = sha256(repr((stream, identity, sorted(groups))).encode()).hexdigest()[:16]
-        place = {query: number for number, query in enumerate(queries)}
-        return ItemLayout(stream, tuple(queries), tuple(words), tuple(shifts), tuple(items), place, groups, fingerprint)
+        return _laid_out(catalog, stream, [group for group in catalog.groups if stream in group.streams])
+
+    @staticmethod
+    def of_group(catalog: Catalog, group: QueryGroup) -> ItemLayout:
+        """Lays out the items of one query group alone: how its events travel and wait, whatever stream they came from."""
+        return _laid_out(catalog, "+".join(group.streams), [group])
+
+
+def _laid_out(catalog: Catalog, stream: str, members: list[QueryGroup]) -> ItemLayout:
+    places: list[tuple[int, int, int, int]] = []
+    groups: dict[int, GroupWords] = {}
+    bit = 0
+    for group in members:
+        masks: dict[int, int] = {}
+        for query in group.queries:
+            size = len(catalog.plans[query].items)
+            if bit % WORD_BITS + size > WORD_BITS:
+                bit += WORD_BITS - bit % WORD_BITS
+            word, shift = divmod(bit, WORD_BITS)
+            places.append((query, word, shift, size))
+            masks[word] = masks.get(word, 0) | (((1 << size) - 1) << shift)
+            bit += size
+        groups[group.number] = GroupWords(min(masks), tuple(masks.get(word, 0) for word in range(min(masks), max(masks) + 1)))
+    queries, words, shifts, items = zip(*places, strict=True) if places else ((), (), (), ())
+    identity = [(catalog.plans[query].name, catalog.plans[query].fingerprint, *place) for query, *place in places]
+    fingerprint = sha256(repr(identity).encode()).hexdigest()[:16]
+    return ItemLayout(stream, queries, words, shifts, items, {query: k for k, query in enumerate(queries)}, groups, fingerprint)

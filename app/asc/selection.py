@@ -14,14 +14,14 @@ First form: attributes are asked in a fixed order, those with most tests first; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc import kernels
 from app.asc.attribute import AttributeSelection
-from app.asc.layout import GroupWords, ItemLayout
+from app.asc.layout import ItemLayout
 from app.asc.regions import BitTest
 from app.events.batch import Column, EventBatch
 from app.events.types import Kind
@@ -41,7 +41,8 @@ class Selection:
         places = [(query, catalog.plans[query]) for query in self.layout.queries]
         self._type_rows, self._type_table = _type_table(self.layout, places)
         self._attributes = _attributes(self.layout, places)
-        self._dispatch = Dispatch(self.layout)
+        alone = {group.number: ItemLayout.of_group(catalog, group) for group in catalog.groups if stream in group.streams}
+        self._dispatch = Dispatch(self.layout, alone)
 
     def bit(self, query: int, item: int) -> int:
         """The bit of the result bitmap that stands for an item of a query (index in `Catalog.plans`)."""
@@ -121,25 +122,64 @@ class SelectedEvents:
         """The candidates of one query group (its number), for shipping.
 
         Returns:
-            int64 (candidates,) rows of the batch, ascending; uint64 (candidates, words of the group).
+            int64 (candidates,) rows of the batch, ascending; uint64 (candidates, words) bitmaps in the layout of the group alone
+            (`ItemLayout.of_group`).
         """
-        return group_candidates(self.relevant, self.bitmaps, self._dispatch.layout.groups[group])
+        words = self._dispatch.layout.groups[group]
+        own = self.bitmaps[:, words.first : words.stop] & np.array(words.masks, dtype=np.uint64)
+        alive = own.any(axis=1)
+        rows = self.relevant
+        if not alive.all():
+            rows, own = rows[alive], own[alive]
+        return rows, self._dispatch.group_bitmaps(group, own)
+
+    def own_words(self, query: int) -> NDArray[np.uint64]:
+        """uint64 (words,): the bits of `bitmaps` that belong to one query, for gates."""
+        layout = self._dispatch.layout
+        place = layout.place[query]
+        own = np.zeros(layout.words, dtype=np.uint64)
+        own[layout.word[place]] = ((1 << layout.items[place]) - 1) << layout.shift[place]
+        return own
+
+    def without_empty(self) -> SelectedEvents:
+        """The same after a gate took bits back in `bitmaps`: rows that nobody wants any more are gone."""
+        alive = self.bitmaps.any(axis=1)
+        return SelectedEvents(self._dispatch, self.relevant[alive], self.bitmaps[alive], self.events)
+
+    def only(self, rows: NDArray[np.bool_]) -> SelectedEvents:
+        """The same with only the marked rows of the batch, bool (events,)."""
+        kept = rows[self.relevant]
+        return SelectedEvents(self._dispatch, self.relevant[kept], self.bitmaps[kept], self.events)
 
 
 class Dispatch:
     """From bits of a result bitmap to queries; depends on the layout alone."""
 
-    def __init__(self, layout: ItemLayout) -> None:
+    def __init__(self, layout: ItemLayout, groups: Mapping[int, ItemLayout] | None = None) -> None:
         bits = layout.words * 64
         self.layout = layout
+        self._groups = groups or {}
         self._query_of_bit = np.zeros(bits, dtype=np.int32)
         self._mask_of_bit = np.zeros(bits, dtype=np.uint64)
         self._shift_of_bit = np.zeros(bits, dtype=np.uint64)
+        self._group_bit = np.zeros(bits, dtype=np.int32)
+        alone = {query: local.bit(query, 0) for local in self._groups.values() for query in local.queries}
         for place, (word, shift, items) in enumerate(zip(layout.word, layout.shift, layout.items, strict=True)):
             own = slice(word * 64 + shift, word * 64 + shift + items)
             self._query_of_bit[own] = place
             self._mask_of_bit[own] = ((1 << items) - 1) << shift
             self._shift_of_bit[own] = shift
+            self._group_bit[own] = alone.get(layout.queries[place], 0)
+
+    def group_bitmaps(self, group: int, own: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Bitmaps of a group's words (rows, words) in the layout of the group alone."""
+        words, local = self.layout.groups[group], self._groups[group]
+        if self.layout.bit(local.queries[0], 0) == words.first * 64:
+            return own  # begins at a word's first bit: nothing moves
+        packed = np.zeros((len(own), local.words), dtype=np.uint64)
+        bits = slice(words.first * 64, words.stop * 64)
+        kernels.repack(own, self._mask_of_bit[bits], self._shift_of_bit[bits], self._group_bit[bits], packed)
+        return packed
 
     def by_query(
         self, relevant: NDArray[np.int64], bitmaps: NDArray[np.uint64]
@@ -161,15 +201,6 @@ class Dispatch:
             relevant, bitmaps, self._query_of_bit, self._mask_of_bit, self._shift_of_bit, bounds[:-1].copy(), rows, items
         )
         return bounds, rows, items
-
-
-def group_candidates(
-    rows: NDArray[np.int64], bitmaps: NDArray[np.uint64], words: GroupWords
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Rows with a candidate of a query group, and the group's words of their bitmaps."""
-    own = bitmaps[:, words.first : words.stop] & np.array(words.masks, dtype=np.uint64)
-    alive = own.any(axis=1)
-    return (rows, own) if alive.all() else (rows[alive], own[alive])
 
 
 def attribute_column(batch: EventBatch, attribute: str) -> Column | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from app.asc.selection import Selection
+from app.asc.layout import ItemLayout
+from app.asc.selection import Dispatch, SelectedEvents, Selection
 from app.events.batch import ABSENT as ABSENT_STATE
 from app.events.batch import NULL, Column, Dictionary, EventBatch
 from app.events.types import Kind
@@ -79,7 +80,7 @@ events_of = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(catalogs(), events_of)
 def test_selection_finds_the_candidates_of_every_query_that_the_definition_finds(catalog: Catalog, events: list[dict]) -> None:
     selection = Selection(catalog, "s")
@@ -102,7 +103,7 @@ def test_selection_finds_the_candidates_of_every_query_that_the_definition_finds
     assert selected.relevant.tolist() == sorted({int(row) for query in range(len(catalog.plans)) for row in selected.of_query(query)[0]})
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(catalogs(), events_of)
 def test_the_candidates_of_a_group_are_those_of_its_queries(catalog: Catalog, events: list[dict]) -> None:
     selected = Selection(catalog, "s").select(to_batch(events))
@@ -111,3 +112,15 @@ def test_the_candidates_of_a_group_are_those_of_its_queries(catalog: Catalog, ev
         assert rows.tolist() == sorted({int(row) for query in group.queries for row in selected.of_query(query)[0]})
         members = sum(bin(int(items)).count("1") for query in group.queries for items in selected.of_query(query)[1])
         assert members == sum(bin(int(word)).count("1") for word in bitmaps.reshape(-1))
+
+
+@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(catalogs(), events_of)
+def test_bitmaps_of_a_group_read_with_its_own_layout_are_those_of_the_stream(catalog: Catalog, events: list[dict]) -> None:
+    selected = Selection(catalog, "s").select(to_batch(events))
+    for group in catalog.groups:
+        rows, bitmaps = selected.of_group(group.number)
+        alone = SelectedEvents(Dispatch(ItemLayout.of_group(catalog, group)), rows, bitmaps, len(events))
+        for query in group.queries:
+            for one, other in zip(alone.of_query(query), selected.of_query(query), strict=True):
+                assert one.tolist() == other.tolist()
