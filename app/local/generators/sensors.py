@@ -22,11 +22,11 @@ def sensors(events: int, seed: int, start_ms: int, rate_per_s: float, batch_rows
         events: how many.
         seed: equal seeds, equal streams.
         start_ms: time of the first reading, milliseconds since the epoch.
-        rate_per_s: readings per second of event time; decides how many motes there are.
+        rate_per_s: readings per second of event time; decides how many motes there are (a short stream has fewer, so that something happens).
         batch_rows: most rows per batch.
     """
     random = np.random.default_rng([seed, 3])
-    motes = max(1, round(rate_per_s * PERIOD_MS / 1000))
+    motes = max(1, min(round(rate_per_s * PERIOD_MS / 1000), events // 20))
     rounds = -(-events // motes)
     period_ms = motes * 1000 / rate_per_s
     phase = random.uniform(0, 0.5, motes)

@@ -98,7 +98,7 @@ def _price_runs(
     first = before[second]
     inside = (first >= 0) & (time[third] - time[first] < WITHIN_MS)
     ends = third[inside].tolist()
-    return Truth(("symbol", "until"), frozenset((names[symbol[row]], int(time[row])) for row in ends))
+    return Truth(("symbol", "ended"), frozenset((names[symbol[row]], int(time[row])) for row in ends))
 
 
 def _moves(time: NDArray[np.int64], symbol: NDArray[np.int32], before: NDArray[np.int64], planted: _Planted) -> Truth:

@@ -49,7 +49,7 @@ def vehicles(events: int, seed: int, start_ms: int, rate_per_s: float, batch_row
     kept[np.argsort(time.ravel(), kind="stable")[:events]] = True
     found = _found(time, vehicle, late & kept.reshape(time.shape))
     stop_names = names["stop_id"][1]
-    truth = {"delayed-vehicles": Truth(("stop_id", "from", "until"), frozenset((stop_names[s].decode(), a, c) for s, a, c in found))}
+    truth = {"delayed-vehicles": Truth(("stop_id", "began", "ended"), frozenset((stop_names[s].decode(), a, c) for s, a, c in found))}
     return stream_of("transit", [Table("StopArrival", time.ravel(), {**columns, "delay_s": delay.ravel()})], truth, events, batch_rows)
 
 
