@@ -17,7 +17,7 @@ P4 = np.uint64(0x85EBCA77C2B2AE63)
 P5 = np.uint64(0x27D4EB2F165667C5)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def load64(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Eight bytes at any address as little-endian uint64; the caller has checked the bounds.
 
@@ -33,7 +33,7 @@ def load64(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: 
     return types.uint64(data, types.intp), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def load32(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Four bytes at any address as little-endian uint32; the caller has checked the bounds."""
 
@@ -46,7 +46,17 @@ def load32(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: 
     return types.uint32(data, types.intp), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
+def trailing_zeros(typingctx, word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Number of zero bits below the lowest set bit; the word is not 0."""
+
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
 def float_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The float64 of 64 bits."""
 
@@ -56,7 +66,7 @@ def float_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]  # noqa: ANN
     return types.float64(types.uint64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def single_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The float32 of 32 bits."""
 
@@ -66,7 +76,7 @@ def single_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]  # noqa: AN
     return types.float32(types.uint32), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def bits_of_float(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The 64 bits of a float64, as int64."""
 
