@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, fit_costs
-from app.control.watchdog import BatchObservation, WatchedQuery, Watchdog
+from app.control.watchdog import BatchObservation, Watchdog, WatchedQuery
 
 LARGEST = 400_000
 BOUND = 2_000

@@ -1,0 +1,157 @@
+"""Silence: which sources no longer hold the watermark up, and how time goes on when nothing comes at all.
+
+Pure: the clock is passed in. What is decided here goes into the directive, so a repeated batch sees the same silence.
+
+* A source (topic partition) that has delivered nothing for its stream's ``idle_after`` is left out of the stream's watermark.
+* When all sources of a stream are silent, the stream's time goes on with the clock, from its greatest event time at the moment it fell silent.
+* A heartbeat starts a batch when the input is silent and something waits that only time can release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What a batch's directive says about silence.
+
+    Attributes:
+        idle: sources that the watermark leaves out, ascending.
+        stream_times: virtual time (ms) of the streams of which all sources are idle.
+    """
+
+    idle: tuple[int, ...] = ()
+    stream_times: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOfStream:
+    """A topic partition and the stream that it feeds."""
+
+    source: int
+    stream: str
+
+
+class IdleSources:
+    """When each source was last heard of.
+
+    Args:
+        idle_after: per stream, ms.
+        lateness: per stream, ms by which watermarks stay behind; 0 where missing.
+    """
+
+    def __init__(self, idle_after: Mapping[str, int], lateness: Mapping[str, int] | None = None) -> None:
+        self._idle_after = dict(idle_after)
+        self._lateness = dict(lateness or {})
+        self._stream: dict[int, str] = {}
+        self._heard_ms: dict[int, int] = {}
+        self._times: dict[str, int] = {}
+
+    def assign(self, sources: Iterable[SourceOfStream], now_ms: int) -> None:
+        """Makes sources known. A new one counts as heard now: it gets its chance to speak before it is left out."""
+        for source in sources:
+            if source.stream in self._idle_after:
+                self._stream[source.source] = source.stream
+                self._heard_ms.setdefault(source.source, now_ms)
+
+    def hear(self, sources: Iterable[int], now_ms: int) -> None:
+        """These sources delivered events in a batch that has just ended."""
+        for source in sources:
+            if source in self._stream:
+                self._heard_ms[source] = max(now_ms, self._heard_ms[source])
+                self._times.pop(self._stream[source], None)
+
+    def decide(self, greatest_times: Mapping[int, int], now_ms: int) -> Silence:
+        """What is silent now.
+
+        Args:
+            greatest_times: per source, greatest event time so far, ms.
+            now_ms: the clock.
+        """
+        idle = tuple(sorted(s for s, stream in self._stream.items() if now_ms - self._heard_ms[s] >= self._idle_after[stream]))
+        times = {stream: self._time_of(stream, greatest_times, now_ms) for stream in self._silent_streams(set(idle))}
+        known = {stream: time for stream, time in times.items() if time is not None}
+        self._times.update(known)
+        return Silence(idle, dict(sorted(known.items())))
+
+    def watermark(self, stream: str, greatest_times: Mapping[int, int], now_ms: int) -> int | None:
+        """The stream's watermark if a batch came now; None when a source still speaks or no event was ever seen."""
+        silent = {s for s, of in self._stream.items() if of == stream and now_ms - self._heard_ms[s] >= self._idle_after[stream]}
+        time = self._time_of(stream, greatest_times, now_ms) if stream in self._silent_streams(silent) else None
+        return None if time is None else time - self._lateness.get(stream, 0)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """All streams, sorted."""
+        return tuple(sorted(self._idle_after))
+
+    def silent_for(self, now_ms: int) -> int:
+        """Milliseconds since any source was heard of; 0 when there are no sources."""
+        return min((now_ms - heard for heard in self._heard_ms.values()), default=0)
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "heard_ms": {str(s): at for s, at in sorted(self._heard_ms.items())},
+            "stream": {str(s): n for s, n in sorted(self._stream.items())},
+        }
+
+    def restore(self, snapshot: Mapping[str, Any], now_ms: int) -> None:
+        """Goes on after a restart. While the driver was down nobody listened, so every source counts as heard now."""
+        for source, stream in snapshot.get("stream", {}).items():
+            if stream in self._idle_after:
+                self._stream[int(source)] = stream
+                self._heard_ms[int(source)] = now_ms
+
+    def _silent_streams(self, idle: set[int]) -> list[str]:
+        members: dict[str, set[int]] = {}
+        for source, stream in self._stream.items():
+            members.setdefault(stream, set()).add(source)
+        return sorted(stream for stream, sources in members.items() if sources <= idle)
+
+    def _time_of(self, stream: str, greatest_times: Mapping[int, int], now_ms: int) -> int | None:
+        sources = [source for source, of in self._stream.items() if of == stream]
+        seen = [greatest_times[source] for source in sources if source in greatest_times]
+        if not seen:
+            return None
+        last_heard = max(self._heard_ms[source] for source in sources)
+        # Never back: a clock that was set back, or sources that were assigned meanwhile, must not undo what was decided.
+        return max(max(seen) + max(0, now_ms - last_heard), self._times.get(stream, max(seen)))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for time to pass, after the last batch.
+
+    Attributes:
+        count: held events, negated ends, open windows.
+        release_at_ms: one of them is released when the watermark is greater than this; None when unknown.
+    """
+
+    count: int = 0
+    release_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """When the last heartbeat was written, and how far apart they must be, ms."""
+
+    last_ms: int
+    interval_ms: int
+
+
+def heartbeat_is_due(idle: IdleSources, waiting: Waiting, greatest_times: Mapping[int, int], beat: Beat, now_ms: int) -> bool:
+    """Whether to start a batch although nothing came.
+
+    Not while the input speaks (it starts batches itself), not when nothing waits, not too often; and when it is known what is
+    waited for, not before a batch could release it: a negation over 12 hours must not cost a batch per second.
+    """
+    if waiting.count <= 0 or now_ms - beat.last_ms < beat.interval_ms or idle.silent_for(now_ms) < beat.interval_ms:
+        return False
+    if waiting.release_at_ms is None:
+        return True
+    reached = [idle.watermark(stream, greatest_times, now_ms) for stream in idle.streams]
+    return any(time is not None and time > waiting.release_at_ms for time in reached)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from app.control.heartbeat import HeartbeatWriter
+from app.control.idle import Beat, IdleSources, Silence, SourceOfStream, Waiting, heartbeat_is_due
+
+TWO = (SourceOfStream(0, "a"), SourceOfStream(1, "a"))
+
+
+def two_sources(now_ms: int = 0) -> IdleSources:
+    idle = IdleSources({"a": 5_000})
+    idle.assign(TWO, now_ms)
+    return idle
+
+
+def test_source_silent_for_idle_after_is_left_out_and_comes_back() -> None:
+    idle = two_sources()
+    idle.hear([0], 4_000)
+    assert idle.decide({0: 100}, 4_999).idle == ()
+    assert idle.decide({0: 100}, 5_000) == Silence((1,))
+    idle.hear([1], 6_000)
+    assert idle.decide({0: 100, 1: 50}, 6_001) == Silence()
+
+
+def test_time_goes_on_with_the_clock_when_all_sources_are_silent() -> None:
+    idle = two_sources()
+    idle.hear([0, 1], 1_000)
+    assert idle.decide({0: 100, 1: 70}, 5_999).stream_times == {}
+    assert idle.decide({0: 100, 1: 70}, 6_000) == Silence((0, 1), {"a": 100 + 5_000})
+    assert idle.decide({0: 100, 1: 70}, 7_500).stream_times == {"a": 100 + 6_500}
+
+
+def test_stream_time_never_goes_back_while_the_silence_lasts() -> None:
+    idle = two_sources()
+    assert idle.decide({0: 100}, 9_000).stream_times == {"a": 9_100}
+    assert idle.decide({0: 100}, 8_000).stream_times == {"a": 9_100}
+
+
+def test_stream_without_any_event_has_no_time() -> None:
+    assert two_sources().decide({}, 99_000) == Silence((0, 1), {})
+
+
+def test_streams_fall_silent_on_their_own() -> None:
+    idle = IdleSources({"a": 5_000, "b": 60_000})
+    idle.assign([SourceOfStream(0, "a"), SourceOfStream(9, "b"), SourceOfStream(77, "heartbeat")], 0)
+    assert idle.decide({0: 1, 9: 1}, 6_000) == Silence((0,), {"a": 6_001})
+
+
+def test_after_a_restart_everybody_gets_time_to_speak() -> None:
+    idle = two_sources()
+    again = IdleSources({"a": 5_000})
+    again.restore(idle.snapshot(), 100_000)
+    assert again.decide({0: 1}, 104_999) == Silence()
+    assert again.decide({0: 1}, 105_000).idle == (0, 1)
+
+
+def test_heartbeat_only_when_the_input_is_silent_and_something_waits() -> None:
+    idle = two_sources()
+    idle.hear([0], 10_000)
+    assert not heartbeat_is_due(idle, Waiting(0), {0: 1}, Beat(0, 1_000), 20_000)
+    assert not heartbeat_is_due(idle, Waiting(3), {0: 1}, Beat(0, 1_000), 10_500)
+    assert heartbeat_is_due(idle, Waiting(3), {0: 1}, Beat(0, 1_000), 11_000)
+    assert not heartbeat_is_due(idle, Waiting(3), {0: 1}, Beat(11_000, 1_000), 11_500)
+
+
+def test_heartbeat_waits_until_a_batch_would_release_something() -> None:
+    idle = two_sources()
+    idle.hear([0, 1], 0)
+    waiting = Waiting(1, release_at_ms=10_000)
+    assert not heartbeat_is_due(idle, waiting, {0: 1_000}, Beat(-9_999, 1_000), 4_000)
+    assert not heartbeat_is_due(idle, waiting, {0: 1_000}, Beat(-9_999, 1_000), 9_000)
+    assert heartbeat_is_due(idle, waiting, {0: 1_000}, Beat(-9_999, 1_000), 9_001)
+
+
+def test_heartbeat_reckons_with_the_allowed_lateness() -> None:
+    idle = IdleSources({"a": 5_000}, {"a": 2_000})
+    idle.assign(TWO, 0)
+    assert not heartbeat_is_due(idle, Waiting(1, 10_000), {0: 1_000}, Beat(0, 1_000), 11_000)
+    assert heartbeat_is_due(idle, Waiting(1, 10_000), {0: 1_000}, Beat(0, 1_000), 11_001)
+
+
+class Collecting:
+    def __init__(self) -> None:
+        self.records: list[tuple[str, bytes]] = []
+
+    def produce(self, topic: str, value: bytes) -> None:
+        self.records.append((topic, value))
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+
+def test_writer_writes_when_due_and_survives_failures() -> None:
+    producer, answers, failures = Collecting(), iter([False, True]), []
+    writer = HeartbeatWriter(producer, "cep.heartbeat", lambda: next(answers), 0.001, failures.append)
+    assert not writer.beat_if_due()
+    assert writer.beat_if_due()
+    assert producer.records == [("cep.heartbeat", b"")]
+    writer.start()
+    while len(failures) < 2:  # the exhausted iterator raises; the thread goes on
+        pass
+    writer.stop()
