@@ -5,10 +5,9 @@ Every builder returns a node also where it reports a problem, so that one text c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from lark import Token, Tree
 
@@ -20,7 +19,7 @@ MAX_COUNT = 2_147_483_647
 MAX_DEPTH = 100
 """Deeper nesting is refused: later passes recurse."""
 
-Branch = Tree[Token]
+Branch: TypeAlias = Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ class Builder:
             self.report(
                 f"ANY asks for {count} events of different types, but lists {len(seen)}",
                 span_of(branch),
-                'list more types, or say what must differ: ANY(n; A by attribute)',
+                "list more types, or say what must differ: ANY(n; A by attribute)",
             )
         by_span = span_of(path) if path is not None else t.NOWHERE
         return t.Types(names, count, _path_text(path) if path is not None else None, True, by_span, span_of(branch))
@@ -416,14 +415,11 @@ def _has(branch: Branch, terminal: str) -> bool:
     return any(isinstance(child, Token) and child.type == terminal for child in branch.children)
 
 
-def _tree(part: Any) -> Branch:  # noqa: ANN401 - lark's children are untyped
+def _tree(part: Any) -> Branch:
     assert isinstance(part, Tree)  # noqa: S101 - guaranteed by the grammar
     return part
 
 
-def _token(part: Any) -> Token:  # noqa: ANN401
+def _token(part: Any) -> Token:
     assert isinstance(part, Token)  # noqa: S101
     return part
-
-
-NAME_PATTERN = re.compile(r"[^\W\d]\w*")

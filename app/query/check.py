@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from app.errors import Finding
-from app.events.types import EventType, Kind
+from app.events.types import Kind
 from app.query import expressions as e
 from app.query import tree as t
 from app.query.document import Written
@@ -184,7 +184,7 @@ class Checker:
         kind = _arithmetic_kind(node.operator, left.kind, right.kind)
         if kind is None:
             self.report(
-                f'{_A_KIND[left.kind]} {node.operator} {_A_KIND[right.kind]} has no meaning', node.span, _arithmetic_hint(left.kind, right.kind)
+                f"{_A_KIND[left.kind]} {node.operator} {_A_KIND[right.kind]} has no meaning", node.span, _arithmetic_hint(left.kind, right.kind)
             )
             return _BAD
         return Typed(fold(e.Arithmetic(kind, node.operator, left.value, right.value)), kind)

@@ -13,7 +13,8 @@ from app.errors import Finding, Severity
 from app.events.types import StreamSchema
 from app.query import resolved as r
 from app.query.document import Document, read_document
-from app.query.plan import Catalog, Plan
+from app.query.inline_tests import QueryTest, read_tests
+from app.query.plan import Catalog, Plan, ReturnField
 from app.query.planning import plan_query
 from app.query.refusals import refusals, temporal_refusal
 from app.query.resolve import resolve_pattern_query, resolve_temporal_query
@@ -28,6 +29,7 @@ class Compiled:
     document: Document
     resolved: r.Resolved | r.ResolvedTemporal | None = None
     plan: Plan | None = None
+    tests: tuple[QueryTest, ...] = ()
 
     @property
     def name(self) -> str:
@@ -114,9 +116,20 @@ def _compile(document: Document, streams: Streams, findings: list[Finding]) -> C
     resolved = resolve_pattern_query(document, streams, own)
     if resolved is not None:
         own.extend(refusals(resolved))
+    schemas = resolved.vocabulary.schemas if resolved is not None else ()
+    tests = read_tests(document, schemas, _fields(resolved) if not own else None, findings)
     findings.extend(own)
     errors = any(one.severity is Severity.ERROR for one in own) or any(_inside(one, document) for one in findings[:before])
-    return Compiled(document, resolved, plan_query(resolved) if resolved is not None and not errors else None)
+    return Compiled(document, resolved, plan_query(resolved) if resolved is not None and not errors else None, tests)
+
+
+def _fields(query: r.Resolved | None) -> tuple[ReturnField, ...] | None:
+    """The return fields that tests can be held against; None where they are not all known (types that never occur, default return)."""
+    if query is None:
+        return None
+    types = [query.vocabulary.event_type(name) for binding in query.bindings if not binding.negated for name in binding.types]
+    complete = query.document.has("return") or all(known is not None and known.occurs for known in types)
+    return query.returns if complete else None
 
 
 def _inside(finding: Finding, document: Document) -> bool:

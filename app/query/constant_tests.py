@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from app.events.types import Kind
 from app.query import expressions as e
@@ -34,7 +33,7 @@ def constant_test(condition: e.Expression, types: tuple[str, ...], vocabulary: V
     if isinstance(condition, e.Comparison):
         left, right, operator = condition.left, condition.right, condition.operator
         if isinstance(left, e.Literal):
-            left, right, operator = right, left, cast("e.OneOf[str]", _MIRRORED[operator])  # type: ignore[valid-type]
+            return _test(right, _MIRRORED[operator], (left,))
         return _test(left, operator, (right,))
     if isinstance(condition, e.In):
         return _test(condition.operand, "not in" if condition.negated else "in", condition.values)
@@ -60,7 +59,8 @@ def _test(operand: e.Expression, operator: str, values: tuple[e.Expression, ...]
 
 def _negated(test: ConstantTest, types: tuple[str, ...], vocabulary: Vocabulary) -> ConstantTest | None:
     """NOT of a test. A null or NaN value and an absent attribute give a comparison and its opposite the *same* truth,
-    so the opposite stands for NOT only where none of these can occur."""
+    so the opposite stands for NOT only where none of these can occur.
+    """
     always = _always_there(test.attribute, types, vocabulary, nullable=test.operator in ("is null", "is not null"))
     if not always or (test.kind is Kind.FLOAT and not test.operator.startswith("is")):
         return None

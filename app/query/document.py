@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping as Table
+from collections.abc import Callable
+from collections.abc import Mapping as Table
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +53,7 @@ class Document:
         """The query's name; empty when it has none."""
         return str(self.plain("name", ""))
 
-    def plain(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - keys have different kinds
+    def plain(self, key: str, default: Any = None) -> Any:
         """The value under a key without its place."""
         found = self.values.get(key)
         return found.value if isinstance(found, Located) else default
@@ -251,7 +252,7 @@ def _count(shape: k.Count, node: Node, findings: list[Finding], key: str) -> Loc
     return Located(Within(int(found[1]), "events"), node)
 
 
-def _either(shape: k.Either, node: Node, findings: list[Finding], key: str) -> Any:  # noqa: ANN401
+def _either(shape: k.Either, node: Node, findings: list[Finding], key: str) -> Any:
     """Tries the shapes in turn; when none fits, the first that fits the node's kind complains."""
     for inner in shape.shapes:
         trial: list[Finding] = []
@@ -269,7 +270,7 @@ def _either(shape: k.Either, node: Node, findings: list[Finding], key: str) -> A
     return _READERS[type(fitting[0])](fitting[0], node, findings, key)
 
 
-def _list_of(shape: k.ListOf, node: Node, findings: list[Finding], key: str) -> Any:  # noqa: ANN401
+def _list_of(shape: k.ListOf, node: Node, findings: list[Finding], key: str) -> Any:
     if shape.single and isinstance(node, Scalar):
         nodes: tuple[Node, ...] = (node,)
     elif isinstance(node, Items):
@@ -282,7 +283,7 @@ def _list_of(shape: k.ListOf, node: Node, findings: list[Finding], key: str) -> 
     return Located([entry for entry in read if entry is not None], node)
 
 
-def _map_of(shape: k.MapOf, node: Node, findings: list[Finding], key: str) -> Any:  # noqa: ANN401
+def _map_of(shape: k.MapOf, node: Node, findings: list[Finding], key: str) -> Any:
     if not isinstance(node, Mapping):
         return _wrong(node, findings, f'"{key}" is a mapping', f"write {key}: {{name: value}}, or one line per name below it")
     values: dict[str, Any] = {}
@@ -300,7 +301,7 @@ def _anything(shape: k.Anything, node: Node, findings: list[Finding], key: str) 
     return Located(core_value(node), node)
 
 
-def core_value(node: Node) -> Any:  # noqa: ANN401
+def core_value(node: Node) -> Any:
     """A node as YAML 1.2's core schema reads it.
 
     Plain ``null ~``, ``true false``, numbers; everything else, ``yes`` and ``12:30`` too, is text.
@@ -320,7 +321,7 @@ def core_value(node: Node) -> Any:  # noqa: ANN401
     return float(node.text) if _NUMBER.fullmatch(node.text) else node.text
 
 
-def _nested(shape: k.Record, node: Node, findings: list[Finding], key: str) -> Any:  # noqa: ANN401
+def _nested(shape: k.Record, node: Node, findings: list[Finding], key: str) -> Any:
     if not isinstance(node, Mapping):
         return _wrong(node, findings, f'"{key}" is a mapping', f"it may have {', '.join(inner.name for inner in shape.keys)}")
     return _record(shape, node, findings, f'"{key}"')

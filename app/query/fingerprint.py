@@ -21,7 +21,7 @@ def fingerprint(plan: Plan) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _canonical(value: Any) -> Any:  # noqa: ANN401 - any part of a plan
+def _canonical(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return [type(value).__name__, *(_canonical(getattr(value, field.name)) for field in fields(value))]
     if isinstance(value, Enum):

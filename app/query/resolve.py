@@ -53,7 +53,7 @@ def resolve_streams(document: Document, streams: Streams, findings: list[Finding
     return tuple(names), Vocabulary(tuple(_named(streams, name) for name in names))
 
 
-def _named(streams: Streams, name: str) -> Any:  # noqa: ANN401
+def _named(streams: Streams, name: str) -> Any:
     schema = streams.stream(name)
     assert schema is not None  # noqa: S101 - checked by the caller
     return replace(schema, stream=name)
@@ -157,17 +157,10 @@ def _equivalence(
                 return None
     value: e.Literal | None = None
     if part.value is not None:
-        checker = Checker(written, vocabulary, {}, findings)
-        attribute = t.Reference("", None, part.path)
-        value = _fixed_value(checker, attribute, kind, part)
+        fixed = Checker(written, vocabulary, {}, findings).fixed(kind, part.value, part.path)
+        value = fixed if isinstance(fixed, e.Literal) else None
         kind = kind or (value.kind if value is not None else None)
     return r.Equivalence(part.path, kind or Kind.STRING, value, part.span)
-
-
-def _fixed_value(checker: Checker, attribute: t.Reference, kind: Kind | None, part: t.Equivalence) -> e.Literal | None:
-    assert part.value is not None  # noqa: S101 - the caller asked
-    typed = checker.fixed(kind, part.value, attribute.path)
-    return typed if isinstance(typed, e.Literal) else None
 
 
 # --- UNTIL ------------------------------------------------------------------------------------------------------------------
@@ -425,7 +418,8 @@ def resolve_temporal_query(document: Document, streams: Streams, findings: list[
         return None
     names, vocabulary = found
     types = tuple(event_type.name for schema in vocabulary.schemas for event_type in schema.types)
-    select, key = (_attributes(document, name, vocabulary, types, findings) for name in ("select", "key"))
+    select = _attributes(document, "select", vocabulary, findings)
+    key = _attributes(document, "key", vocabulary, findings)
     where = document.expression("where")
     condition = None
     if where is not None and not isinstance(where.tree, t.Value):
@@ -450,7 +444,7 @@ def _temporal_window(document: Document, findings: list[Finding]) -> None:
         findings.append(Finding("range and slide have different units", window["slide"].node.location(), "both durations, or both events"))
 
 
-def _attributes(document: Document, key: str, vocabulary: Vocabulary, types: tuple[str, ...], findings: list[Finding]) -> tuple[str, ...]:
+def _attributes(document: Document, key: str, vocabulary: Vocabulary, findings: list[Finding]) -> tuple[str, ...]:
     given = document.values.get(key)
     names: list[str] = []
     for entry in given.value if given is not None else ():

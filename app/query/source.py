@@ -115,8 +115,7 @@ def read_documents(path: str, text: str) -> tuple[tuple[Node, ...], tuple[Findin
 
     Documents before a syntax error are returned too; empty documents are left out.
     """
-    if text.startswith("\ufeff"):
-        text = text[1:]
+    text = text.removeprefix("\ufeff")
     file = SourceFile.of(path, text)
     documents: list[Node] = []
     findings: list[Finding] = []
