@@ -1,0 +1,172 @@
+"""The schema registry (Confluent's API): writers' schemas by id, readers' schemas by subject, registration of our own.
+
+Cheap to create and to pickle: only the settings travel to a Spark worker, the HTTP client is made with the first question.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+
+from app.errors import DependencyError
+from app.events.avro import AvroSchema, SchemaError, parse_schema
+
+Answer = TypeVar("Answer")
+
+DEFAULTS: Mapping[str, Any] = {"timeout": 5, "max.retries": 2, "retries.wait.ms": 200, "retries.max.wait.ms": 1000}
+"""The client itself waits for ever and retries for up to a minute; a micro-batch must not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """How to reach the registry.
+
+    Attributes:
+        url: one, or several separated by commas.
+        properties: of confluent-kafka's client, passed on: ``basic.auth.user.info``, ``ssl.ca.location``, ``bearer.auth.*``, ``timeout`` …
+        unknown_for_s: how long an unknown id counts as unknown before the registry is asked again. Producers register before they
+            send, so an unknown id is nearly always a stray record; asking for each would make a flood of them a flood of requests.
+    """
+
+    url: str
+    properties: Mapping[str, str | int | float] = field(default_factory=dict)
+    unknown_for_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Registered:
+    """A schema as the registry holds it."""
+
+    schema_id: int
+    version: int
+    text: str
+    schema: AvroSchema
+    guid: str | None = None
+
+
+class Registry:
+    """A `SchemaSource` that asks the registry, once per schema.
+
+    Args:
+        settings: where it is.
+        clock: seconds that never go back; for the time that unknown ids are remembered.
+    """
+
+    def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._client: SchemaRegistryClient | None = None
+        self._known: dict[int | str, AvroSchema] = {}
+        self._unknown: dict[int | str, float] = {}
+
+    def __reduce__(self) -> tuple[type[Registry], tuple[RegistrySettings]]:
+        return Registry, (self._settings,)
+
+    def schema(self, key: int | str) -> AvroSchema | None:
+        """The schema of an id (integer) or GUID (text); None if the registry does not know it.
+
+        Raises:
+            SchemaError: it is no Avro schema.
+            DependencyError: the registry cannot be asked.
+        """
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if self._unknown.get(key, 0.0) > self._clock():
+            return None
+        found = self._asked(lambda client: client.get_schema(key) if isinstance(key, int) else client.get_schema_by_guid(key))
+        if found is None:
+            self._unknown[key] = self._clock() + self._settings.unknown_for_s
+            return None
+        parsed = self._parsed(found)
+        self._known[key] = parsed
+        self._unknown.pop(key, None)
+        return parsed
+
+    def latest(self, subject: str) -> Registered | None:
+        """The newest version of a subject; None if there is no such subject.
+
+        Raises:
+            SchemaError: it is no Avro schema.
+            DependencyError: the registry cannot be asked.
+        """
+        found = self._asked(lambda client: client.get_latest_version(subject))
+        if found is None:
+            return None
+        return Registered(found.schema_id, found.version, found.schema.schema_str, self._parsed(found.schema), found.guid)
+
+    def register(self, subject: str, text: str) -> int:
+        """Registers a schema (again, if it is known: nothing happens) and returns its id.
+
+        Raises:
+            SchemaError: the registry refuses it, as a rule because it is incompatible with the version before.
+            DependencyError: the registry cannot be asked.
+        """
+        schema = parse_schema(text)
+        registered = self._asked(lambda client: client.register_schema(subject, Schema(text, "AVRO")), refusals=(409, 422))
+        if registered is None:
+            raise DependencyError(f"the schema registry at {self._settings.url} has no way to register schemas")
+        self._known[registered] = schema
+        return int(registered)
+
+    def check(self) -> None:
+        """Asks whether the registry is there.
+
+        Raises:
+            DependencyError: it is not.
+        """
+        self._asked(lambda client: client.get_subjects())
+
+    def _asked(self, question: Callable[[SchemaRegistryClient], Answer], refusals: tuple[int, ...] = ()) -> Answer | None:
+        """The answer; None for "not found"."""
+        try:
+            if self._client is None:
+                settings = {**DEFAULTS, **self._settings.properties, "url": self._settings.url}
+                self._client = SchemaRegistryClient.new_client(settings)
+            return question(self._client)
+        except SchemaRegistryError as error:
+            if error.http_status_code == 404:
+                return None
+            if error.http_status_code in refusals:
+                raise SchemaError(f"the schema registry refuses the schema: {error.error_message}") from error
+            what = "refuses access" if error.http_status_code in (401, 403) else "fails"
+            raise DependencyError(f"the schema registry at {self._settings.url} {what}: {error}") from error
+        except Exception as error:
+            # the HTTP library's own classes (connection refused, time-out, TLS), which depend on its version
+            message = str(error) or type(error).__name__
+            raise DependencyError(f"the schema registry at {self._settings.url} cannot be asked: {message}") from error
+
+    def _parsed(self, schema: Schema) -> AvroSchema:
+        """A registered schema with all that it refers to."""
+        kind = schema.schema_type or "AVRO"
+        if kind != "AVRO":
+            raise SchemaError(f"the registered schema is {kind}, not Avro")
+        return parse_schema(schema.schema_str, self._references(schema, {}))
+
+    def _references(self, schema: Schema, gathered: dict[tuple[str, int], str]) -> list[str]:
+        """Texts of the schemas referred to, those without needs of their own first."""
+        for reference in schema.references or ():
+            key = (reference.subject, reference.version)
+            if key in gathered:
+                continue
+            found = self._asked(lambda client, key=key: client.get_version(*key))
+            if found is None:
+                raise SchemaError(f'version {key[1]} of "{key[0]}", to which the schema refers, is not in the registry')
+            self._references(found.schema, gathered)
+            gathered[key] = found.schema.schema_str
+        return list(gathered.values())
+
+
+class FixedSchemas:
+    """A `SchemaSource` of given schemas, for tests and for files."""
+
+    def __init__(self, schemas: Mapping[int | str, AvroSchema]) -> None:
+        self._schemas = dict(schemas)
+
+    def schema(self, key: int | str) -> AvroSchema | None:
+        """The schema, or None."""
+        return self._schemas.get(key)

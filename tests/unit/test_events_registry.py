@@ -1,0 +1,58 @@
+import pickle
+from pathlib import Path
+
+import pytest
+from app.errors import DependencyError
+from app.events.avro import SchemaError, parse_schema
+from app.events.registry import Registry, RegistrySettings
+
+QUOTE = (Path(__file__).parents[2] / "schemas" / "Quote.avsc").read_text()
+
+
+def test_a_registered_schema_is_found_by_its_id_and_as_the_latest_of_its_subject():
+    registry = Registry(RegistrySettings("mock://events"))
+    schema_id = registry.register("quotes-value", QUOTE)
+    assert registry.schema(schema_id).records()[0]["name"] == "cep.stocks.Quote"
+    assert registry.latest("quotes-value").schema_id == schema_id
+    assert registry.latest("nothing-value") is None
+
+
+def test_an_unknown_id_is_asked_for_again_only_after_a_while():
+    now = [0.0]
+    registry = Registry(RegistrySettings("mock://unknown", unknown_for_s=10), clock=lambda: now[0])
+    questions = []
+    asked = registry._asked
+    registry._asked = lambda *a, **k: (questions.append(1), asked(*a, **k))[1]
+    assert registry.schema(1) is None
+    assert registry.schema(1) is None
+    assert len(questions) == 1
+    now[0] = 11.0
+    assert registry.schema(1) is None
+    assert len(questions) == 2
+
+
+def test_a_registry_that_is_down_is_a_missing_dependency():
+    registry = Registry(RegistrySettings("http://127.0.0.1:9", {"max.retries": 0, "timeout": 1}))
+    with pytest.raises(DependencyError, match=r"127\.0\.0\.1:9 cannot be asked"):
+        registry.schema(1)
+
+
+def test_a_registry_travels_as_its_settings():
+    registry = Registry(RegistrySettings("http://127.0.0.1:9", {"basic.auth.user.info": "a:b"}))
+    assert pickle.loads(pickle.dumps(registry))._settings == registry._settings
+
+
+def test_what_is_no_avro_schema_is_refused_before_it_is_registered():
+    with pytest.raises(SchemaError, match="no Avro schema"):
+        Registry(RegistrySettings("mock://refuse")).register("x-value", '{"type": "recor"}')
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "schemas").glob("*.avsc")), ids=lambda p: p.stem)
+def test_shipped_schemas_have_a_time_and_a_doc_for_everything(path):
+    schema = parse_schema(path.read_text())
+    (record,) = schema.records()
+    assert record["name"].endswith("." + path.stem)
+    assert record["fields"][0]["name"] == "time"
+    assert record["fields"][0]["type"] == {"type": "long", "logicalType": "timestamp-millis"}
+    assert record["doc"]
+    assert all(entry["doc"] for entry in record["fields"])
