@@ -11,11 +11,12 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from app.control.reports import BatchTotals, StageReport, total
+from app.control.shed_reports import ShedReport
 from app.errors import SnapshotError
 
 FORMAT = 1
@@ -32,11 +33,13 @@ class QueryShedding:
         drop_ratio: share of the query's candidate events to drop, 0 to 1.
         shedder: name in `shedding.registry`.
         place: where to drop.
+        unshed_latency_ms: latency that was predicted without shedding; for the report only.
     """
 
     drop_ratio: float
     shedder: str = "random"
     place: Literal["ingress", "matching"] = "ingress"
+    unshed_latency_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Directive:
     Attributes:
         batch: Spark's batch id.
         catalog_version: `app.query.plan.Catalog.version` to use.
+        deployment: fingerprint of the compiled catalog to use.
         decided_at_ms: the clock when this was frozen.
         seed: of every hash that decides about shedding and sampling.
         shedding: queries that shed in this batch; others do not.
@@ -53,10 +57,12 @@ class Directive:
         idle: sources that the watermark leaves out, ascending.
         stream_times: streams whose sources are all idle: the virtual time (ms) to which the clock has carried them.
         schema_ids: registry ids of output schemas, by subject.
+        shed_reports: of the batch before, to be written to the audit topic by this one.
     """
 
     batch: int
     catalog_version: int = 1
+    deployment: str = ""
     decided_at_ms: int = 0
     seed: int = 0
     shedding: Mapping[str, QueryShedding] = field(default_factory=dict)
@@ -64,6 +70,7 @@ class Directive:
     idle: tuple[int, ...] = ()
     stream_times: Mapping[str, int] = field(default_factory=dict)
     schema_ids: Mapping[str, int] = field(default_factory=dict)
+    shed_reports: tuple[ShedReport, ...] = ()
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -79,15 +86,15 @@ class Directive:
         return {
             "batch": self.batch,
             "catalog_version": self.catalog_version,
+            "deployment": self.deployment,
             "decided_at_ms": self.decided_at_ms,
             "seed": self.seed,
-            "shedding": {
-                query: {"drop_ratio": s.drop_ratio, "shedder": s.shedder, "place": s.place} for query, s in sorted(self.shedding.items())
-            },
+            "shedding": {query: asdict(shedding) for query, shedding in sorted(self.shedding.items())},
             "greatest_times": {str(source): time for source, time in sorted(self.greatest_times.items())},
             "idle": list(self.idle),
             "stream_times": dict(sorted(self.stream_times.items())),
             "schema_ids": dict(sorted(self.schema_ids.items())),
+            "shed_reports": [report.to_plain() for report in self.shed_reports],
         }
 
     def to_json(self) -> bytes:
@@ -100,6 +107,7 @@ class Directive:
         return Directive(
             batch=plain["batch"],
             catalog_version=plain["catalog_version"],
+            deployment=plain["deployment"],
             decided_at_ms=plain["decided_at_ms"],
             seed=plain["seed"],
             shedding={query: QueryShedding(**s) for query, s in plain["shedding"].items()},
@@ -107,6 +115,7 @@ class Directive:
             idle=tuple(plain["idle"]),
             stream_times=dict(plain["stream_times"]),
             schema_ids=dict(plain["schema_ids"]),
+            shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
         )
 
     @staticmethod
