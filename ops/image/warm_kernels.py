@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a program of the build, in no package
 """Imports every module that holds numba kernels, so that the image's build compiles them into NUMBA_CACHE_DIR.
 
 Kernels have explicit signatures, so importing is compiling. Called with ``--check`` it fails when anything had to be compiled:
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
             importlib.import_module(name)
         seconds = time.perf_counter() - start
     compiled = sum(1 for _, found in compilations.buffer if found.is_start)
-    print(f"{len(modules)} modules with kernels in {seconds:.1f} s, {compiled} compilations")  # noqa: T201 - a program of the build
+    print(f"{len(modules)} modules with kernels in {seconds:.1f} s, {compiled} compilations")
     return 1 if compiled and "--check" in arguments else 0
 
 

@@ -29,7 +29,11 @@ def settings_definitions() -> dict[str, Any]:
     sections: dict[str, Any] = {**whole.pop("$defs"), "Settings": whole}
     for name, section in sections.items():
         properties = section.get("properties", {})
-        secret = [key for key, value in properties.items() if "password" in json.dumps(value.get("anyOf", value)) and "writeOnly" in json.dumps(value)]
+        secret = [
+            key
+            for key, value in properties.items()
+            if "password" in json.dumps(value.get("anyOf", value)) and "writeOnly" in json.dumps(value)
+        ]
         for key in (*secret, *CHART_DECIDES.get(name, ())):
             properties.pop(key, None)
         for value in properties.values():

@@ -1,0 +1,85 @@
+"""Helm, and what it makes of the chart. Without Helm these tests skip: `install-ops-tools DIR helm` gets it, DIR being `ops-tools` in the cache."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.bootstrap.places import cache_folder
+
+PROJECT = Path(__file__).resolve().parents[2]
+CHART = PROJECT / "helm"
+REQUIRED = {"kafka": {"bootstrapServers": "kafka:9092"}, "schemaRegistry": {"url": "http://registry:8081"}}
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The objects of one `helm template`."""
+
+    objects: tuple[dict[str, Any], ...]
+
+    def one(self, kind: str, ending: str = "") -> dict[str, Any]:
+        found = [o for o in self.objects if o["kind"] == kind and o["metadata"]["name"].endswith(ending)]
+        assert len(found) == 1, [(o["kind"], o["metadata"]["name"]) for o in self.objects]
+        return found[0]
+
+    def kinds(self) -> set[str]:
+        return {o["kind"] for o in self.objects}
+
+    @property
+    def driver(self) -> dict[str, Any]:
+        """The driver's pod template."""
+        return self.one("StatefulSet")["spec"]["template"]
+
+    @property
+    def executor(self) -> dict[str, Any]:
+        """The executors' pod template."""
+        return yaml.safe_load(self.one("ConfigMap", "-executor")["data"]["executor.yaml"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The application's settings file."""
+        return yaml.safe_load(self.one("ConfigMap", "-settings")["data"]["settings.yaml"])
+
+
+@pytest.fixture(scope="session")
+def helm() -> str:
+    found = shutil.which("helm") or shutil.which("helm", path=str(cache_folder() / "ops-tools" / "bin"))
+    if not found:
+        pytest.skip("no helm on PATH or in the cache's ops-tools/bin")
+    return found
+
+
+@pytest.fixture
+def run_helm(helm: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run_helm("template", values, *more)`: Helm's command over the chart; values are laid over the required ones."""
+
+    def run(command: str, values: dict[str, Any] | None = None, *more: str, release: str = "shop") -> subprocess.CompletedProcess[str]:
+        file = tmp_path / "values.yaml"
+        file.write_text(yaml.safe_dump(values or {}), encoding="utf-8")
+        required = tmp_path / "required.yaml"
+        required.write_text(yaml.safe_dump(REQUIRED), encoding="utf-8")
+        name = [] if command == "lint" else [release]
+        argv = [helm, command, *name, str(CHART), "-f", str(required), "-f", str(file), *more]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+@pytest.fixture
+def render(run_helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Rendered]:
+    """`render(values)`: the objects that the chart makes of these values."""
+
+    def template(values: dict[str, Any] | None = None, *more: str, release: str = "shop") -> Rendered:
+        done = run_helm("template", values, "--namespace", "stores", *more, release=release)
+        assert done.returncode == 0, done.stderr
+        return Rendered(tuple(o for o in yaml.safe_load_all(done.stdout) if o))
+
+    return template

@@ -1,0 +1,215 @@
+"""What the chart makes of values: by `helm template`, checked as objects."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.config.settings import load_settings
+from tests.chart.chart_values import PERMUTATIONS
+
+RECOMMENDED = ("name", "instance", "component", "part-of", "version", "managed-by")
+
+
+def pods(rendered: Any) -> list[dict[str, Any]]:
+    return [rendered.driver] + ([rendered.executor] if rendered.settings["spark"]["master"].startswith("k8s") else [])
+
+
+@pytest.fixture(params=PERMUTATIONS)
+def permutation(request):
+    return copy.deepcopy(PERMUTATIONS[request.param])
+
+
+def test_chart_passes_the_strict_lint(run_helm, permutation):
+    done = run_helm("lint", permutation, "--strict")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_settings_file_is_one_that_the_application_accepts(render, permutation, tmp_path):
+    for section in (permutation.get("kafka", {}).get("security", {}), permutation.get("schemaRegistry", {}).get("auth", {})):
+        assert "password" not in section
+    settings = render(permutation).settings
+    for section in (settings["kafka"]["security"], settings["schema_registry"]):
+        if "password_file" in section:  # mounted in the pod; here any file will do
+            section["password_file"] = str(tmp_path / "password")
+    (tmp_path / "password").write_text("s", encoding="utf-8")
+    (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    accepted = load_settings(tmp_path / "settings.yaml", {})
+    assert accepted.queries.paths == (tmp_path / "queries",)
+
+
+def test_every_object_and_pod_has_the_recommended_labels(render, permutation):
+    rendered = render(permutation)
+    for thing in (*rendered.objects, *pods(rendered)):
+        labels = thing["metadata"]["labels"]
+        assert {f"app.kubernetes.io/{name}" for name in RECOMMENDED} <= labels.keys(), thing
+
+
+def test_every_pod_satisfies_the_restricted_profile(render, permutation):
+    for pod in pods(render(permutation)):
+        security = pod["spec"]["securityContext"]
+        assert (security["runAsNonRoot"], security["runAsUser"], security["seccompProfile"]) == (True, 10001, {"type": "RuntimeDefault"})
+        for container in pod["spec"]["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+
+
+def test_only_the_driver_in_client_mode_holds_a_token(render):
+    client = render()
+    assert client.driver["spec"]["automountServiceAccountToken"] is True
+    assert client.executor["spec"]["automountServiceAccountToken"] is False
+    assert render({"mode": "local"}).driver["spec"]["automountServiceAccountToken"] is False
+
+
+def test_driver_and_executors_see_secrets_and_checkpoint_at_the_same_paths(render):
+    rendered = render(PERMUTATIONS["scram"])
+    seen = [{m["name"]: m["mountPath"] for m in pod["spec"]["containers"][0]["volumeMounts"]} for pod in pods(rendered)]
+    for volume in ("kafka-secret", "registry-secret", "checkpoint", "tmp", "spark-local-dir-1"):
+        assert seen[0][volume] == seen[1][volume]
+    assert rendered.settings["kafka"]["security"]["password_file"] == f"{seen[0]['kafka-secret']}/password"
+    assert rendered.settings["schema_registry"]["password_file"] == f"{seen[0]['registry-secret']}/secret-word"
+    assert rendered.settings["checkpoint"]["path"].startswith(seen[0]["checkpoint"] + "/")
+
+
+def test_executors_find_the_driver_by_its_stable_name_before_it_is_ready(render):
+    rendered = render()
+    conf, service, driver = rendered.settings["spark"]["conf"], rendered.one("Service", "-driver"), rendered.one("StatefulSet")
+    assert conf["spark.kubernetes.driver.pod.name"] == driver["metadata"]["name"] + "-0"
+    host = f"{driver['metadata']['name']}-0.{service['metadata']['name']}.stores.svc.cluster.local"
+    assert (conf["spark.driver.host"], rendered.settings["http"]["advertised_host"]) == (host, host)
+    assert driver["spec"]["serviceName"] == service["metadata"]["name"]
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"].items() <= rendered.driver["metadata"]["labels"].items()
+    ports = {p["name"]: p["containerPort"] for p in rendered.driver["spec"]["containers"][0]["ports"]}
+    assert ports == {"http": 8080, "driver": int(conf["spark.driver.port"]), "blocks": int(conf["spark.driver.blockManager.port"])}
+    assert {p["targetPort"] for p in service["spec"]["ports"]} == set(ports)
+
+
+def test_driver_runs_the_application_with_the_mounted_settings(render):
+    container = render().driver["spec"]["containers"][0]
+    assert container["args"] == ["python", "-m", "app", "run", "--settings", "/etc/cep/settings.yaml"]
+    mounts = {m["mountPath"]: m.get("subPath") for m in container["volumeMounts"]}
+    assert mounts["/etc/cep/settings.yaml"] == "settings.yaml"
+    assert mounts["/etc/cep/queries"] is None, "a subPath mount would never change"
+    probes = {k: container[k]["httpGet"] for k in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {k: p["path"] for k, p in probes.items()} == {
+        "startupProbe": "/startupz",
+        "livenessProbe": "/livez",
+        "readinessProbe": "/readyz",
+    }
+    assert {p["port"] for p in probes.values()} == {"http"}
+
+
+def test_the_driver_may_do_what_spark_does_and_nothing_else(render):
+    role = render().one("Role")
+    assert [(r["resources"], r["verbs"]) for r in role["rules"]] == [
+        (["pods"], ["get", "list", "watch", "create", "delete", "deletecollection"]),
+        (["persistentvolumeclaims"], ["list", "deletecollection"]),
+    ]
+
+
+def test_local_mode_is_the_driver_alone(render):
+    rendered = render({"mode": "local", "driver": {"localCores": 3}})
+    assert not {"Role", "RoleBinding"} & rendered.kinds()
+    assert [o["metadata"]["name"] for o in rendered.objects if o["kind"] == "ServiceAccount"] == ["shop-cep-driver"]
+    assert rendered.settings["spark"]["master"] == "local[3]"
+    assert not [name for name in rendered.settings["spark"]["conf"] if "kubernetes" in name]
+    assert [p["name"] for p in rendered.one("Service", "-driver")["spec"]["ports"]] == ["http"]
+
+
+def test_query_texts_arrive_unchanged_although_they_hold_braces(render):
+    text = 'name: a\npattern: "SEQ(A a)"\nemit: {where: "{{ .Values.mode }}"}\n# two blanks at the end:  \n'
+    assert render({"queries": {"inline": {"a.yaml": text}}}).one("ConfigMap", "-queries")["data"] == {"a.yaml": text}
+
+
+def test_queries_of_existing_configmaps_lie_beside_those_of_the_values(render):
+    rendered = render({"queries": {"inline": {"a.yaml": "name: a"}, "existingConfigMaps": ["team-one", "team-two"]}})
+    volume = next(v for v in rendered.driver["spec"]["volumes"] if v["name"] == "queries")
+    assert [s["configMap"]["name"] for s in volume["projected"]["sources"]] == ["shop-cep-queries", "team-one", "team-two"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"queries": {"inline": {"a.yaml": "name: b"}}},
+        {"settings": {"logging": {"level": "DEBUG"}}},
+        {"executor": {"podLabels": {"a": "b"}}},
+    ],
+)
+def test_what_only_a_restart_picks_up_changes_the_pod(render, change):
+    before = render({"queries": {"inline": {"a.yaml": "name: a"}}}).driver["metadata"]["annotations"]
+    assert render({"queries": {"inline": {"a.yaml": "name: a"}}, **change}).driver["metadata"]["annotations"] != before
+
+
+def test_an_existing_claim_replaces_ours_and_ours_outlives_the_release(render):
+    rendered = render({"checkpoint": {"pvc": {"existingClaim": "mine"}}})
+    assert "PersistentVolumeClaim" not in rendered.kinds()
+    assert {"claimName": "mine"} in [v.get("persistentVolumeClaim") for v in rendered.driver["spec"]["volumes"]]
+    assert render().one("PersistentVolumeClaim")["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_a_digest_beats_the_tag_in_driver_and_executors(render):
+    digest = "sha256:" + "0" * 64
+    rendered = render({"image": {"registry": "registry.example", "tag": "2", "digest": digest}})
+    image = f"registry.example/cep@{digest}"
+    assert rendered.driver["spec"]["containers"][0]["image"] == image
+    assert rendered.settings["spark"]["conf"]["spark.kubernetes.container.image"] == image
+
+
+def test_names_of_a_long_release_stay_within_a_label(render):
+    rendered = render(release="r" + "x" * 52)
+    names = [o["metadata"]["name"] for o in rendered.objects]
+    assert max(len(name) for name in names) <= 63 - len("-0123456789"), "the controller's revision hash is put behind it"
+    assert len(set(zip([o["kind"] for o in rendered.objects], names, strict=True))) == len(names)
+
+
+def test_settings_and_spark_conf_of_the_user_win(render):
+    settings = render(
+        {"settings": {"watchdog": {"enabled": False}}, "spark": {"conf": {"spark.driver.memory": "3g", "spark.x": "1"}}}
+    ).settings
+    assert settings["watchdog"] == {"enabled": False}
+    assert (settings["spark"]["conf"]["spark.driver.memory"], settings["spark"]["conf"]["spark.x"]) == ("3g", "1")
+
+
+def test_placement_and_extras_reach_driver_and_executors(render):
+    extra = {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "cep", "operator": "Exists"}],
+        "priorityClassName": "high",
+        "extraEnv": [{"name": "A", "value": "b"}],
+        "extraVolumes": [{"name": "more", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+        "podLabels": {"team": "loss-prevention"},
+        "podAnnotations": {"note": "one"},
+    }
+    for pod in pods(render({"driver": extra, "executor": extra})):
+        spec, container = pod["spec"], pod["spec"]["containers"][0]
+        assert {k: spec[k] for k in ("nodeSelector", "tolerations", "priorityClassName")} == {
+            k: extra[k] for k in ("nodeSelector", "tolerations", "priorityClassName")
+        }
+        assert extra["extraEnv"][0] in container["env"]
+        assert extra["extraVolumeMounts"][0] in container["volumeMounts"]
+        assert extra["extraVolumes"][0] in spec["volumes"]
+        assert pod["metadata"]["labels"]["team"] == "loss-prevention"
+        assert pod["metadata"]["annotations"]["note"] == "one"
+
+
+def test_notes_tell_where_to_look_and_warn_when_there_is_no_query(run_helm):
+    notes = run_helm("install", None, "--dry-run=client", "--namespace", "stores").stdout
+    assert "kubectl -n stores logs shop-cep-0 -f" in notes
+    assert "WARNING: no queries" in notes
+    assert "WARNING" not in run_helm("install", {"queries": {"existingConfigMaps": ["q"]}}, "--dry-run=client").stdout
+
+
+def test_shipped_files_are_in_the_place_that_the_image_builds_from():
+    ignored = (Path(__file__).parents[2] / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert ignored[1] == "*"
+    assert {line[1:] for line in ignored if line.startswith("!")} >= {"app", "shedding", "schemas", "queries", "requirements.lock"}
