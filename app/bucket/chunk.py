@@ -1,0 +1,184 @@
+"""Chunks: what one ingress task sends to one bucket in one micro-batch, as bytes.
+
+A chunk is a header and one section per query group: the group's columns of the rows for this bucket and the bitmaps of the items that
+each row can be, as an Arrow IPC stream. A bucket without rows gets a chunk too: its header makes time advance.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from app.errors import SnapshotError
+from app.events.batch import Column, Dictionary, EventBatch
+from app.events.types import Kind
+
+MAGIC = b"CEPCHNK1"
+_FIXED = ("time", "source", "offset")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """Rows of one query group.
+
+    Attributes:
+        group: `route.group_identity`.
+        layout: fingerprint of the group's `ItemLayout`, which says what the bits mean.
+        batch: events, with the group's columns only.
+        bitmaps: uint64 (events, words).
+    """
+
+    group: int
+    layout: str
+    batch: EventBatch
+    bitmaps: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """What one ingress task sends to one bucket.
+
+    Attributes:
+        stream: where the events come from.
+        greatest_times: by source the greatest event time that the task has seen (late, irrelevant and shed events included), ms.
+    """
+
+    stream: str
+    greatest_times: Mapping[int, int]
+    sections: Sequence[Section] = field(default_factory=tuple)
+
+
+def pack_chunk(chunk: Chunk) -> bytes:
+    """The chunk as bytes."""
+    bodies = [pack_events(section.batch, section.bitmaps) for section in chunk.sections]
+    header = {
+        "stream": chunk.stream,
+        "greatest": [[source, time] for source, time in sorted(chunk.greatest_times.items())],
+        "sections": [[s.group, s.layout, len(body)] for s, body in zip(chunk.sections, bodies, strict=True)],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return b"".join([MAGIC, struct.pack("<I", len(text)), text, *bodies])
+
+
+def unpack_chunk(data: bytes) -> Chunk:
+    """The chunk of the bytes; arrays look into them (read-only) wherever they can.
+
+    Raises:
+        SnapshotError: the bytes are no chunk of this format.
+    """
+    if data[: len(MAGIC)] != MAGIC:
+        raise SnapshotError("not a chunk of this format")
+    (length,) = struct.unpack_from("<I", data, len(MAGIC))
+    at = len(MAGIC) + 4 + length
+    header = json.loads(data[len(MAGIC) + 4 : at])
+    view, sections = memoryview(data), []
+    for group, layout, size in header["sections"]:
+        batch, bitmaps = unpack_events(view[at : at + size])
+        sections.append(Section(group, layout, batch, bitmaps))
+        at += size
+    return Chunk(header["stream"], dict(header["greatest"]), sections)
+
+
+def pack_events(batch: EventBatch, bitmaps: NDArray[np.uint64]) -> bytes:
+    """Events and their bitmaps as an Arrow IPC stream; dictionaries hold the entries that occur, no others."""
+    arrays: list[pa.Array] = [pa.array(getattr(batch, name)) for name in _FIXED]
+    fields = [pa.field(name, pa.int64()) for name in _FIXED]
+    for k in range(bitmaps.shape[1]):
+        arrays.append(pa.array(np.ascontiguousarray(bitmaps[:, k])))
+        fields.append(pa.field(f"bits:{k}", pa.uint64()))
+    for name, column in (("type", batch.type), *((f"value:{name}", column) for name, column in batch.columns.items())):
+        array = _values(column)
+        arrays.append(array)
+        fields.append(pa.field(name, array.type, metadata={"kind": column.kind.value}))
+        if column.state is not None:
+            arrays.append(pa.array(column.state))
+            fields.append(pa.field(f"state:{name}", pa.uint8()))
+    schema = pa.schema(fields)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return sink.getvalue().to_pybytes()
+
+
+def unpack_events(data: bytes | memoryview) -> tuple[EventBatch, NDArray[np.uint64]]:
+    """What `pack_events` packed."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        record_batch = reader.read_next_batch()
+    schema, fixed, states = record_batch.schema, {}, {}
+    values: dict[str, Column] = {}
+    words = []
+    for name, array in zip(schema.names, record_batch.columns, strict=True):
+        if name in _FIXED:
+            fixed[name] = array.to_numpy()
+        elif name.startswith("bits:"):
+            words.append(array.to_numpy())
+        elif name.startswith("state:"):
+            states[name.removeprefix("state:")] = array.to_numpy()
+        else:
+            values[name] = _column(Kind(schema.field(name).metadata[b"kind"].decode()), array)
+    columns = {name: Column(c.kind, c.values, states.get(name), c.dictionary) for name, c in values.items()}
+    kind = columns.pop("type")
+    attributes = {name.removeprefix("value:"): column for name, column in columns.items()}
+    return EventBatch(fixed["time"], fixed["source"], fixed["offset"], kind, attributes), _side_by_side(words, record_batch.num_rows)
+
+
+def _side_by_side(words: Sequence[NDArray[np.uint64]], rows: int) -> NDArray[np.uint64]:
+    if len(words) == 1:
+        return words[0].reshape(-1, 1)
+    return np.ascontiguousarray(np.stack(words, axis=1)) if words else np.zeros((rows, 0), dtype=np.uint64)
+
+
+def compacted(column: Column) -> Column:
+    """The column with a dictionary of only the entries that occur, in the order of their codes; others as they are."""
+    if column.dictionary is None:
+        return column
+    codes = column.values.astype(np.int32, copy=False)
+    if column.state is not None:
+        codes = np.where(column.state == 0, codes, np.int32(0)) if len(column.dictionary) else np.zeros(len(codes), dtype=np.int32)
+    used = np.zeros(len(column.dictionary), dtype=np.bool_)
+    used[codes if len(column.dictionary) else codes[:0]] = True
+    if used.all() and codes is column.values:
+        return column
+    number = (np.cumsum(used) - 1).astype(np.int32)
+    kept = _entries(column.dictionary).take(pa.array(np.flatnonzero(used)))
+    return Column(column.kind, number[codes] if len(number) else codes, column.state, _dictionary(kept))
+
+
+def compacted_batch(batch: EventBatch) -> EventBatch:
+    """The batch with compacted dictionaries, so that waiting events do not keep the entries of those that are gone."""
+    columns = {name: compacted(column) for name, column in batch.columns.items()}
+    return EventBatch(batch.time, batch.source, batch.offset, compacted(batch.type), columns)
+
+
+def _values(column: Column) -> pa.Array:
+    if column.dictionary is None:
+        return pa.array(column.values)
+    small = compacted(column)
+    assert small.dictionary is not None  # noqa: S101 - a compacted text column stays one
+    return pa.DictionaryArray.from_arrays(pa.array(small.values.astype(np.int32, copy=False)), _entries(small.dictionary), safe=False)
+
+
+def _column(kind: Kind, array: pa.Array) -> Column:
+    if not pa.types.is_dictionary(array.type):
+        return Column(kind, array.to_numpy())
+    return Column(kind, array.indices.to_numpy(), None, _dictionary(array.dictionary))
+
+
+def _entries(dictionary: Dictionary) -> pa.Array:
+    offsets = np.ascontiguousarray(dictionary.offsets)
+    data = np.ascontiguousarray(dictionary.data)
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(dictionary), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _dictionary(entries: pa.Array) -> Dictionary:
+    _, offsets, data = entries.buffers()
+    if len(entries) == 0:
+        return Dictionary(np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64))
+    bounds = np.frombuffer(offsets, dtype=np.int64)[entries.offset : entries.offset + len(entries) + 1]
+    return Dictionary(np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8), bounds)

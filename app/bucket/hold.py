@@ -1,0 +1,218 @@
+"""Time in streams: watermarks, lateness, and holding events back until nothing earlier can come (query-language.md, section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket import kernels
+from app.bucket.chunk import compacted_batch
+from app.events.batch import EventBatch, concatenate, empty_batch, take
+
+NEVER = -(1 << 62)
+"""A watermark before all times. Far enough from the ends of 64 bit that adding a lateness or a window cannot wrap."""
+FOREVER = 1 << 62
+"""The watermark at the end of all input."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRules:
+    """How time passes in one stream.
+
+    Attributes:
+        allowed_lateness_ms: how far a source's watermark stays behind its greatest time.
+        ordered_by: attribute by which producers write in time order into one topic partition.
+        topics: topic indices of the stream (`app.events.batch.source_number`).
+    """
+
+    stream: str
+    allowed_lateness_ms: int = 0
+    ordered_by: str | None = None
+    topics: frozenset[int] = frozenset((0,))
+
+    def owns(self, source: int) -> bool:
+        """Whether the source is one of the stream's topic partitions."""
+        return source >> 20 in self.topics
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What was decided about time before a micro-batch, once for all tasks (or, in `replay`, what is known before a slice of the file).
+
+    Attributes:
+        greatest_times: by source the greatest event time before this batch, ms.
+        sources: all topic partitions that are read, also those without an event yet; only these and the ones above hold the watermark up.
+        idle: sources that the watermark leaves out.
+        stream_times: streams that are silent as a whole: the time (ms) to which the clock has carried them, as if such an event had been seen.
+        closing: no more input will come: watermarks go to infinity.
+    """
+
+    greatest_times: Mapping[int, int] = field(default_factory=dict)
+    sources: frozenset[int] = frozenset()
+    idle: frozenset[int] = frozenset()
+    stream_times: Mapping[str, int] = field(default_factory=dict)
+    closing: bool = False
+
+
+def stream_watermark(rules: TimeRules, greatest_times: Mapping[int, int], progress: Progress) -> int:
+    """A stream's watermark: the least of its sources', idle ones left out.
+
+    >>> rules = TimeRules("s", allowed_lateness_ms=10)
+    >>> stream_watermark(rules, {0: 100, 1: 50}, Progress()), stream_watermark(rules, {0: 100, 1: 50}, Progress(idle=frozenset((1,))))
+    (40, 90)
+    """
+    if progress.closing:
+        return FOREVER
+    known = {source for source in (*greatest_times, *progress.sources) if rules.owns(source)}
+    live = [greatest_times.get(source, NEVER) for source in known - progress.idle]
+    if live:
+        reached = min(live)
+    else:  # all are silent: the clock's time if there is one, else as far as anyone came
+        reached = max([NEVER, *(greatest_times.get(source, NEVER) for source in known)])
+        reached = max(reached, progress.stream_times.get(rules.stream, NEVER))
+    return NEVER if reached <= NEVER else reached - rules.allowed_lateness_ms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement:
+    """What judging a batch found.
+
+    Attributes:
+        late: bool (events,).
+        greatest_times: by source the greatest time after the batch; only sources that have had an event.
+    """
+
+    late: NDArray[np.bool_]
+    greatest_times: Mapping[int, int]
+
+
+def judge_lateness(batch: EventBatch, rules: TimeRules, progress: Progress) -> Judgement:
+    """Judges the events of one task, in the order given (that of the offsets within a source), one after the other.
+
+    An event is late when its time is less than its own source's watermark at that moment; after a source was left out as idle, also when
+    it is less than the stream's watermark before this batch.
+    """
+    own = {source: time for source, time in progress.greatest_times.items() if rules.owns(source)}
+    floor = stream_watermark(rules, own, Progress(own, progress.sources, progress.idle, progress.stream_times))
+    numbers, place = _places(batch.source)
+    greatest = np.array([own.get(source, NEVER) for source in numbers.tolist()], dtype=np.int64)
+    late = np.empty(len(batch), dtype=np.bool_)
+    kernels.judge(batch.time, place, greatest, np.full(len(numbers), floor, dtype=np.int64), rules.allowed_lateness_ms, late)
+    seen = {source: time for source, time in zip(numbers.tolist(), greatest.tolist(), strict=True) if time > NEVER}
+    return Judgement(late, own | seen)
+
+
+def _places(source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The distinct sources, ascending, and for every event the place of its own."""
+    if len(source) == 0 or (source[0] == source[-1] and bool((source == source[0]).all())):
+        return source[:1], np.zeros(len(source), dtype=np.int32)
+    numbers, place = np.unique(source, return_inverse=True)
+    return numbers, place.astype(np.int32)
+
+
+class Held:
+    """Events of one query group that wait for the watermark, each with its bitmap.
+
+    Not sorted: what is released is sorted then, which is cheaper than keeping order.
+    """
+
+    def __init__(self, words: int, parts: Iterable[tuple[EventBatch, NDArray[np.uint64]]] = ()) -> None:
+        self._words = words
+        self._parts = list(parts)
+
+    def __len__(self) -> int:
+        return sum(len(batch) for batch, _ in self._parts)
+
+    def add(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
+        """Takes events in."""
+        if len(batch):
+            self._parts.append((batch, bitmaps))
+
+    def release(self, watermark: int) -> tuple[EventBatch, NDArray[np.uint64]]:
+        """Gives out the events whose time is less than the watermark, in total order."""
+        batch, bitmaps = self.everything()
+        ready = batch.time < watermark
+        if ready.all():
+            self._parts = []
+            return _sorted(batch, bitmaps, batch.total_order())
+        rows = np.flatnonzero(ready)
+        left = np.flatnonzero(~ready)
+        self._parts = [(compacted_batch(take(batch, left)), bitmaps[left])] if len(left) else []
+        order = rows[np.lexsort((batch.offset[rows], batch.source[rows], batch.time[rows]))]
+        return _sorted(batch, bitmaps, order)
+
+    def release_all_in_arrival_order(self) -> tuple[EventBatch, NDArray[np.uint64]]:
+        """Gives out everything by (source, offset): for trusted streams."""
+        batch, bitmaps = self.everything()
+        self._parts = []
+        return _sorted(batch, bitmaps, np.lexsort((batch.offset, batch.source)))
+
+    def everything(self) -> tuple[EventBatch, NDArray[np.uint64]]:
+        """All events held, unsorted."""
+        if not self._parts:
+            return empty_batch(), np.zeros((0, self._words), dtype=np.uint64)
+        if len(self._parts) == 1:
+            return self._parts[0]
+        return concatenate([batch for batch, _ in self._parts]), np.concatenate([bitmaps for _, bitmaps in self._parts])
+
+    def least_time(self) -> int | None:
+        """The time of the earliest event held."""
+        return min((int(batch.time.min()) for batch, _ in self._parts), default=None)
+
+
+def _sorted(
+    batch: EventBatch, bitmaps: NDArray[np.uint64], order: NDArray[np.intp]
+) -> tuple[EventBatch, NDArray[np.uint64]]:
+    return take(batch, order), bitmaps[order]
+
+
+class KeyOrder:
+    """The last time of every partition key of a trusted stream, to find events that are earlier than their key's predecessor."""
+
+    def __init__(self, keys: NDArray[np.uint64] | None = None, times: NDArray[np.int64] | None = None) -> None:
+        self._keys = np.zeros(64, dtype=np.uint64)
+        self._times = np.zeros(64, dtype=np.int64)
+        self._used = 0
+        if keys is not None and times is not None:
+            self.late(keys, times)
+
+    def __len__(self) -> int:
+        return self._used
+
+    def late(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Judges events one after the other, in arrival order, and learns their times.
+
+        Returns:
+            bool (events,).
+        """
+        self._make_room(len(keys))
+        late = np.empty(len(keys), dtype=np.bool_)
+        self._used = kernels.judge_keys(keys, times, self._keys, self._times, self._used, late)
+        return late
+
+    def contents(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Keys, ascending, and their last times: for snapshots."""
+        kept = np.flatnonzero(self._keys)
+        order = kept[np.argsort(self._keys[kept])]
+        return self._keys[order], self._times[order]
+
+    def _make_room(self, more: int) -> None:
+        wanted = 2 * (self._used + more)
+        if wanted <= len(self._keys):
+            return
+        keys, times = self.contents()
+        size = 1 << int(wanted - 1).bit_length()
+        self._keys, self._times, self._used = np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.int64), 0
+        self._used = kernels.judge_keys(keys, times, self._keys, self._times, 0, np.empty(len(keys), dtype=np.bool_))
+
+
+def merged_times(parts: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    """By source the greatest of all times."""
+    merged: dict[int, int] = {}
+    for part in parts:
+        for source, time in part.items():
+            merged[source] = max(time, merged.get(source, time))
+    return merged

@@ -1,0 +1,85 @@
+"""Which events go to which bucket: by query group and by the content of the partition key, the same on every machine for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket import kernels
+from app.events.batch import EventBatch
+from app.events.hashes import entry_hashes
+from app.query.plan import QueryGroup
+
+NO_STATE = np.zeros(0, dtype=np.uint8)
+
+
+def group_identity(group: QueryGroup) -> int:
+    """A 64-bit hash of what makes the group one: its streams and its partition attributes. Seeds the hashes of its keys.
+
+    Not its number, which changes when other queries come or go.
+    """
+    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence))
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "little")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """Partition keys of some rows of a batch, as hashes.
+
+    Attributes:
+        hashes: uint64 (rows,).
+        reach: uint8 (rows,) of `kernels.ROUTED`, ``EVERYWHERE``, ``NOWHERE``.
+    """
+
+    hashes: NDArray[np.uint64]
+    reach: NDArray[np.uint8]
+
+
+def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup) -> Keys:
+    """Hashes the partition attributes of the given rows, in the order of the group's attributes.
+
+    A row with a null one goes nowhere; a row whose type lacks one (only negated types may) goes everywhere.
+    """
+    hashes = np.full(len(rows), group_identity(group), dtype=np.uint64)
+    reach = np.zeros(len(rows), dtype=np.uint8)
+    for attribute in group.equivalence:
+        column = batch.columns.get(attribute)
+        if column is None:
+            np.maximum(reach, kernels.EVERYWHERE, out=reach)
+            continue
+        state = NO_STATE if column.state is None else column.state
+        values = np.ascontiguousarray(column.values)
+        if column.dictionary is not None:
+            kernels.mix_codes(values.astype(np.int32, copy=False), entry_hashes(column.dictionary), state, rows, hashes, reach)
+        elif values.dtype.kind == "f":
+            kernels.mix_floats(values.astype(np.float64, copy=False), state, rows, hashes, reach)
+        else:
+            kernels.mix_integers(values.astype(np.int64, copy=False), state, rows, hashes, reach)
+    return Keys(hashes, reach)
+
+
+def bucket_of(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.int64]:
+    """The bucket of each key hash.
+
+    >>> bucket_of(np.array([5, 8], dtype=np.uint64), 4).tolist()
+    [1, 0]
+    """
+    return (hashes % np.uint64(buckets)).astype(np.int64)
+
+
+def rows_by_bucket(keys: Keys, buckets: int) -> Sequence[NDArray[np.int64]]:
+    """Per bucket the positions (in ``keys``, ascending) of the rows that go there."""
+    number = bucket_of(keys.hashes, buckets)
+    if not keys.reach.any():
+        if buckets == 1:
+            return [np.arange(len(number))]
+        order = np.argsort(number.astype(np.uint16), kind="stable")  # radix sort
+        bounds = np.searchsorted(number[order], np.arange(buckets + 1))
+        return [order[bounds[k] : bounds[k + 1]] for k in range(buckets)]
+    everywhere = keys.reach == kernels.EVERYWHERE
+    routed = keys.reach == kernels.ROUTED
+    return [np.flatnonzero((routed & (number == k)) | everywhere) for k in range(buckets)]
