@@ -16,7 +16,9 @@ DTYPE = {"integer": np.int64, "float": np.float64, "string": np.int32, "boolean"
 
 def stream_schema(schemas: dict[str, dict[str, str]], stream: str = "input") -> StreamSchema:
     """The application's schema of the naive one; everything is nullable."""
-    types = (EventType(name, tuple(Attribute(a, KIND[kind], nullable=True) for a, kind in attrs.items())) for name, attrs in schemas.items())
+    types = (
+        EventType(name, tuple(Attribute(a, KIND[kind], nullable=True) for a, kind in attrs.items())) for name, attrs in schemas.items()
+    )
     return StreamSchema(stream, tuple(types))
 
 

@@ -146,7 +146,11 @@ def comparisons(draw: st.DrawFn, scope: Scope) -> object:
         reference = draw(any_reference(scope, variables))
         return IsNull(reference, draw(st.booleans()))
     if family == "type":
-        return Compare(draw(st.sampled_from(["=", "!="])), Attr(draw(st.sampled_from(variables)), "type"), Const(draw(st.sampled_from(TYPES)), "string"))
+        return Compare(
+            draw(st.sampled_from(["=", "!="])),
+            Attr(draw(st.sampled_from(variables)), "type"),
+            Const(draw(st.sampled_from(TYPES)), "string"),
+        )
     if family == "time":
         return draw(time_comparisons(variables))
     values = {"number": numbers, "string": strings, "boolean": booleans}[family]
@@ -252,9 +256,7 @@ def streams(draw: st.DrawFn, known: Schemas, most: int = 14, sources: int = 2, s
     for _ in range(draw(st.sampled_from([0, 1, most // 2, *[most] * 7]))):
         time += draw(st.sampled_from([0, 0, 1, 1, 2, 3, 6]))
         type_name = draw(st.sampled_from(list(known)))
-        attributes = {
-            name: None if draw(st.integers(0, 9)) == 0 else draw(st.sampled_from(DOMAINS[name])) for name in known[type_name]
-        }
+        attributes = {name: None if draw(st.integers(0, 9)) == 0 else draw(st.sampled_from(DOMAINS[name])) for name in known[type_name]}
         events.append({"type": type_name, "time": time, "source": draw(st.integers(0, sources - 1)), "attributes": attributes})
     events.sort(key=lambda event: (event["time"], event["source"]))
     for source in range(sources):

@@ -37,7 +37,9 @@ def attributes_equal(op: str, one: str, other: str, name: str) -> Compare:
 
 
 TAG = (Equivalence("tag_id"),)
-SHOPLIFTING = Query((Item(("ShelfReading",), "s"), Item(("CounterReading",), "c", negated=True), Item(("ExitReading",), "e")), TAG, (), 43_200_000)
+SHOPLIFTING = Query(
+    (Item(("ShelfReading",), "s"), Item(("CounterReading",), "c", negated=True), Item(("ExitReading",), "e")), TAG, (), 43_200_000
+)
 MISPLACED = Query(
     (
         Item(("ShelfReading",), "h", negated=True),
@@ -47,11 +49,18 @@ MISPLACED = Query(
         Item(("CounterReading", "ShelfReading"), "z", negated=True),
     ),
     TAG,
-    (attributes_equal("!=", "x", "y", "shelf_id"), attributes_equal("=", "h", "y", "shelf_id"), attributes_equal("=", "z", "x", "shelf_id")),
+    (
+        attributes_equal("!=", "x", "y", "shelf_id"),
+        attributes_equal("=", "h", "y", "shelf_id"),
+        attributes_equal("=", "z", "x", "shelf_id"),
+    ),
     3_600_000,
 )
 COUNTERFEIT = Query(
-    (Item(("BackroomReading", "ShelfReading"), "b", negated=True), Item(("ShelfReading",), "s"), Item(("CounterReading",), "c")), TAG, (), 604_800_000
+    (Item(("BackroomReading", "ShelfReading"), "b", negated=True), Item(("ShelfReading",), "s"), Item(("CounterReading",), "c")),
+    TAG,
+    (),
+    604_800_000,
 )
 
 
@@ -59,7 +68,11 @@ COUNTERFEIT = Query(
 def test_retail_truth_is_what_the_definitions_find(rate: float) -> None:
     stream = generate("retail", 3000, seed=3, rate_per_s=rate, batch_rows=1000)
     events = [event for batch in stream.batches for event in naive_events(batch)]
-    for query, name, variable in ((SHOPLIFTING, "shoplifting", "e"), (MISPLACED, "misplaced-item", "x"), (COUNTERFEIT, "counterfeit-path", "c")):
+    for query, name, variable in (
+        (SHOPLIFTING, "shoplifting", "e"),
+        (MISPLACED, "misplaced-item", "x"),
+        (COUNTERFEIT, "counterfeit-path", "c"),
+    ):
         found = [{"tag_id": bound[variable]["attributes"]["tag_id"]} for bound in naive_found(query, events, "tag_id")]
         assert len(stream.truth[name].expected) > 5
         assert stream.truth[name].score(found) == (1.0, 1.0), name
@@ -95,7 +108,9 @@ def test_humid_spells_are_what_the_definitions_find() -> None:
     )  # fmt: skip
     stream = generate("sensors", 1500, seed=7, rate_per_s=0.5)
     events = [event for batch in stream.batches for event in naive_events(batch)]
-    found = [{"mote_id": bound["h"]["attributes"]["mote_id"], "since": bound["h"]["time"]} for bound in naive_found(query, events, "mote_id")]
+    found = [
+        {"mote_id": bound["h"]["attributes"]["mote_id"], "since": bound["h"]["time"]} for bound in naive_found(query, events, "mote_id")
+    ]
     assert found
     assert stream.truth["humid-room"].score(found) == (1.0, 1.0)
 
@@ -169,7 +184,7 @@ def test_avro_records_are_what_fastavro_reads() -> None:
     rows = 40_000
     nulls = (random.uniform(size=rows) < 0.3).astype(np.uint8)
     big = np.array([0, -1, 1, 63, -64, 64, 2**31, -(2**63), 2**63 - 1])
-    strings = Dictionary.of([b"", b"abc", "é" .encode() * 70, b"x" * 200])
+    strings = Dictionary.of([b"", b"abc", "é".encode() * 70, b"x" * 200])
     columns = {
         "n": Column(Kind.INTEGER, big[random.integers(0, 9, rows)]),
         "i": Column(Kind.INTEGER, random.integers(-300, 300, rows), nulls),
@@ -181,7 +196,7 @@ def test_avro_records_are_what_fastavro_reads() -> None:
     }
     types = Column(Kind.STRING, np.zeros(rows, np.int32), None, Dictionary.of([b"A"]))
     batch = EventBatch(np.arange(rows) + 10**12, np.zeros(rows, np.int64), np.arange(rows), types, columns)
-    (name, places, records), = avro_records(batch, {"A": EVERYTHING}, headers={"A": confluent_header(300)})
+    ((name, places, records),) = avro_records(batch, {"A": EVERYTHING}, headers={"A": confluent_header(300)})
     assert (name, places.tolist()) == ("A", list(range(rows)))
     schema = fastavro.parse_schema(EVERYTHING)
     for row in [*range(200), rows - 1]:

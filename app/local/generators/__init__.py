@@ -19,7 +19,7 @@ KINDS: dict[str, Callable[[int, int, int, float, int], GeneratedStream]] = {
 BATCH_ROWS = 65_536
 
 
-def generate(
+def generate(  # noqa: PLR0917 - the order in which one would say them
     kind: str, events: int, seed: int = 0, start_ms: int = 0, rate_per_s: float = 1000.0, batch_rows: int = BATCH_ROWS
 ) -> GeneratedStream:
     """So many events of a kind of stream, and what the shipped queries have to find in them.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,13 +52,15 @@ def avro_records(
         yield name, rows, records_of_type(batch, rows, schemas[name], time, (headers or {}).get(name, b""))
 
 
-def records_of_type(batch: EventBatch, rows: NDArray[np.intp], schema: Mapping[str, Any], time: str = "time", header: bytes = b"") -> list[bytes]:
+def records_of_type(
+    batch: EventBatch, rows: NDArray[np.intp], schema: Mapping[str, Any], time: str = "time", header: bytes = b""
+) -> list[bytes]:
     """The records of some rows of a batch, all of one type."""
     records: list[bytes] = []
     for start in range(0, len(rows), BLOCK_ROWS):
         data, ends = _encoded(batch, rows[start : start + BLOCK_ROWS], schema["fields"], time, header)
         bounds = [0, *ends.tolist()]
-        records += [data[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+        records += [data[begin:end] for begin, end in pairwise(bounds)]
     return records
 
 
@@ -75,10 +78,7 @@ def _encoded(
 
 def _field(batch: EventBatch, rows: NDArray[np.intp], field: Mapping[str, Any], time: str) -> list[Rectangle]:
     name, schema = field["name"], field["type"]
-    if name == time:
-        column = Column(Kind.TIME, batch.time)
-    else:
-        column = batch.columns.get(name) or _nowhere(len(batch))
+    column = Column(Kind.TIME, batch.time) if name == time else batch.columns.get(name, _nowhere(len(batch)))
     state = np.zeros(len(rows), np.uint8) if column.state is None else column.state[rows]
     if isinstance(schema, list):
         index = schema.index("null")
@@ -154,5 +154,3 @@ def _symbols(column: Column, symbols: Sequence[str]) -> NDArray[np.int64]:
     numbers = {symbol.encode(): number for number, symbol in enumerate(symbols)}
     table = np.array([numbers.get(entry, 0) for entry in dictionary.entries()] or [0], np.int64)
     return table[column.values]
-
-

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.local.generators.stream import GeneratedStream, Table, Text, Truth, stream_of
+from app.events.types import Kind
+from app.local.generators.stream import Cells, GeneratedStream, Nothing, Table, Text, Truth, stream_of
 
 BACKROOM, SHELF, OTHER_SHELF, COUNTER, EXIT = range(5)
 
@@ -39,13 +40,14 @@ SCRIPTS: dict[str, Script] = {
 }
 NAMES = tuple(SCRIPTS)
 LONGEST = max(len(script.steps) for script in SCRIPTS.values())
+PRODUCTS = tuple(name.encode() for name in ("jeans", "shirt", "jacket", "dress", "shoes", "belt", "scarf", "hat", "socks", "coat"))
 MISPLACED_AFTER_MS = 3_600_000
 """The window of the query misplaced-item: an item that comes back within it is not misplaced."""
 LONGEST_STEP_MS = MISPLACED_AFTER_MS // 6
 """Three steps, each up to 1.5 times the mean, must fit into that window, or the truth about returned items would not hold."""
 
 
-def retail(events: int, seed: int, start_ms: int, rate_per_s: float, batch_rows: int, prefix: str = "T") -> GeneratedStream:
+def retail(events: int, seed: int, start_ms: int, rate_per_s: float, batch_rows: int, *, prefix: str = "T") -> GeneratedStream:
     """Readings of many items, with the truth about shoplifting, misplaced-item and counterfeit-path.
 
     Args:
@@ -75,7 +77,7 @@ def retail(events: int, seed: int, start_ms: int, rate_per_s: float, batch_rows:
     kept = _kept(times, steps, events)
     tags = Text(np.arange(journeys, dtype=np.int32), [f"{prefix}{seed:03d}{number:08d}".encode() for number in range(journeys)])
     truth = _truth(kind, steps, kept, tags)
-    return stream_of("retail", _tables(times, steps, places, tags), truth, events, batch_rows)
+    return stream_of("retail", _tables(random, times, steps, places, tags), truth, events, batch_rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +89,7 @@ class _Places:
     other_shelf: NDArray[np.int64]
     counter: NDArray[np.int64]
     exit: NDArray[np.int64]
+    door: NDArray[np.int64]
 
 
 def _places(random: np.random.Generator, journeys: int) -> _Places:
@@ -97,13 +100,16 @@ def _places(random: np.random.Generator, journeys: int) -> _Places:
         other_shelf=(shelf + random.integers(1, 198, journeys) - 1) % 199 + 1,
         counter=random.integers(1, 12, journeys),
         exit=random.integers(1, 4, journeys),
+        door=random.integers(1, 3, journeys),
     )
 
 
 def _kept(times: NDArray[np.int64], steps: NDArray[np.int64], events: int) -> NDArray[np.bool_]:
     """Which readings (journeys, steps) are among the first ``events`` of the stream; ties are cut as `stream_of` cuts them."""
     flat = [np.flatnonzero((steps == place).ravel()) for place in (SHELF, OTHER_SHELF)]
-    order = np.concatenate([np.sort(np.concatenate(flat)), *(np.flatnonzero((steps == place).ravel()) for place in (COUNTER, EXIT, BACKROOM))])
+    order = np.concatenate(
+        [np.sort(np.concatenate(flat)), *(np.flatnonzero((steps == place).ravel()) for place in (COUNTER, EXIT, BACKROOM))]
+    )
     first = order[np.argsort(times.ravel()[order], kind="stable")[:events]]
     kept = np.zeros(steps.size, dtype=bool)
     kept[first] = True
@@ -128,19 +134,23 @@ def _truth(kind: NDArray[np.int64], steps: NDArray[np.int64], kept: NDArray[np.b
     }
 
 
-def _tables(times: NDArray[np.int64], steps: NDArray[np.int64], places: _Places, tags: Text) -> list[Table]:
-    def table(event_type: str, steps_of_type: tuple[int, ...], reader: str | None, where: NDArray[np.int64] | None) -> Table:
+def _tables(random: np.random.Generator, times: NDArray[np.int64], steps: NDArray[np.int64], places: _Places, tags: Text) -> list[Table]:
+    product = random.integers(0, len(PRODUCTS), len(times)).astype(np.int32)
+
+    def table(event_type: str, steps_of_type: tuple[int, ...], reader_id: str, of_journey: NDArray[np.int64]) -> Table:
         journey, step = np.nonzero(np.isin(steps, steps_of_type))
-        columns: dict[str, NDArray[np.generic] | Text] = {"tag_id": Text(tags.codes[journey], tags.entries), "store_id": places.store[journey]}
-        if reader == "shelf_id":
-            columns[reader] = np.where(steps[journey, step] == OTHER_SHELF, places.other_shelf[journey], places.shelf[journey])
-        elif reader is not None and where is not None:
-            columns[reader] = where[journey]
+        where = np.where(steps[journey, step] == OTHER_SHELF, places.other_shelf[journey], of_journey[journey])
+        columns: dict[str, Cells] = {"tag_id": Text(tags.codes[journey], tags.entries), "store_id": places.store[journey], reader_id: where}
+        if reader_id == "shelf_id":
+            columns["home_shelf_id"] = places.shelf[journey]
+        columns["reader"] = Nothing(Kind.STRING)
+        columns["product"] = Text(product[journey], PRODUCTS)
+        columns["rssi"] = -random.integers(280, 770, len(journey)) / 10
         return Table(event_type, times[journey, step], columns)
 
     return [
-        table("ShelfReading", (SHELF, OTHER_SHELF), "shelf_id", None),
+        table("ShelfReading", (SHELF, OTHER_SHELF), "shelf_id", places.shelf),
         table("CounterReading", (COUNTER,), "counter_id", places.counter),
         table("ExitReading", (EXIT,), "exit_id", places.exit),
-        table("BackroomReading", (BACKROOM,), None, None),
+        table("BackroomReading", (BACKROOM,), "door_id", places.door),
     ]

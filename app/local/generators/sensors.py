@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.local.generators.stream import GeneratedStream, Table, Text, Truth, stream_of
+from app.events.types import Kind
+from app.local.generators.stream import Cells, GeneratedStream, Nothing, Table, Text, Truth, stream_of
 
 HUMID = 60.0
 """The threshold of humid-room, percent."""
@@ -37,11 +38,17 @@ def sensors(events: int, seed: int, start_ms: int, rate_per_s: float, batch_rows
     mote = np.broadcast_to(np.arange(motes, dtype=np.int32), time.shape)
     entries = [f"mote-{number:05d}".encode() for number in range(motes)]
     rooms = [f"room-{number:04d}".encode() for number in range(motes // MOTES_PER_ROOM + 1)]
-    columns = {
+    columns: dict[str, Cells] = {
         "mote_id": Text(mote.ravel(), entries),
-        "room": Text((mote // MOTES_PER_ROOM).astype(np.int32).ravel(), rooms),
+        "location": Text((mote // MOTES_PER_ROOM).astype(np.int32).ravel(), rooms),
         "temperature": (21 + random.uniform(-1, 1, time.shape)).ravel(),
         "humidity": humidity.ravel(),
+        "light": random.uniform(150, 250, time.size),
+        "light_2": Nothing(Kind.FLOAT),
+        "occupants": random.integers(0, 3, time.size),
+        "activity": Nothing(Kind.INTEGER),
+        "door": (random.uniform(size=time.size) < 0.1).astype(np.int64),
+        "window": Nothing(Kind.INTEGER),
     }
     kept = np.zeros(time.size, bool)
     kept[np.argsort(time.ravel(), kind="stable")[:events]] = True

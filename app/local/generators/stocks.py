@@ -7,9 +7,41 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.local.generators.stream import GeneratedStream, Table, Text, Truth, stream_of
+from app.local.generators.stream import Cells, GeneratedStream, Table, Text, Truth, stream_of
 
-KNOWN = "AAPL MSFT IBM AMZN GOOG INTC CSCO ORCL QCOM NVDA AMD TXN ADBE CRM JPM BAC WFC GS C MS XOM CVX KO PEP WMT HD MCD NKE DIS T VZ".split()
+KNOWN = (
+    "AAPL",
+    "MSFT",
+    "IBM",
+    "AMZN",
+    "GOOG",
+    "INTC",
+    "CSCO",
+    "ORCL",
+    "QCOM",
+    "NVDA",
+    "AMD",
+    "TXN",
+    "ADBE",
+    "CRM",
+    "JPM",
+    "BAC",
+    "WFC",
+    "GS",
+    "C",
+    "MS",
+    "XOM",
+    "CVX",
+    "KO",
+    "PEP",
+    "WMT",
+    "HD",
+    "MCD",
+    "NKE",
+    "DIS",
+    "T",
+    "VZ",
+)
 SYMBOLS = 200
 LEADER, FOLLOWER = KNOWN.index("AAPL"), KNOWN.index("MSFT")
 RISE, FALL = 1.008, 0.99
@@ -49,12 +81,16 @@ def stocks(events: int, seed: int, start_ms: int, rate_per_s: float, batch_rows:
     before[by_symbol[1:][same]] = by_symbol[:-1][same]
     planted = _plant(random, symbol, before)
     price = _prices(random, by_symbol, symbol, planted)
-    columns = {
+    opened = np.where(before >= 0, price[before], price)
+    columns: dict[str, Cells] = {
         "symbol": Text(symbol, [name.encode() for name in names]),
         "price": price,
         "volume": (100 * random.geometric(0.05, events)).astype(np.int64),
+        "open": opened,
+        "high": np.maximum(opened, price),
+        "low": np.minimum(opened, price),
     }
-    truth = {"price-run": _price_runs(time, symbol, before, planted, names), "cross-symbol-move": _moves(time, symbol, before, planted)}
+    truth = {"price-run": _price_runs(time, symbol, before, planted, names), "cross-symbol-move": _moves(time, symbol, planted)}
     return stream_of("stocks", [Table("Quote", time, columns)], truth, events, batch_rows)
 
 
@@ -101,12 +137,12 @@ def _price_runs(
     return Truth(("symbol", "ended"), frozenset((names[symbol[row]], int(time[row])) for row in ends))
 
 
-def _moves(time: NDArray[np.int64], symbol: NDArray[np.int32], before: NDArray[np.int64], planted: _Planted) -> Truth:
+def _moves(time: NDArray[np.int64], symbol: NDArray[np.int32], planted: _Planted) -> Truth:
     led = np.flatnonzero(planted.falls & (symbol == LEADER))
     followed = np.flatnonzero(planted.falls & (symbol == FOLLOWER))
     found: set[tuple[object, ...]] = set()
     for row in followed.tolist():
-        candidates = led[: np.searchsorted(led, before[row])]
-        inside = candidates[time[row] - time[before[candidates]] < WITHIN_MS]
+        candidates = led[: np.searchsorted(led, row)]
+        inside = candidates[time[row] - time[candidates] < WITHIN_MS]
         found.update((int(time[leader]), int(time[row])) for leader in inside.tolist())
     return Truth(("led_at", "followed_at"), frozenset(found))

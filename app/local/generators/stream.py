@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.batch import ABSENT, PRESENT, Column, Dictionary, EventBatch
+from app.events.batch import ABSENT, NULL, PRESENT, VALUE_TYPES, Column, Dictionary, EventBatch
 from app.events.types import Kind
 
 
@@ -20,18 +20,28 @@ class Text:
     entries: Sequence[bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A column of nulls: an attribute that the schema has and the generator leaves empty."""
+
+    kind: Kind
+
+
+Cells = NDArray[np.generic] | Text | Nothing
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """Events of one type.
 
     Attributes:
         time: int64 (events,), milliseconds since the epoch.
-        columns: by attribute; int64, float64 or bool arrays (events,), or `Text`.
+        columns: by attribute; int64, float64 or bool arrays (events,), `Text`, or `Nothing`. All attributes of the type's schema.
     """
 
     event_type: str
     time: NDArray[np.int64]
-    columns: Mapping[str, NDArray[np.generic] | Text]
+    columns: Mapping[str, Cells]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +116,26 @@ def _cut(column: Column, part: slice) -> Column:
 
 
 def _joined(name: str, tables: Sequence[Table], order: NDArray[np.intp]) -> Column:
-    state = np.concatenate([np.full(len(t.time), PRESENT if name in t.columns else ABSENT, dtype=np.uint8) for t in tables])[order]
     parts = [table.columns.get(name) for table in tables]
-    known = next(part for part in parts if part is not None)
-    dictionary = None
-    if isinstance(known, Text):
-        kind = Kind.STRING
-        dictionary = Dictionary.of(known.entries)
-        if any(isinstance(part, Text) and part.entries is not known.entries for part in parts):
-            raise ValueError(f"column {name}: all tables must share one list of entries")
-        arrays = [part.codes if isinstance(part, Text) else np.zeros(len(t.time), np.int32) for part, t in zip(parts, tables, strict=True)]
-    else:
-        kind = Kind.FLOAT if known.dtype.kind == "f" else Kind.BOOLEAN if known.dtype.kind == "b" else Kind.INTEGER
-        dtype = np.float64 if kind is Kind.FLOAT else np.int64
-        arrays = [np.zeros(len(t.time), dtype) if part is None or isinstance(part, Text) else part.astype(dtype) for part, t in zip(parts, tables, strict=True)]
+    known = [part for part in parts if part is not None]
+    kind, dictionary = _kind(next((part for part in known if not isinstance(part, Nothing)), known[0]))
+    states = [ABSENT if part is None else NULL if isinstance(part, Nothing) else PRESENT for part in parts]
+    sizes = [len(table.time) for table in tables]
+    state = np.repeat(np.array(states, dtype=np.uint8), sizes)[order]
+    arrays = [_array(part, size, VALUE_TYPES[kind]) for part, size in zip(parts, sizes, strict=True)]
     return Column(kind, np.concatenate(arrays)[order], state if state.any() else None, dictionary)
+
+
+def _kind(cells: Cells) -> tuple[Kind, Dictionary | None]:
+    if isinstance(cells, Nothing):
+        return cells.kind, Dictionary.of([]) if cells.kind.textual else None
+    if isinstance(cells, Text):
+        return Kind.STRING, Dictionary.of(cells.entries)
+    return {"f": Kind.FLOAT, "b": Kind.BOOLEAN}.get(cells.dtype.kind, Kind.INTEGER), None
+
+
+def _array(cells: Cells | None, size: int, dtype: type[np.generic]) -> NDArray[np.generic]:
+    """Values for a joined column; `Text` of all tables of a stream share their entries."""
+    if isinstance(cells, Nothing | None):
+        return np.zeros(size, dtype=dtype)
+    return (cells.codes if isinstance(cells, Text) else cells).astype(dtype)
