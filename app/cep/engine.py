@@ -1,4 +1,4 @@
-"""The SASE engine, contract (the implementation follows):
+"""The SASE engine of one query: events in as arrays, matches out as columns; pure, no clock, no files.
 
     engine = Engine(plan, EngineOptions())
     matches, tally = engine.feed(batch, items, watermarks)
@@ -9,3 +9,225 @@
     Engine.restore(plan, data, options) -> Engine   # SnapshotError when it does not fit
     engine.validate()                               # invariants; tests call it after every step
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep import arrays as at
+from app.cep.arrays import Machine, Output
+from app.cep.candidates import CandidateTable
+from app.cep.kernels import advance, pass_time, pass_watermarks
+from app.cep.kernels_columns import count_candidates, never_falls
+from app.cep.kernels_machine import Scratch
+from app.cep.layout import EngineOptions, Layout, layout_of, refusals, text_constants
+from app.cep.returns import matches_of
+from app.cep.store import Store
+from app.cep.matches import Matches
+from app.cep.texts import TextTable
+from app.events.batch import EventBatch
+from app.events.types import Kind
+from app.query.plan import Plan
+
+__all__ = ["Engine", "EngineOptions", "Tally", "Watermarks", "refusals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """How far time has certainly come: every event fed later has at least the watermark of its source.
+
+    Attributes:
+        default_ms: of the query; 2**63 - 1 at the end of a file.
+        by_source: of single topic partitions (trusted order); the default counts where it is greater.
+    """
+
+    default_ms: int
+    by_source: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a feed did, and what the engine holds after it.
+
+    Attributes:
+        events: fed.
+        candidates: of them, events that can be an item of the query.
+        stored: of them, events that were stored: the rest could not be part of any match.
+        pushed: instances pushed onto stacks.
+        matches: found.
+        evicted: stored events that died.
+        live_events: stored events that are alive.
+        pending: matches that wait for the end of their window.
+        partitions: slots in use; dead ones go when room is needed.
+        texts: distinct texts held.
+    """
+
+    events: int
+    candidates: int
+    stored: int
+    pushed: int
+    matches: int
+    evicted: int
+    live_events: int
+    pending: int
+    partitions: int
+    texts: int
+
+
+class Engine:
+    """The stacks evaluator of one plan.
+
+    Args:
+        plan: one that `refusals` has nothing against.
+        options: optimisations to switch off, for experiments.
+
+    Raises:
+        ValueError: the plan is one that `refusals` refuses.
+    """
+
+    def __init__(self, plan: Plan, options: EngineOptions | None = None) -> None:
+        refused = refusals(plan)
+        if refused:
+            raise ValueError("; ".join(refused))
+        self.plan = plan
+        self.options = options or EngineOptions()
+        self._kinds: dict[str, Kind] = {}
+        self._texts = TextTable(text_constants(plan))
+        self._layout: Layout = layout_of(plan, self._kinds, self._texts, self.options)
+        self._store = Store(self._layout)
+        self._candidates = CandidateTable(self.options.chunk)
+        self._matches_per_candidate = 1.0
+
+    def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
+        """Processes events, and lets time come to the watermarks.
+
+        Args:
+            batch: events in processing order; columns that the plan does not name are not touched.
+            items: uint64 (events,), candidate items.
+            watermarks: after the batch.
+        """
+        self._learn(batch)
+        masks = np.ascontiguousarray(items).view(np.int64)
+        wanted = (1 << len(self.plan.items)) - 1
+        wanted = wanted - (1 << 64) if wanted >= 1 << 63 else wanted
+        expected = count_candidates(masks, wanted, 0)
+        self._store.prepare(expected, self._texts, self._layout)
+        state = self._store.state
+        state[at.MATCHES] = state[at.STORED] = state[at.PUSHED] = 0
+        low_before = int(state[at.LOW])
+        self._reserve_output(int(expected * self._matches_per_candidate) + 64)
+        self._scan(batch, masks, wanted, watermarks)
+        found = int(state[at.MATCHES])
+        self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
+        matches = matches_of(self._output, found, self._store, self._layout, self._texts, self.plan)
+        tally = Tally(
+            events=len(batch),
+            candidates=expected,
+            stored=int(state[at.STORED]),
+            pushed=int(state[at.PUSHED]),
+            matches=found,
+            evicted=int(state[at.LOW]) - low_before,
+            live_events=int(state[at.ROWS] - state[at.LOW]),
+            pending=int(state[at.PENDING_LIVE]),
+            partitions=int(state[at.OCCUPIED]),
+            texts=len(self._texts),
+        )
+        return matches, tally
+
+    def _learn(self, batch: EventBatch) -> None:
+        """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches."""
+        if not len(batch):
+            return
+        news = {}
+        for name in self._layout.attributes:
+            column = batch.columns.get(name)
+            if column is None:
+                continue
+            known = self._kinds.get(name)
+            if known is None:
+                news[name] = column.kind
+            elif known.textual != column.kind.textual or (column.kind is Kind.FLOAT and known is not Kind.FLOAT):
+                raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
+        if news:
+            self._kinds.update(news)
+            self._layout = layout_of(self.plan, self._kinds, self._texts, self.options)
+
+    def _machine(self) -> Machine:
+        layout = self._layout
+        items, places = len(self.plan.items), len(self.plan.positive)
+        depth = 2 + max(1, len(layout.programs.code))
+        scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
+        return Machine(
+            layout.programs, self._texts.arrays(), scratch, np.zeros(items, np.int64), np.zeros(places, np.int64), np.zeros(places, np.int64)
+        )
+
+    def _scan(self, batch: EventBatch, masks: NDArray[np.int64], wanted: int, watermarks: Watermarks) -> None:
+        lowest = max(watermarks.default_ms, min(watermarks.by_source.values(), default=watermarks.default_ms))
+        time = np.ascontiguousarray(batch.time)
+        in_order = not watermarks.by_source and bool(never_falls(time))
+        limit = max(lowest, at.NEVER + 1) if in_order else at.NEVER
+        horizons = None if in_order else _horizons(time)
+        start = 0
+        while start < len(masks):
+            count, following = self._candidates.take(batch, masks, wanted, start, self._layout, self._texts)
+            machine = self._machine()
+            self._advance(machine, count, limit)
+            if horizons is not None and following < len(masks):
+                self._pass_watermarks(machine, watermarks, int(horizons[following]))
+            start = following
+        if in_order:
+            self._pass_time(watermarks.default_ms)
+        else:
+            self._pass_watermarks(self._machine(), watermarks, at.FOREVER)
+
+    def _advance(self, machine: Machine, count: int, limit: int) -> None:
+        first = 0
+        candidates = self._candidates.arrays(count)
+        while True:
+            first, why = advance(self._layout.tables, machine, candidates, self._store.memory(), self._output, first, count, limit)
+            if why == at.DONE:
+                return
+            self._make_room(why)
+
+    def _make_room(self, why: int) -> None:
+        if why == at.OUTPUT_FULL:
+            self._reserve_output(2 * len(self._output.time))
+        elif why == at.SLOTS_FULL:
+            self._store.renew_slots(self._layout)
+        else:
+            self._store.grow_pending(int(self._store.state[at.MATCHES]) + len(self._output.time))
+
+    def _pass_time(self, time: int) -> None:
+        machine = self._machine()
+        while not pass_time(self._layout.tables, machine, self._store.memory(), self._output, time):
+            self._reserve_output(2 * len(self._output.time))
+
+    def _pass_watermarks(self, machine: Machine, watermarks: Watermarks, horizon: int) -> None:
+        sources = np.array(sorted(watermarks.by_source), np.int64)
+        times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
+        while (
+            pass_watermarks(
+                self._layout.tables, machine, self._store.memory(), self._output, sources, times, watermarks.default_ms, horizon
+            )
+            != at.DONE
+        ):
+            self._reserve_output(2 * len(self._output.time))
+
+    def _reserve_output(self, capacity: int) -> None:
+        """A buffer for that many matches of this feed; those found so far move there."""
+        found = int(self._store.state[at.MATCHES])
+        rows = np.empty((capacity, len(self.plan.positive)), np.int64)
+        time = np.empty(capacity, np.int64)
+        if found:
+            rows[:found] = self._output.rows[:found]
+            time[:found] = self._output.time[:found]
+        self._output = Output(rows, time)
+
+
+def _horizons(time: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Per event, the least time of it and of those behind it."""
+    return np.minimum.accumulate(time[::-1])[::-1]

@@ -1,0 +1,621 @@
+"""The compiled heart: sequence scan over partitioned active instance stacks, sequence construction, negation, waiting matches.
+
+**Source:** Wu, Diao, Rizvi: High-performance complex event processing over streams, SIGMOD 2006, sections 4.1 (active instance stacks) and
+4.2 (partitioned stacks, windows and predicates pushed down). Deviations: negations that need no predicate are bars inside construction
+instead of a filter behind it; stacks are chains of row numbers that die by the row number of the oldest live event.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from app.cep.arrays import (
+    BARRIER,
+    BARRIER_END,
+    BASE,
+    CANDIDATES,
+    CHAIN,
+    CHECK,
+    CHECK_END,
+    CHECK_ITEM,
+    CHECK_KIND,
+    CHECK_PLACE,
+    CHECK_RESIDUAL,
+    CHECK_STACK,
+    CHECK_START,
+    CHECK_TEST,
+    CHECK_TEST_END,
+    CODE,
+    CODE_END,
+    CONSTANT,
+    DONE,
+    END_BARRIERS,
+    END_BARRIERS_END,
+    END_CHECKS,
+    END_CHECKS_END,
+    FOREVER,
+    FREE,
+    ITEM_NEEDS,
+    ITEM_PLACE,
+    ITEM_STACK,
+    ITEM_WILD_STACK,
+    KEY,
+    LEFT_CELL,
+    LEFT_ITEM,
+    LOW,
+    MACHINE,
+    MATCHES,
+    MEMORY,
+    MODE,
+    MODE_DIFFERENCE,
+    MODE_FLOATS,
+    MODE_INTEGERS,
+    NEVER,
+    NEWEST,
+    OCCUPIED,
+    OF_ITEM,
+    OPENING,
+    OPERATOR,
+    OUTPUT,
+    OUTPUT_FULL,
+    OUTSIDE,
+    PENDING_FREE,
+    PENDING_FULL,
+    PENDING_LIVE,
+    PENDING_TOP,
+    PLAN_TABLES,
+    POSITIVES,
+    PUSHED,
+    RESIDUAL,
+    RIGHT_CELL,
+    RIGHT_ITEM,
+    ROWS,
+    SLOT_STACKS,
+    SLOTS_FULL,
+    STACK,
+    STACKS,
+    START_BARRIERS,
+    START_BARRIERS_END,
+    STATES_AT,
+    STORED,
+    TEST,
+    TEST_END,
+    WILD_HEADS,
+    WINDOW_PUSHDOWN,
+    WITHIN,
+)
+from app.cep.kernels_machine import INTEGERS, TABLE, cell_state, evaluate, order_holds
+from app.cep.opcodes import CELL_SOURCE, CELL_TIME
+
+
+
+@njit(types.int64(types.int64, types.int64), cache=True, nogil=True)
+def window_bound(time, within):
+    """Events at or before this time are out of the window that ends with an event at ``time``; far-off times do not wrap."""
+    if within < 0 or time < NEVER + within:
+        return NEVER
+    return time - within
+
+
+@njit(types.int64(types.int64, types.int64), cache=True, nogil=True)
+def deadline_of(time, within):
+    """When the window that begins with an event at ``time`` is over."""
+    return FOREVER if time > FOREVER - within else time + within
+
+
+@njit(types.int64(INTEGERS, TABLE, types.int64), cache=True, nogil=True)
+def hash_key(keys, cells, row):
+    """A hash of the key cells, not negative; only spreads over the slots."""
+    h = types.uint64(0)
+    for k in range(len(keys)):
+        h = (h ^ types.uint64(cells[row, keys[k]])) * types.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> types.uint64(32)
+        h *= types.uint64(0xD6E8FEB86659FD93)
+        h ^= h >> types.uint64(29)
+    return np.int64(h & types.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+@njit(types.int64(TABLE, INTEGERS, TABLE, types.int64, types.int64, types.int64), cache=True, nogil=True)
+def find_slot(slots, keys, cells, row, key_hash, low):
+    """The slot of a key, or ``-1 - slot`` of where it may be entered: a free slot, or one whose partition has died."""
+    last = slots.shape[0] - 1
+    slot = key_hash & last
+    dead = -1
+    while True:
+        newest = slots[slot, NEWEST]
+        if newest == FREE:
+            return -1 - (slot if dead < 0 else dead)
+        same = True
+        for k in range(len(keys)):
+            if slots[slot, KEY + k] != cells[row, keys[k]]:
+                same = False
+                break
+        if same:
+            return slot
+        if newest < low and dead < 0:
+            dead = slot
+        slot = (slot + 1) & last
+
+
+@njit(types.boolean(PLAN_TABLES, types.int64, MACHINE, TABLE), cache=True, nogil=True)
+def predicate_holds(plan, which, machine, cells):
+    """One join predicate for the events bound so far."""
+    table = plan.predicates
+    mode = table[which, MODE]
+    if mode != 0:
+        states_at = plan.shape[STATES_AT]
+        left, right = machine.bound[table[which, LEFT_ITEM]], machine.bound[table[which, RIGHT_ITEM]]
+        left_cell, right_cell = table[which, LEFT_CELL], table[which, RIGHT_CELL]
+        if cell_state(cells, left, left_cell, states_at) == 0 and cell_state(cells, right, right_cell, states_at) == 0:
+            operator = table[which, OPERATOR]
+            if mode == MODE_INTEGERS:
+                a, b = cells[left, left_cell], cells[right, right_cell]
+                return order_holds(operator, (a > b) - (a < b))
+            if mode == MODE_FLOATS:
+                floats = cells.view(np.float64)
+                x, y = floats[left, left_cell], floats[right, right_cell]
+                if x != x or y != y:
+                    return False
+                return order_holds(operator, (x > y) - (x < y))
+            if mode == MODE_DIFFERENCE:
+                a, b = cells[left, left_cell], cells[right, right_cell]
+                difference = a - b
+                if ((a ^ b) & (a ^ difference)) >= 0:
+                    limit = table[which, CONSTANT]
+                    return order_holds(operator, (difference > limit) - (difference < limit))
+    return evaluate(
+        machine.programs, table[which, CODE], table[which, CODE_END], cells, plan.shape[STATES_AT], machine.bound, machine.texts, machine.scratch
+    )
+
+
+@njit(types.boolean(PLAN_TABLES, TABLE, types.int64, types.int64), cache=True, nogil=True)
+def keys_agree(plan, cells, row, other):
+    """Whether two events have equal equivalence attributes, as far as both have them."""
+    states_at = plan.shape[STATES_AT]
+    for k in range(len(plan.agreeing)):
+        cell = plan.agreeing[k]
+        if cells[row, cell] != cells[other, cell]:
+            if cell_state(cells, row, cell, states_at) == 0 and cell_state(cells, other, cell, states_at) == 0:
+                return False
+    return True
+
+
+@njit(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, nogil=True)
+def negated_event_exists(plan, machine, memory, check, newest, after, earliest, before):
+    """Whether an event on the chain from ``newest``, in rows > ``after``, with ``earliest < time < before``, satisfies the check's predicates."""
+    base = memory.state[BASE]
+    stack = 1 + plan.checks[check, CHECK_STACK]
+    item = plan.checks[check, CHECK_ITEM]
+    anchor = machine.bound[plan.positives[plan.shape[POSITIVES] - 1, OF_ITEM]]
+    row = newest
+    while row > after and row >= base:
+        place = row - base
+        time = memory.links[place, 0]
+        if time <= earliest:
+            return False
+        row = memory.links[place, stack]
+        if time >= before:
+            continue
+        if plan.checks[check, CHECK_RESIDUAL] and not keys_agree(plan, memory.cells, place, anchor):
+            continue
+        machine.bound[item] = place
+        every = True
+        for test in range(plan.checks[check, CHECK_TEST], plan.checks[check, CHECK_TEST_END]):
+            if not predicate_holds(plan, test, machine, memory.cells):
+                every = False
+                break
+        if every:
+            return True
+    return False
+
+
+@njit(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64), cache=True, nogil=True)
+def accepted(plan, machine, memory, place, bound_time):
+    """Whether the events bound at ``place`` and behind it pass everything that is decided once ``place`` is bound."""
+    positives = plan.positives
+    for test in range(positives[place, TEST], positives[place, TEST_END]):
+        if not predicate_holds(plan, test, machine, memory.cells):
+            return False
+    base = memory.state[BASE]
+    for check in range(positives[place, CHECK], positives[place, CHECK_END]):
+        stack = 1 + plan.checks[check, CHECK_STACK]
+        if plan.checks[check, CHECK_KIND] == CHECK_START:
+            first = machine.bound[positives[0, OF_ITEM]]
+            if negated_event_exists(plan, machine, memory, check, memory.links[first, stack], np.int64(-1), bound_time, FOREVER):
+                return False
+        else:
+            left = plan.checks[check, CHECK_PLACE]
+            after = machine.bound[positives[left, OF_ITEM]] + base
+            right = machine.bound[positives[left + 1, OF_ITEM]]
+            if negated_event_exists(plan, machine, memory, check, memory.links[right, stack], after, np.int64(NEVER), FOREVER):
+                return False
+    return True
+
+
+@njit(types.int64(PLAN_TABLES, MEMORY, types.int64, types.int64, types.int64), cache=True, nogil=True)
+def lowest_row(plan, memory, place, following, oldest):
+    """The lowest row that may be bound at ``place`` before ``following``: behind the newest event of every negation between them."""
+    for k in range(plan.positives[place, BARRIER], plan.positives[place, BARRIER_END]):
+        oldest = max(oldest, memory.links[following, 1 + plan.barriers[k, 0]])
+    return oldest
+
+
+@njit(types.boolean(PLAN_TABLES, MEMORY, types.int64, types.int64), cache=True, nogil=True)
+def start_is_barred(plan, memory, first, bound_time):
+    """Whether a negated start without predicates stands before ``first`` inside the window."""
+    base = memory.state[BASE]
+    for k in range(plan.shape[START_BARRIERS], plan.shape[START_BARRIERS_END]):
+        row = memory.links[first, 1 + plan.barriers[k, 0]]
+        if row >= base and memory.links[row - base, 0] > bound_time:
+            return True
+    return False
+
+
+@njit(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64, types.int64), cache=True, nogil=True)
+def construct(plan, machine, memory, output, newest, oldest):
+    """Sequence construction: all matches whose last event is at ``newest``, appended to the output. False: no room, nothing appended.
+
+    ``oldest`` is the lowest row that can be in the window.
+    """
+    links, state = memory.links, memory.state
+    positives = plan.positives
+    base = state[BASE]
+    last = plan.shape[POSITIVES] - 1
+    time = links[newest, 0]
+    window = window_bound(time, plan.shape[WITHIN])
+    bound_time = window if plan.shape[WINDOW_PUSHDOWN] else np.int64(NEVER)
+    bound, cursor, floor = machine.bound, machine.cursor, machine.floor
+    rows, capacity = output.rows, len(output.time)
+    count = state[MATCHES]
+    bound[positives[last, OF_ITEM]] = newest
+    if last == 0:
+        if accepted(plan, machine, memory, 0, window) and not start_is_barred(plan, memory, newest, window):
+            if count >= capacity:
+                return False
+            rows[count, 0] = newest
+            output.time[count] = time
+            state[MATCHES] = count + 1
+        return True
+    plain = (
+        positives[0, TEST] == positives[0, TEST_END]
+        and positives[0, CHECK] == positives[0, CHECK_END]
+        and plan.shape[START_BARRIERS] == plan.shape[START_BARRIERS_END]
+        and plan.shape[WINDOW_PUSHDOWN] == 1
+        and plan.shape[RESIDUAL] == 0
+    )
+    first_stack = 1 + positives[0, STACK]
+    place = last - 1
+    cursor[place] = links[newest, 1 + positives[place, STACK]]
+    floor[place] = lowest_row(plan, memory, place, newest, oldest)
+    while True:
+        row = cursor[place]
+        if place == 0 and plain:
+            # the innermost loop: no test is left, every older event in the window is a match
+            while row >= floor[0]:
+                at = row - base
+                if links[at, 0] <= bound_time:
+                    break
+                if count >= capacity:
+                    return False
+                rows[count, 0] = at
+                for k in range(1, last + 1):
+                    rows[count, k] = bound[positives[k, OF_ITEM]]
+                output.time[count] = time
+                count += 1
+                row = links[at, first_stack]
+            row = np.int64(-1)
+        if row < floor[place] or links[row - base, 0] <= bound_time:
+            place += 1
+            if place == last:
+                break
+            continue
+        at = row - base
+        cursor[place] = links[at, 1 + positives[place, STACK]]
+        if plan.shape[RESIDUAL] and not keys_agree(plan, memory.cells, at, newest):
+            continue
+        bound[positives[place, OF_ITEM]] = at
+        if positives[place, TEST] < positives[place, TEST_END] or positives[place, CHECK] < positives[place, CHECK_END]:
+            if not accepted(plan, machine, memory, place, window):
+                continue
+        if place > 0:
+            place -= 1
+            cursor[place] = links[at, 1 + positives[place, STACK]]
+            floor[place] = lowest_row(plan, memory, place, at, oldest)
+            continue
+        if links[at, 0] <= window or start_is_barred(plan, memory, at, window):
+            continue
+        if count >= capacity:
+            return False
+        for k in range(last + 1):
+            rows[count, k] = bound[positives[k, OF_ITEM]]
+        output.time[count] = time
+        count += 1
+    state[MATCHES] = count
+    return True
+
+
+@njit(types.boolean(PLAN_TABLES, MEMORY, OUTPUT, types.int64), cache=True, nogil=True)
+def await_deadline(plan, memory, output, since):
+    """Moves the matches ``since`` .. in the output to the chains of their first events, where they wait for the end of the window."""
+    state, pending = memory.state, memory.pending
+    count = state[MATCHES] - since
+    free = len(pending) - state[PENDING_LIVE]
+    if count > free:
+        state[MATCHES] = since
+        return False
+    chain = plan.shape[CHAIN]
+    for k in range(since, since + count):
+        entry = state[PENDING_FREE]
+        if entry >= 0:
+            state[PENDING_FREE] = pending[entry, 0]
+        else:
+            entry = state[PENDING_TOP]
+            state[PENDING_TOP] = entry + 1
+        first = output.rows[k, 0]
+        pending[entry, 0] = memory.links[first, chain]
+        memory.links[first, chain] = entry
+        for place in range(plan.shape[POSITIVES]):
+            pending[entry, 1 + place] = output.rows[k, place] + state[BASE]
+    state[PENDING_LIVE] += count
+    state[MATCHES] = since
+    return True
+
+
+@njit(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64), cache=True, nogil=True)
+def release(plan, machine, memory, output, first):
+    """Decides the matches that wait at ``first``, whose window is over: those without a negated event behind them go to the output.
+
+    False: no room; the rest stays on the chain and the call may be repeated.
+    """
+    links, state, pending = memory.links, memory.state, memory.pending
+    chain = plan.shape[CHAIN]
+    base = state[BASE]
+    last = plan.shape[POSITIVES] - 1
+    deadline = deadline_of(links[first, 0], plan.shape[WITHIN])
+    key_hash = hash_key(plan.keys, memory.cells, first)
+    slot = find_slot(memory.slots, plan.keys, memory.cells, first, key_hash, state[LOW])
+    heads = KEY + len(plan.keys)
+    barred = np.int64(-1)
+    for k in range(plan.shape[END_BARRIERS], plan.shape[END_BARRIERS_END]):
+        stack = plan.barriers[k, 0]
+        if stack < plan.shape[SLOT_STACKS]:
+            row = memory.slots[slot, heads + stack] if slot >= 0 else np.int64(-1)
+        else:
+            row = state[WILD_HEADS + stack - plan.shape[SLOT_STACKS]]
+        while row > barred and row >= base and links[row - base, 0] >= deadline:
+            row = links[row - base, 1 + stack]
+        barred = max(barred, row)
+    entry = links[first, chain]
+    while entry >= 0:
+        keep = pending[entry, 1 + last] >= barred
+        if keep and plan.shape[END_CHECKS] < plan.shape[END_CHECKS_END]:
+            for place in range(last + 1):
+                machine.bound[plan.positives[place, OF_ITEM]] = pending[entry, 1 + place] - base
+            for check in range(plan.shape[END_CHECKS], plan.shape[END_CHECKS_END]):
+                stack = plan.checks[check, CHECK_STACK]
+                if stack < plan.shape[SLOT_STACKS]:
+                    newest = memory.slots[slot, heads + stack] if slot >= 0 else np.int64(-1)
+                else:
+                    newest = state[WILD_HEADS + stack - plan.shape[SLOT_STACKS]]
+                if negated_event_exists(plan, machine, memory, check, newest, pending[entry, 1 + last], np.int64(NEVER), deadline):
+                    keep = False
+                    break
+        if keep:
+            count = state[MATCHES]
+            if count >= len(output.time):
+                links[first, chain] = entry
+                return False
+            for place in range(last + 1):
+                output.rows[count, place] = pending[entry, 1 + place] - base
+            output.time[count] = deadline
+            state[MATCHES] = count + 1
+        following = pending[entry, 0]
+        pending[entry, 0] = state[PENDING_FREE]
+        state[PENDING_FREE] = entry
+        state[PENDING_LIVE] -= 1
+        entry = following
+    links[first, chain] = -1
+    return True
+
+
+@njit(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64), cache=True, nogil=True)
+def pass_time(plan, machine, memory, output, time):
+    """Moves the oldest live row on, as all events before ``time`` have been processed; waiting matches of dying rows are released."""
+    state, links = memory.state, memory.links
+    within = plan.shape[WITHIN]
+    if within < 0:
+        return True
+    bound_time = window_bound(time, within)
+    chain = plan.shape[CHAIN]
+    low, rows, base = state[LOW], state[ROWS], state[BASE]
+    while low < rows and links[low - base, 0] <= bound_time:
+        if chain >= 0 and links[low - base, chain] >= 0:
+            state[LOW] = low
+            if not release(plan, machine, memory, output, low - base):
+                return False
+        low += 1
+    state[LOW] = low
+    return True
+
+
+@njit(types.int64(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, INTEGERS, INTEGERS, types.int64, types.int64), cache=True, nogil=True)
+def pass_watermarks(plan, machine, memory, output, sources, watermarks, default, horizon):
+    """As `pass_time`, where every source has its own watermark (at least ``default``, at most ``horizon`` counts).
+
+    Rows die in order, so one of a slow source holds up the memory of those behind it, but never a release.
+    """
+    state, links = memory.state, memory.links
+    within = plan.shape[WITHIN]
+    if within < 0:
+        return DONE
+    chain = plan.shape[CHAIN]
+    rows, base = state[ROWS], state[BASE]
+    dying = True
+    for row in range(state[LOW], rows):
+        at = row - base
+        waits = chain >= 0 and links[at, chain] >= 0
+        if not dying and not waits:
+            continue
+        watermark = default
+        for k in range(len(sources)):
+            if sources[k] == memory.cells[at, CELL_SOURCE]:
+                watermark = max(watermark, watermarks[k])
+        over = links[at, 0] <= window_bound(min(watermark, horizon), within)
+        if over and waits and not release(plan, machine, memory, output, at):
+            return OUTPUT_FULL
+        dying = dying and over
+        if dying:
+            state[LOW] = row + 1
+        elif state[PENDING_LIVE] == 0:
+            break
+    return DONE
+
+
+@njit(types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64), cache=True, nogil=True)
+def advance(plan, machine, candidates, memory, output, first, stop, watermark):
+    """Sequence scan: candidates ``first .. stop`` enter the stacks; those of the last item start sequence construction.
+
+    ``watermark``: while times do not fall and are not above it, rows die as time passes; NEVER: rows die between calls only.
+    Returns where it stopped (an event is processed wholly or not at all) and why.
+    """
+    state, links, cells, slots = memory.state, memory.links, memory.cells, memory.slots
+    masks, hashes, fresh = candidates.masks, candidates.hashes, candidates.cells
+    items = plan.items
+    shape = plan.shape
+    item_count = len(items)
+    last = shape[POSITIVES] - 1
+    stacks, slot_stacks = shape[STACKS], shape[SLOT_STACKS]
+    chain = shape[CHAIN]
+    within = shape[WITHIN]
+    heads = KEY + len(plan.keys)
+    width = cells.shape[1]
+    pushdown = shape[WINDOW_PUSHDOWN] == 1
+    slot_limit = slots.shape[0] // 2
+    base = state[BASE]
+    for i in range(first, stop):
+        mask = masks[i]
+        if mask == 0:
+            continue
+        time = fresh[i, CELL_TIME]
+        if watermark != NEVER and not pass_time(plan, machine, memory, output, min(time, watermark)):
+            return i, OUTPUT_FULL
+        low = state[LOW]
+        row = state[ROWS]
+        at = row - base
+        if hashes[i] == OUTSIDE:
+            links[at, 0] = time
+            for k in range(slot_stacks):
+                links[at, 1 + k] = -1
+            for k in range(slot_stacks, stacks):
+                links[at, 1 + k] = state[WILD_HEADS + k - slot_stacks]
+            if chain >= 0:
+                links[at, chain] = -1
+            for item in range(item_count):
+                if (mask >> item) & 1 and items[item, ITEM_WILD_STACK] >= 0:
+                    state[WILD_HEADS + items[item, ITEM_WILD_STACK] - slot_stacks] = row
+                    state[PUSHED] += 1
+            for k in range(width):
+                cells[at, k] = fresh[i, k]
+            state[ROWS] = row + 1
+            state[STORED] += 1
+            continue
+        slot = find_slot(slots, plan.keys, fresh, i, hashes[i], low)
+        if slot < 0:
+            if mask & shape[OPENING] == 0:
+                continue  # nothing it could continue or prevent has begun in this partition
+            slot = -1 - slot
+            if slots[slot, NEWEST] == FREE:
+                if state[OCCUPIED] >= slot_limit:
+                    return i, SLOTS_FULL
+                state[OCCUPIED] += 1
+            for k in range(len(plan.keys)):
+                slots[slot, KEY + k] = fresh[i, plan.keys[k]]
+            for k in range(slot_stacks):
+                slots[slot, heads + k] = -1
+            slots[slot, NEWEST] = -2
+        # which items are worth it: the stack before them has an event in the window (and behind the newest negated one)
+        exact = time <= watermark
+        bound_time = window_bound(time, within)
+        useful = np.int64(0)
+        completes = False
+        for item in range(item_count):
+            if (mask >> item) & 1 == 0:
+                continue
+            needed = items[item, ITEM_NEEDS]
+            if needed >= 0:
+                top = slots[slot, heads + needed]
+                if pushdown:
+                    if top < low or (not exact and links[top - base, 0] <= bound_time):
+                        continue
+                elif top < base:
+                    continue
+                place = items[item, ITEM_PLACE]
+                if place > 0:
+                    barred = False
+                    for k in range(plan.positives[place - 1, BARRIER], plan.positives[place - 1, BARRIER_END]):
+                        stack = plan.barriers[k, 0]
+                        newest = slots[slot, heads + stack] if stack < slot_stacks else state[WILD_HEADS + stack - slot_stacks]
+                        barred = barred or newest > top
+                    if barred:
+                        continue
+            if items[item, ITEM_STACK] >= 0:
+                useful |= np.int64(1) << item
+            completes = completes or items[item, ITEM_PLACE] == last
+        if useful == 0 and not completes:
+            continue
+        links[at, 0] = time
+        for k in range(slot_stacks):
+            links[at, 1 + k] = slots[slot, heads + k]
+        for k in range(slot_stacks, stacks):
+            links[at, 1 + k] = state[WILD_HEADS + k - slot_stacks]
+        if chain >= 0:
+            links[at, chain] = -1
+        for k in range(width):
+            cells[at, k] = fresh[i, k]
+        if completes:
+            before = state[MATCHES]
+            if not construct(plan, machine, memory, output, at, low if pushdown else base):
+                return i, OUTPUT_FULL
+            if state[MATCHES] == before:
+                completes = False
+            elif chain >= 0 and not await_deadline(plan, memory, output, before):
+                return i, PENDING_FULL
+        if useful == 0 and not completes:
+            continue
+        for item in range(item_count):
+            if (useful >> item) & 1:
+                slots[slot, heads + items[item, ITEM_STACK]] = row
+                state[PUSHED] += 1
+        slots[slot, NEWEST] = row
+        state[ROWS] = row + 1
+        state[STORED] += 1
+    return stop, DONE
+
+
+@njit(types.int64(TABLE, types.int64), cache=True, nogil=True)
+def live_slots(slots, low):
+    """How many partitions have an event that is alive."""
+    count = 0
+    for slot in range(len(slots)):
+        count += slots[slot, NEWEST] >= low
+    return count
+
+
+@njit(types.int64(INTEGERS, TABLE, TABLE, types.int64), cache=True, nogil=True)
+def refill_slots(places, old, new, low):
+    """Enters the live partitions of one slot table into an empty one; ``places`` = KEY .. KEY + keys. Returns how many."""
+    last = new.shape[0] - 1
+    count = 0
+    for slot in range(len(old)):
+        if old[slot, NEWEST] < low:
+            continue
+        target = hash_key(places, old, slot) & last
+        while new[target, NEWEST] != FREE:
+            target = (target + 1) & last
+        for k in range(old.shape[1]):
+            new[target, k] = old[slot, k]
+        count += 1
+    return count
+
+
