@@ -199,7 +199,9 @@ def _node_at(record: RecordType, path: Sequence[str | int]) -> Node:
 
 
 def _plain(value: Any, node: Node) -> Any:
-    """What fastavro left raw because of its logical type."""
+    """What fastavro left raw: logical types that it is not told of, and defaults of bytes, which are text in JSON."""
+    if isinstance(value, str) and type_name(node) in ("bytes", "fixed"):
+        value = value.encode("latin-1")
     if isinstance(node, dict) and isinstance(value, bytes):
         if logical_type(node) == "decimal":
             return int.from_bytes(value, "big", signed=True) / 10 ** int(node.get("scale", 0))
