@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import fastavro
 import numpy as np
@@ -209,3 +210,15 @@ def test_avro_records_are_what_fastavro_reads() -> None:
             written[attribute] = None if column.state is not None and column.state[row] else value
         assert round(read.pop("time").timestamp() * 1000) == batch.time[row]
         assert read == {**written, "none": None, "b": bool(written["b"])}
+
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_generated_events_have_exactly_the_attributes_of_their_schemas_and_can_be_written(kind: str) -> None:
+    batch = concatenate(generate(kind, 2000, seed=1, rate_per_s=5).batches)
+    attributes = {event["type"]: set(event["attributes"]) for event in naive_events(batch)}
+    schemas = {name: orjson.loads((SCHEMAS / f"{name}.avsc").read_bytes()) for name in attributes}
+    assert attributes == {name: {field["name"] for field in schema["fields"]} - {"time"} for name, schema in schemas.items()}
+    assert sum(len(records) for _, _, records in avro_records(batch, schemas)) == 2000

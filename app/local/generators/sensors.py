@@ -40,7 +40,7 @@ def sensors(events: int, seed: int, start_ms: int, rate_per_s: float, batch_rows
     rooms = [f"room-{number:04d}".encode() for number in range(motes // MOTES_PER_ROOM + 1)]
     columns: dict[str, Cells] = {
         "mote_id": Text(mote.ravel(), entries),
-        "location": Text((mote // MOTES_PER_ROOM).astype(np.int32).ravel(), rooms),
+        "room": Text((mote // MOTES_PER_ROOM).astype(np.int32).ravel(), rooms),
         "temperature": (21 + random.uniform(-1, 1, time.shape)).ravel(),
         "humidity": humidity.ravel(),
         "light": random.uniform(150, 250, time.size),
