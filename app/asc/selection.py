@@ -141,6 +141,10 @@ class SelectedEvents:
         own[layout.word[place]] = ((1 << layout.items[place]) - 1) << layout.shift[place]
         return own
 
+    def with_bitmaps(self, bitmaps: NDArray[np.uint64]) -> SelectedEvents:
+        """The same rows with other bitmaps, uint64 (relevant, words)."""
+        return SelectedEvents(self._dispatch, self.relevant, bitmaps, self.events)
+
     def without_empty(self) -> SelectedEvents:
         """The same after a gate took bits back in `bitmaps`: rows that nobody wants any more are gone."""
         alive = self.bitmaps.any(axis=1)

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from pyarrow import fs
 
-from app.events.types import StreamSchema
+from app.bucket.hold import TimeRules
+from app.events.avro import StreamDefinition
 from app.query.plan import Catalog
 
 
@@ -28,18 +29,33 @@ class OutputTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamDeployment:
+    """One input stream: how its records are read, and how time passes in it."""
+
+    definition: StreamDefinition
+    readers: tuple[str, ...]
+    """Readers' schemas, Avro JSON."""
+    rules: TimeRules
+    idle_after_ms: int
+    with_headers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
-    """A catalog with the schemas it was compiled against and its outputs, by query name."""
+    """A catalog with the streams it was compiled against and its outputs."""
 
     catalog: Catalog
-    schemas: tuple[StreamSchema, ...]
+    streams: tuple[StreamDeployment, ...]
     topics: tuple[str, ...]
     """All topics that are read, sorted: ``source`` numbers speak of places in it."""
-    stream_of_topic: tuple[str | None, ...]
-    """The stream of each of `topics`; None for the heartbeat."""
-    outputs: tuple[tuple[str, OutputTopic], ...]
-    report_schema: OutputTopic
+    stream_of_topic: tuple[int | None, ...]
+    """For each of `topics` its place in `streams`; None for the heartbeat."""
+    outputs: tuple[OutputTopic, ...]
+    """By query, in the order of `Catalog.plans`."""
+    reports: OutputTopic
     """The audit topic's shed reports."""
+    late_topic: str
+    dead_letters_topic: str
     buckets: int
 
     @property

@@ -1,0 +1,53 @@
+"""The gate of the ingress: asks every query's shedder which of its candidates to drop, as the directive says."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.selection import SelectedEvents, Selection
+from app.bucket.ingress import Gate
+from app.control.directives import Directive
+from app.events.batch import EventBatch
+from app.query.plan import Catalog
+from shedding.gate import withdraw
+from shedding.identity import identities
+from shedding.interface import JudgedEvents
+from shedding.registry import event_shedder
+
+
+def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive) -> Gate | None:
+    """A gate for this batch; None when no query of the stream sheds, so that shedding off costs nothing and changes nothing."""
+    layout = selection.layout
+    shedding = [
+        (query, directive.shedding[catalog.plans[query].name])
+        for query in layout.queries
+        if catalog.plans[query].name in directive.shedding
+    ]
+    active = [(query, orders) for query, orders in shedding if orders.drop_ratio > 0 and orders.place == "ingress"]
+    if not active:
+        return None
+
+    def gate(batch: EventBatch, selected: SelectedEvents) -> SelectedEvents:
+        rows = selected.relevant
+        events = JudgedEvents(identities(batch.source[rows], batch.offset[rows]), batch.time[rows])
+        shed = selected.with_bitmaps(selected.bitmaps.copy())
+        for query, orders in active:
+            dropped = event_shedder(orders.shedder, directive.seed).mask(events, orders.drop_ratio)
+            withdraw(shed.bitmaps, selected.own_words(query), dropped, protected=_guarded(catalog, selection, query))
+        return shed.without_empty()
+
+    return gate
+
+
+def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:
+    """The bits of items whose events must stay: negated ones, when the query allows no false positives."""
+    plan = catalog.plans[query]
+    if plan.shedding.allow_false_positives:
+        return None
+    guarded = np.zeros(selection.layout.words, dtype=np.uint64)
+    for item in plan.items:
+        if item.negated:
+            word, bit = divmod(selection.bit(query, item.index), 64)
+            guarded[word] |= np.uint64(1 << bit)
+    return guarded

@@ -1,0 +1,256 @@
+"""The ingress stage: records of one Spark task → chunks, one per bucket. Runs in Spark's Python workers.
+
+Thin: decode (`app.events`), then lateness, selection, shedding and routing (`app.bucket.ingress`), then a report to the driver.
+A task handles its records in one go: lateness is judged from the directive's greatest times on, so results do not depend on Arrow's batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from time import perf_counter_ns
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from app.bucket.hold import Progress
+from app.bucket.ingress import Gate, Ingested, IngressPlan
+from app.control.client import ControlAddress, client_of
+from app.control.directives import Directive
+from app.control.reports import QueryTally, SourceProgress, StageReport
+from app.events.avro import parse_schema
+from app.events.batch import PARTITION_BITS, Column, EventBatch
+from app.events.decoder import BatchDecoder, DecodedBatch
+from app.events.registry import Registry, RegistrySettings
+from app.events.types import Kind
+from app.pipeline.deployment import Deployment, StreamDeployment, load_deployment
+from app.pipeline.gate import shedding_gate
+from app.pipeline.shipment import CHUNK, TICK, Refused, shipment
+
+INGESTED = "@ingested"
+"""Column with the broker's timestamp (ms), carried beside the attributes for measuring latency; no query can name it."""
+LETTERS_PER_ROW = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """What travels in the closure of the stages: small, since it is unpickled for every task."""
+
+    checkpoint: str
+    control: ControlAddress
+    registry: RegistrySettings
+    kafka_options: tuple[tuple[str, str], ...]
+    application: str
+    run: str
+    """The driver's run; reports of an earlier run of a batch are forgotten."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one task has found out so far."""
+
+    rows: list[tuple[int, bytes]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    cost_ns: dict[str, int] = field(default_factory=dict)
+    queries: dict[str, QueryTally] = field(default_factory=dict)
+    greatest: dict[int, int] = field(default_factory=dict)
+
+    def count(self, name: str, number: int) -> None:
+        self.counts[name] = self.counts.get(name, 0) + number
+
+    def spend(self, phase: str, since_ns: int) -> int:
+        now = perf_counter_ns()
+        self.cost_ns[phase] = self.cost_ns.get(phase, 0) + now - since_ns
+        return now
+
+
+@lru_cache(maxsize=64)
+def _decoder(checkpoint: str, deployment: str, place: int, registry: RegistrySettings) -> BatchDecoder:
+    """One decoder per stream and deployment: the programs of writers' schemas survive batches."""
+    known = load_deployment(checkpoint, deployment)
+    stream = known.streams[place]
+    wanted = {name for group in known.catalog.groups if stream.rules.stream in group.streams for name in group.columns}
+    tested = {t.attribute for plan in known.catalog.plans if stream.rules.stream in plan.streams for item in plan.items for t in item.tests}
+    return BatchDecoder(stream.definition, [parse_schema(text) for text in stream.readers], _registry(registry), wanted | tested)
+
+
+@lru_cache(maxsize=4)
+def _registry(settings: RegistrySettings) -> Registry:
+    return Registry(settings)
+
+
+@lru_cache(maxsize=64)
+def _plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
+    known = load_deployment(checkpoint, deployment)
+    return IngressPlan(known.catalog, known.streams[place].rules, known.buckets)
+
+
+def progress_of(directive: Directive) -> Progress:
+    """What the directive says about time, as buckets and lateness see it."""
+    return Progress(directive.greatest_times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+
+
+def batch_of_task() -> tuple[int, str, int]:
+    """Spark's batch id, the streaming query's id and the number of this task's Spark partition."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("runs only inside a Spark task")
+    return (
+        int(context.getLocalProperty("streaming.sql.batchId") or 0),
+        context.getLocalProperty("sql.streaming.queryId") or "none",
+        context.partitionId(),
+    )
+
+
+def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
+    """The stage's function for ``mapInArrow``: (value, source, offset, ingested_us[, headers]) → `SHIPMENT_DDL`."""
+    batch_id, _, part = batch_of_task()
+    control = client_of(settings.control)
+    directive = control.directive(batch_id)
+    deployment = load_deployment(settings.checkpoint, directive.deployment)
+    started = perf_counter_ns()
+    records = _table(batches)
+    work = _Work()
+    work.spend("read", started)
+    sources: tuple[SourceProgress, ...] = ()
+    if records is not None:
+        source = _int64(records, "source")
+        ingested_ms = _int64(records, "ingested_us") // 1000
+        place = np.array([-1 if k is None else k for k in deployment.stream_of_topic])[source >> PARTITION_BITS]
+        for number, stream in enumerate(deployment.streams):
+            rows = np.flatnonzero(place == number)
+            if len(rows):
+                own = records if len(rows) == len(place) else records.take(pa.array(rows))
+                _stream(work, own, source[rows], ingested_ms[rows], _Context(settings, directive, deployment, number, stream))
+        sources = _source_progress(source, _int64(records, "offset"), ingested_ms, work.greatest)
+    for bucket in range(deployment.buckets):  # every bucket runs in every batch, so that time advances
+        work.rows.append((bucket, TICK))
+    control.report(
+        StageReport(
+            batch_id,
+            "ingress",
+            part,
+            run=settings.run,
+            sources=sources,
+            queries=tuple(work.queries.values()),
+            counts=work.counts,
+            rejected=work.rejected,
+            cost_ns=work.cost_ns,
+        )
+    )
+    yield shipment(work.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """Where and under what orders a stream's records of this task are worked on."""
+
+    settings: TaskSettings
+    directive: Directive
+    deployment: Deployment
+    number: int
+    stream: StreamDeployment
+
+
+def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_ms: NDArray[np.int64], context: _Context) -> None:
+    """All records of one stream in this task."""
+    offset = _int64(records, "offset")
+    directive, settings = context.directive, context.settings
+    started = perf_counter_ns()
+    headers = records.column("headers") if context.stream.with_headers else None
+    decoder = _decoder(settings.checkpoint, directive.deployment, context.number, settings.registry)
+    decoded = decoder.decode(records.column("value"), source, offset, headers)
+    started = work.spend("decode", started)
+    work.count("consumed", len(source))
+    _refuse_undecodable(work, decoded, source, offset, context.deployment.buckets)
+    columns = {**decoded.batch.columns, INGESTED: Column(Kind.TIME, ingested_ms[decoded.rows])}
+    batch = EventBatch(decoded.batch.time, decoded.batch.source, decoded.batch.offset, decoded.batch.type, columns)
+    plan = _plan(settings.checkpoint, directive.deployment, context.number)
+    gate: Gate | None = shedding_gate(context.deployment.catalog, plan.selection, directive)
+    ingested = plan.ingest(batch, progress_of(directive), gate)
+    started = work.spend("select", started)
+    _refuse_late(work, batch, ingested, context.deployment.buckets)
+    _tally(work, ingested, context)
+    work.rows += [(bucket, CHUNK + packed) for bucket, packed in ingested.packed()]
+    work.spend("pack", started)
+
+
+def _tally(work: _Work, ingested: Ingested, context: _Context) -> None:
+    work.count("irrelevant", ingested.irrelevant)
+    work.count("shed", ingested.shed)
+    work.count("late", len(ingested.late))
+    if len(ingested.late):
+        work.rejected["late"] = work.rejected.get("late", 0) + len(ingested.late)
+    for source, time in ingested.judgement.greatest_times.items():
+        work.greatest[source] = max(time, work.greatest.get(source, time))
+    for query, candidates in ingested.candidates.items():
+        name = context.deployment.catalog.plans[query].name
+        known = work.queries.get(name, QueryTally(name))
+        lost = ingested.lost.get(query, 0)
+        work.queries[name] = QueryTally(name, known.candidates + candidates, known.shed + lost)
+
+
+def _refuse_undecodable(
+    work: _Work, decoded: DecodedBatch, source: NDArray[np.int64], offset: NDArray[np.int64], buckets: int
+) -> None:
+    """Dead letters, by source and reason, to the bucket that will deliver them."""
+    failures = decoded.failures
+    if not len(failures):
+        return
+    work.count("dead", len(failures))
+    grouped: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    for k, row in enumerate(failures.rows.tolist()):
+        reason = failures.reason(k).value
+        work.rejected[reason] = work.rejected.get(reason, 0) + 1
+        grouped.setdefault((int(source[row]), reason), []).append((int(offset[row]), failures.text(k)))
+    for (from_source, reason), letters in grouped.items():
+        for start in range(0, len(letters), LETTERS_PER_ROW):
+            part = letters[start : start + LETTERS_PER_ROW]
+            refused = Refused(from_source, tuple(at for at, _ in part), reason, tuple(text for _, text in part))
+            work.rows.append((from_source % buckets, refused.pack()))
+
+
+def _refuse_late(work: _Work, batch: EventBatch, ingested: Ingested, buckets: int) -> None:
+    if not len(ingested.late):
+        return
+    sources, offsets = batch.source[ingested.late], batch.offset[ingested.late]
+    for from_source in np.unique(sources).tolist():
+        own = offsets[sources == from_source].tolist()
+        for start in range(0, len(own), LETTERS_PER_ROW):
+            work.rows.append((from_source % buckets, Refused(from_source, tuple(own[start : start + LETTERS_PER_ROW]), "late").pack()))
+
+
+def _source_progress(
+    source: NDArray[np.int64], offset: NDArray[np.int64], ingested_ms: NDArray[np.int64], greatest: dict[int, int]
+) -> tuple[SourceProgress, ...]:
+    """What this task read, per topic partition. Rows of one partition lie together, in order of offset."""
+    found = []
+    for number in np.unique(source).tolist():
+        own = np.flatnonzero(source == number)
+        times = ingested_ms[own]
+        found.append(
+            SourceProgress(
+                number,
+                len(own),
+                greatest.get(number),
+                int(times.min()),
+                int(times.max()),
+                int(offset[own[0]]),
+                int(offset[own[-1]]) + 1,
+            )
+        )
+    return tuple(found)
+
+
+def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
+    parts = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(parts) if parts else None
+
+
+def _int64(table: pa.Table, name: str) -> NDArray[np.int64]:
+    values: NDArray[np.int64] = table.column(name).to_numpy()
+    return values
