@@ -19,9 +19,6 @@ Stage = Literal["ingress", "cep", "egress"]
 ENDS = ("irrelevant", "matched", "shed", "late", "dead")
 """Where an event's way can end; see the module's equation."""
 
-LATENCY_BOUNDS_MS = (50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000)
-"""Upper bounds of the latency histogram's buckets; dense around the usual bounds of 0.5 to 2 s. One more bucket takes the rest."""
-
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
@@ -54,7 +51,8 @@ class QueryTally:
         shed: of these, dropped for this query (also when another query still got the event).
         matches: composite events.
         partial_matches: live at the end of the batch.
-        latencies: composite events per bucket of `LATENCY_BOUNDS_MS` (and one more): last constituent's Kafka timestamp → end of matching.
+        latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
+        latency_sum_ms: sum of these latencies.
     """
 
     query: str
@@ -65,6 +63,7 @@ class QueryTally:
     partial_matches: int = 0
     cost_ns: int = 0
     latencies: tuple[int, ...] = ()
+    latency_sum_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,28 +175,6 @@ def total(batch: int, reports: Iterable[StageReport]) -> BatchTotals:
     )
 
 
-def latency_bucket(latency_ms: float) -> int:
-    """The histogram bucket of a latency.
-
-    >>> latency_bucket(0), latency_bucket(50), latency_bucket(51), latency_bucket(99_999)
-    (0, 0, 1, 20)
-    """
-    return next((number for number, bound in enumerate(LATENCY_BOUNDS_MS) if latency_ms <= bound), len(LATENCY_BOUNDS_MS))
-
-
-def latency_quantile(latencies: tuple[int, ...], share: float) -> int | None:
-    """An upper bound, in ms, of the given quantile of a latency histogram; None without composite events."""
-    count = sum(latencies)
-    if count == 0:
-        return None
-    seen = 0
-    for number, inside in enumerate(latencies):
-        seen += inside
-        if seen >= share * count:
-            return LATENCY_BOUNDS_MS[min(number, len(LATENCY_BOUNDS_MS) - 1)]
-    return LATENCY_BOUNDS_MS[-1]
-
-
 def _summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     added: dict[str, int] = {}
     for part in parts:
@@ -242,4 +219,5 @@ def _joined_tally(known: QueryTally | None, more: QueryTally) -> QueryTally:
         partial_matches=known.partial_matches + more.partial_matches,
         cost_ns=known.cost_ns + more.cost_ns,
         latencies=tuple(a + b for a, b in zip(*padded, strict=True)),
+        latency_sum_ms=known.latency_sum_ms + more.latency_sum_ms,
     )

@@ -1,0 +1,33 @@
+"""The latency histogram: its buckets, and how tasks and the driver speak of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+LATENCY_BOUNDS_MS = (50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000)
+"""Upper bounds of the buckets; dense around the usual latency bounds of 0.5 to 2 s. One more bucket takes the rest."""
+
+
+def latency_bucket(latency_ms: float) -> int:
+    """The number of the bucket that a latency falls into.
+
+    >>> latency_bucket(0), latency_bucket(50), latency_bucket(51), latency_bucket(99_999)
+    (0, 0, 1, 20)
+    """
+    return bisect_left(LATENCY_BOUNDS_MS, latency_ms)
+
+
+def latency_quantile(counts: Sequence[int], share: float) -> int | None:
+    """The upper bound, in ms, of the bucket that holds the given quantile; None without any.
+
+    >>> latency_quantile((0, 9, 1), 0.5), latency_quantile((), 0.5)
+    (100, None)
+    """
+    needed = share * sum(counts)
+    seen = 0
+    for number, inside in enumerate(counts):
+        seen += inside
+        if inside and seen >= needed:
+            return LATENCY_BOUNDS_MS[min(number, len(LATENCY_BOUNDS_MS) - 1)]
+    return None

@@ -1,0 +1,126 @@
+"""The metrics' values, kept by prometheus-client and served as text."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from app.observe.table import METRICS, Metric
+
+BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+
+
+class Metrics:
+    """All metrics of one driver. Names and labels that are not in the table raise KeyError or ValueError: tests find them."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = registry or CollectorRegistry()
+        self._counters = {m.name: Counter(m.name, m.help, m.labels, registry=self._registry) for m in METRICS if m.kind == "counter"}
+        self._gauges = {m.name: Gauge(m.name, m.help, m.labels, registry=self._registry) for m in METRICS if m.kind == "gauge"}
+        self._tables = _Tables()
+        self._registry.register(self._tables)
+        ProcessCollector(registry=self._registry)
+
+    def add(self, name: str, amount: float, /, **labels: str) -> None:
+        """Adds to a counter."""
+        counter = self._counters[name]
+        (counter.labels(**labels) if labels else counter).inc(amount)
+
+    def set(self, name: str, value: float, /, **labels: str) -> None:
+        """Sets a gauge."""
+        gauge = self._gauges[name]
+        (gauge.labels(**labels) if labels else gauge).set(value)
+
+    def clear(self, name: str) -> None:
+        """Forgets all label values of a gauge: partitions and queries that are gone."""
+        self._gauges[name].clear()
+
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
+        """Puts one value into a histogram."""
+        bounds = BY_NAME[name].buckets
+        counts = [0] * (len(bounds) + 1)
+        counts[next((k for k, bound in enumerate(bounds) if value <= bound), len(bounds))] = 1
+        self.add_counts(name, counts, value, **labels)
+
+    def add_counts(self, name: str, counts: Sequence[int], added: float, /, **labels: str) -> None:
+        """Adds many values to a histogram at once.
+
+        Args:
+            name: of the histogram.
+            counts: values per bucket, one more than it has bounds; empty for none.
+            added: sum of the values.
+            labels: all of the metric's labels.
+        """
+        self._tables.add_counts(BY_NAME[name], counts, added, labels)
+
+    def inform(self, name: str, /, **values: str) -> None:
+        """Sets an info metric."""
+        self._tables.inform(BY_NAME[name], values)
+
+    def text(self) -> tuple[bytes, str]:
+        """The body and content type of ``/metrics``."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    def value(self, name: str, /, **labels: str) -> float | None:
+        """The present value of one sample, by its exposed name; for tests and the live table."""
+        return self._registry.get_sample_value(name, labels)
+
+
+class _Tables(Collector):
+    """Histograms that can take counts (prometheus-client's take one value at a time), and infos."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[tuple[str, tuple[str, ...]], tuple[list[int], float]] = {}
+        self._infos: dict[str, dict[str, str]] = {}
+
+    def add_counts(self, metric: Metric, counts: Sequence[int], added: float, labels: Mapping[str, str]) -> None:
+        if set(labels) != set(metric.labels) or metric.kind != "histogram":
+            raise ValueError(f"{metric.name} is a {metric.kind} with labels {metric.labels}")
+        if len(counts) > len(metric.buckets) + 1:
+            raise ValueError(f"{metric.name} has {len(metric.buckets) + 1} buckets, not {len(counts)}")
+        key = (metric.name, tuple(labels[label] for label in metric.labels))
+        with self._lock:
+            known, total = self._counts.get(key, ([0] * (len(metric.buckets) + 1), 0.0))
+            for number, count in enumerate(counts):
+                known[number] += count
+            self._counts[key] = (known, total + added)
+
+    def inform(self, metric: Metric, values: Mapping[str, str]) -> None:
+        if set(values) != set(metric.labels) or metric.kind != "info":
+            raise ValueError(f"{metric.name} is a {metric.kind} with labels {metric.labels}")
+        with self._lock:
+            self._infos[metric.name] = dict(values)
+
+    def collect(self) -> Iterable[Family]:
+        with self._lock:
+            counts = {key: (list(known), total) for key, (known, total) in self._counts.items()}
+            infos = {name: dict(values) for name, values in self._infos.items()}
+        for metric in METRICS:
+            if metric.kind == "histogram":
+                family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+                for (name, labels), (known, total) in sorted(counts.items()):
+                    if name == metric.name:
+                        family.add_metric(labels, _cumulated(metric.buckets, known), total)
+                yield family
+            elif metric.kind == "info":
+                info = InfoMetricFamily(metric.name.removesuffix("_info"), metric.help)
+                if metric.name in infos:
+                    info.add_metric([], infos[metric.name])
+                yield info
+
+
+def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    running, buckets = 0, []
+    for bound, count in zip([*(repr(float(b)) for b in bounds), "+Inf"], counts, strict=True):
+        running += count
+        buckets.append((bound, float(running)))
+    return buckets

@@ -1,0 +1,159 @@
+"""Every metric of the application, in one table. Documentation, registry and tests are made from it; a metric that is not here does not exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.observe.latency import LATENCY_BOUNDS_MS
+
+Kind = Literal["counter", "gauge", "histogram", "info"]
+
+ALLOWED_LABELS = frozenset(
+    {
+        "query",
+        "version",
+        "topic",
+        "partition",
+        "reason",
+        "shedder",
+        "severity",
+        "phase",
+        "outcome",
+        "verdict",
+        "bound",
+        "hash",
+        "status",
+        "spark",
+        "git",
+        "stream",
+    }
+)
+"""Labels have few values: never keys, users or free text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: with unit and, for counters, ``_total``.
+        labels: among `ALLOWED_LABELS`.
+        buckets: upper bounds of a histogram.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+LATENCY_BOUNDS_S = tuple(bound / 1000 for bound in LATENCY_BOUNDS_MS)
+_BATCH_BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
+
+METRICS: tuple[Metric, ...] = (
+    # Rate, errors, duration.
+    Metric("cep_events_consumed_total", "counter", "Records read from input topics.", ("topic",)),
+    Metric(
+        "cep_events_ended_total",
+        "counter",
+        "Consumed events by where their way ended: irrelevant, matched, shed, late or dead. Their sum is what was consumed.",
+        ("outcome",),
+    ),
+    Metric("cep_events_unaccounted_total", "counter", "Consumed events whose end no task reported; anything but 0 is a defect."),
+    Metric("cep_events_rejected_total", "counter", "Events refused, by reason: late, undecodable, schema, oversized.", ("reason",)),
+    Metric("cep_matches_emitted_total", "counter", "Composite events written.", ("query", "severity")),
+    Metric("cep_timeouts_emitted_total", "counter", "Partial matches that ran out of their window and were written.", ("query",)),
+    Metric(
+        "cep_detection_latency_seconds",
+        "histogram",
+        "From the Kafka timestamp of a composite event's last constituent until the composite event was produced.",
+        ("query",),
+        LATENCY_BOUNDS_S,
+    ),
+    Metric(
+        "cep_batch_duration_seconds",
+        "histogram",
+        "Time of micro-batches by phase; phase total is the whole batch.",
+        ("phase",),
+        _BATCH_BOUNDS_S,
+    ),
+    Metric("cep_batches_total", "counter", "Finished micro-batches."),
+    Metric("cep_stage_cost_seconds_total", "counter", "Time that tasks spent, by phase, added up over all tasks.", ("phase",)),
+    Metric("cep_query_cost_seconds_total", "counter", "Time that tasks spent on matching a query.", ("query",)),
+    Metric("cep_candidate_events_total", "counter", "Events that could be an item of the query, before shedding.", ("query",)),
+    # Shedding.
+    Metric("cep_latency_bound_seconds", "gauge", "The query's latency bound.", ("query",)),
+    Metric("cep_drop_ratio", "gauge", "Share of the query's events that the next batch is to drop.", ("query", "shedder")),
+    Metric("cep_realised_drop_ratio", "gauge", "Share of the query's events that the last batch dropped.", ("query", "shedder")),
+    Metric("cep_events_shed_total", "counter", "Events dropped for the query by its shedder.", ("query", "shedder")),
+    Metric("cep_partial_matches_shed_total", "counter", "Partial matches dropped by the query's shedder.", ("query", "shedder")),
+    Metric("cep_predicted_latency_seconds", "gauge", "Latency that the watchdog predicts for the next batch, at the ratios that it chose."),
+    Metric("cep_predicted_unshed_latency_seconds", "gauge", "Latency that the watchdog predicts for the next batch if nothing were shed."),
+    Metric("cep_latency_bound_reachable", "gauge", "1 when the watchdog sees a drop ratio that keeps all bounds, else 0."),
+    Metric("cep_arrival_rate_events_per_second", "gauge", "Records arriving on the input topics, as the watchdog reckons."),
+    Metric(
+        "cep_shed_recall_estimate_ratio",
+        "gauge",
+        "Estimated share of composite events found despite shedding; bound: estimate, lower, upper.",
+        ("query", "bound"),
+    ),
+    Metric(
+        "cep_shed_precision_estimate_ratio",
+        "gauge",
+        "Estimated share of composite events that are right despite shedding; bound: estimate, lower, upper.",
+        ("query", "bound"),
+    ),
+    Metric("cep_audit_verdicts_total", "counter", "Verdicts on composite events found while shedding.", ("query", "verdict")),
+    # Use.
+    Metric(
+        "cep_consumer_lag_records",
+        "gauge",
+        "Records of the topic partition that no finished batch has read, at the last planning.",
+        ("topic", "partition"),
+    ),
+    Metric(
+        "cep_consumer_lag_seconds",
+        "gauge",
+        "Age of the newest record read of the topic partition while it lags, else 0.",
+        ("topic", "partition"),
+    ),
+    Metric("cep_watermark_delay_seconds", "gauge", "How far the query's watermark is behind the clock.", ("query",)),
+    Metric("cep_idle_partitions", "gauge", "Topic partitions that the watermark leaves out because they are silent."),
+    Metric("cep_state_rows", "gauge", "Rows in the state store."),
+    Metric("cep_state_bytes", "gauge", "Memory of the state store."),
+    Metric("cep_partial_matches", "gauge", "Live instances or partial matches of the query.", ("query",)),
+    Metric("cep_waiting", "gauge", "Held events and negated ends that only time will release."),
+    Metric("cep_executors", "gauge", "Executors that are alive."),
+    Metric("cep_checkpoint_last_success_timestamp_seconds", "gauge", "When the last batch was committed."),
+    Metric("cep_dead_letters_total", "counter", "Records written to the dead-letter topic.", ("reason",)),
+    Metric("cep_heartbeats_total", "counter", "Heartbeats written because the input was silent."),
+    Metric("cep_schema_registry_errors_total", "counter", "Requests to the schema registry that failed."),
+    # Identity.
+    Metric("cep_build_info", "info", "Version of the application.", ("version", "spark", "git")),
+    Metric(
+        "cep_query_info",
+        "gauge",
+        "1 per query: its version, the hash of its meaning, and whether it runs.",
+        ("query", "version", "hash", "status"),
+    ),
+    Metric("cep_catalog_generation", "gauge", "Version of the catalog that runs."),
+    Metric("cep_config_reload_success", "gauge", "1 when the last reading of queries succeeded, else 0."),
+    Metric("cep_leader", "gauge", "1 while this driver holds the checkpoint, else 0."),
+)
+
+_HEAD = """# Metrics
+
+Made from `app/observe/table.py` by `python -m app.observe.catalogue`; a test fails when it is stale.
+Served by the driver at `/metrics`. Drop ratios and estimates are shares from 0 to 1.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+
+
+def catalogue() -> str:
+    """The table as Markdown."""
+    rows = [f"| `{m.name}` | {m.kind} | {' '.join(f'`{label}`' for label in m.labels) or '–'} | {m.help} |" for m in METRICS]
+    return _HEAD + "\n".join(rows) + "\n"

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
+from app.observe.metrics import Metrics
+from app.observe.table import METRICS
+
+
+def test_counters_gauges_and_infos_are_served_as_text() -> None:
+    metrics = Metrics()
+    metrics.add("cep_events_consumed_total", 3, topic="a")
+    metrics.add("cep_events_consumed_total", 4, topic="a")
+    metrics.set("cep_drop_ratio", 0.25, query="q", shedder="random")
+    metrics.inform("cep_build_info", version="1", spark="4", git="abc")
+    body, content_type = metrics.text()
+    text = body.decode()
+    assert 'cep_events_consumed_total{topic="a"} 7.0' in text
+    assert 'cep_drop_ratio{query="q",shedder="random"} 0.25' in text
+    assert 'cep_build_info{git="abc",spark="4",version="1"} 1.0' in text
+    assert content_type.startswith("text/plain")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    for metric in METRICS:
+        family = families[metric.name.removesuffix("_total")]
+        assert family.documentation == metric.help
+
+
+def test_histograms_take_counts_and_single_values() -> None:
+    metrics = Metrics()
+    counts = [0] * (len(LATENCY_BOUNDS_MS) + 1)
+    counts[latency_bucket(120)] += 2
+    counts[latency_bucket(99_999)] += 1
+    metrics.add_counts("cep_detection_latency_seconds", counts, 100.239, query="q")
+    metrics.add_counts("cep_detection_latency_seconds", (), 0.0, query="q")
+    assert metrics.value("cep_detection_latency_seconds_count", query="q") == 3
+    assert metrics.value("cep_detection_latency_seconds_sum", query="q") == 100.239
+    assert metrics.value("cep_detection_latency_seconds_bucket", query="q", le="0.15") == 2
+    metrics.observe("cep_batch_duration_seconds", 0.15, phase="total")
+    assert metrics.value("cep_batch_duration_seconds_bucket", phase="total", le="0.15") == 1
+    assert metrics.value("cep_batch_duration_seconds_bucket", phase="total", le="0.1") == 0
+
+
+def test_names_and_labels_outside_the_table_are_refused() -> None:
+    metrics = Metrics()
+    with pytest.raises(KeyError):
+        metrics.add("cep_unheard_of_total", 1)
+    with pytest.raises(ValueError):
+        metrics.set("cep_drop_ratio", 1, user="u")
+    with pytest.raises(ValueError):
+        metrics.observe("cep_batch_duration_seconds", 1, query="q")
+
+
+def test_two_drivers_in_one_process_do_not_share_values() -> None:
+    one, two = Metrics(), Metrics()
+    one.set("cep_leader", 1)
+    assert two.value("cep_leader") == 0
