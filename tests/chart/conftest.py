@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +57,22 @@ def helm() -> str:
     if not found:
         pytest.skip("no helm on PATH or in the cache's ops-tools/bin")
     return found
+
+
+@pytest.fixture(scope="session")
+def image() -> Path:
+    """The built image as `build-image` leaves it, made from this tree; CEP_IMAGE names one that is built already."""
+    if told := os.environ.get("CEP_IMAGE"):
+        return Path(told)
+    tool = PROJECT.parent / "shared" / "tools" / "build-image"
+    if not tool.exists() or os.geteuid() != 0:
+        pytest.skip("needs build-image beside the project, and root")
+    out = cache_folder() / "image"
+    done = subprocess.run(
+        [sys.executable, str(tool), "-o", str(out), str(PROJECT)], capture_output=True, text=True, check=False, timeout=1500
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return out
 
 
 @pytest.fixture

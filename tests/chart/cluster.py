@@ -1,0 +1,210 @@
+"""A fake cluster with the real image, and a real broker and registry outside of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import fastavro
+import yaml
+from confluent_kafka import Consumer
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from app.config.settings import load_settings
+from app.delivery.security import client_options
+from app.local.broker import Broker, embedded_broker
+from app.local.generators import GeneratedStream, generate
+from app.local.outlets import outlet_of, registry_client
+from app.local.registry import Registry, embedded_registry
+from app.local.sending import Sender, at_rate
+
+PROJECT = Path(__file__).resolve().parents[2]
+TOOLS = PROJECT.parent / "shared" / "tools"
+HOST = "host.fakekube.internal"
+"""This machine's name inside the fake cluster."""
+RETAIL_SCHEMAS = ("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
+ALERTS = "cep.alerts"
+NAMESPACE = "stores"
+RELEASE = "shop"
+Seen = TypeVar("Seen")
+
+
+def streams(schema_folder: str | Path) -> dict[str, Any]:
+    """The retail stream, for settings inside the image and outside."""
+    files = [f"{schema_folder}/{name}.avsc" for name in RETAIL_SCHEMAS]
+    return {"retail": {"topics": ["retail.readings"], "schemas": files, "time": "time", "ordered_by": "tag_id", "partitions": 2}}
+
+
+def until(what: Callable[[], Seen], seconds: float, why: str = "") -> Seen:
+    """What the call returns as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (seen := what()):
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {why}"
+        time.sleep(0.2)
+    return seen
+
+
+@dataclass
+class Cluster:
+    """Everything a test needs to play the operator, the stores and the readers of alerts."""
+
+    state: Path
+    kubeconfig: str
+    helm_program: str
+    broker: Broker
+    registry: Registry
+    folder: Path
+    found: list[dict[str, Any]] = field(default_factory=list)
+    _consumer: Consumer | None = None
+
+    def kubectl(self, *arguments: str) -> str:
+        """The output of kubectl in our namespace."""
+        return self._run("kubectl", "-n", NAMESPACE, *arguments)
+
+    def helm(self, *arguments: str) -> str:
+        """The output of Helm in our namespace."""
+        return self._run(self.helm_program, *arguments, "-n", NAMESPACE)
+
+    def _run(self, *argv: str) -> str:
+        env = {**os.environ, "KUBECONFIG": self.kubeconfig}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False, timeout=600)
+        assert done.returncode == 0, f"{' '.join(argv)}\n{done.stdout}{done.stderr}\n{self.logs()}"
+        return done.stdout
+
+    def logs(self) -> str:
+        """The end of every container's log, for messages of failed tests."""
+        ends = [
+            f"--- {path.parent.parent.name}/{path.name}\n{path.read_text(errors='replace')[-3000:]}"
+            for path in sorted(self.state.glob("pods/*/logs/*.log"))
+        ]
+        return "\n".join(ends)
+
+    def pods(self, component: str) -> list[dict[str, Any]]:
+        """Pods of a component that run and are not on their way out."""
+        listed = json.loads(self.kubectl("get", "pods", "-o", "json", "-l", f"app.kubernetes.io/instance={RELEASE}"))["items"]
+        return [
+            pod
+            for pod in listed
+            if pod["metadata"]["labels"].get("app.kubernetes.io/component") == component
+            and pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def values(self) -> dict[str, Any]:
+        """The values of the release: the shipped query, the registry and broker outside."""
+        return {
+            "image": {"repository": "cep", "tag": "test"},
+            "kafka": {"bootstrapServers": self.broker.outside_servers},
+            "schemaRegistry": {"url": self.registry.url.replace("127.0.0.1", HOST)},
+            "streams": streams("/opt/cep/schemas"),
+            "queries": {"inline": {"shoplifting.yaml": (PROJECT / "queries/shoplifting.yaml").read_text(encoding="utf-8")}},
+            "settings": {"kafka": {"starting_offsets": "earliest"}},
+            "executor": {"requestCores": "100m", "memory": "512m", "pysparkMemory": "768m"},
+            "driver": {"resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "3Gi"}}},
+        }
+
+    def install(self, command: str = "install", **more: Any) -> str:
+        """Installs or upgrades, and waits until the driver is ready."""
+        file = self.folder / "values.yaml"
+        file.write_text(yaml.safe_dump({**self.values(), **more}), encoding="utf-8")
+        return self.helm(command, RELEASE, str(PROJECT / "helm"), "-f", str(file), "--wait", "--timeout", "300s")
+
+    def outside_settings(self) -> Path:
+        """A settings file for commands that run on this machine."""
+        (self.folder / "queries").mkdir(exist_ok=True)
+        (self.folder / "queries/shoplifting.yaml").write_text(self.values()["queries"]["inline"]["shoplifting.yaml"], encoding="utf-8")
+        tree = {
+            "kafka": {"bootstrap_servers": self.broker.bootstrap_servers},
+            "schema_registry": {"url": self.registry.url},
+            "streams": streams(PROJECT / "schemas"),
+        }
+        file = self.folder / "settings.yaml"
+        file.write_text(yaml.safe_dump(tree), encoding="utf-8")
+        return file
+
+    def make_topics(self) -> None:
+        """The topics of the application, by its own command."""
+        command = [sys.executable, "-m", "app", "topics", "apply", "--settings", str(self.outside_settings())]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PROJECT, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def shoppers(self, seed: int, events: int = 3000, rate: float = 500.0) -> GeneratedStream:
+        """Sends readings that begin now, at their own speed, and returns them with their truth."""
+        settings = load_settings(self.outside_settings(), {})
+        stream = generate("retail", events, seed, int(time.time() * 1000), rate)
+        outlet = outlet_of("retail", settings.streams["retail"], registry_client(settings.schema_registry))
+        with Sender(client_options(settings.kafka), outlet, at_rate(rate)) as sender:
+            sender.check_topic()
+            sender.send(stream.batches)
+        return stream
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """Every composite event on the topic so far, decoded with the schema that the registry holds."""
+        if self._consumer is None:
+            self._consumer = Consumer(
+                {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "stores", "auto.offset.reset": "earliest"}
+            )
+            self._consumer.subscribe([ALERTS])
+        while (message := self._consumer.poll(0.5)) is not None:
+            assert message.error() is None, message.error()
+            self.found.append(self._decoded(message.value()))
+        return self.found
+
+    def _decoded(self, value: bytes) -> dict[str, Any]:
+        schema = SchemaRegistryClient({"url": self.registry.url}).get_schema(int.from_bytes(value[1:5], "big"))
+        return fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(json.loads(schema.schema_str)))
+
+    def thefts(self, stream: GeneratedStream) -> set[str]:
+        """Tags of a stream that were reported as stolen."""
+        tags = {tag for (tag,) in stream.truth["shoplifting"].expected}
+        prefix = min(tags)[:4]  # the seed
+        return {alert["fields"]["tag_id"] for alert in self.alerts() if alert["fields"]["tag_id"].startswith(prefix)}
+
+    def expect_thefts(self, stream: GeneratedStream, seconds: float = 90) -> None:
+        """Waits until exactly the true thefts of a stream are on the topic."""
+        truth = {tag for (tag,) in stream.truth["shoplifting"].expected}
+        assert truth
+        try:
+            until(lambda: truth <= self.thefts(stream), seconds, "thefts on the topic")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; missing {len(truth - self.thefts(stream))} of {len(truth)}\n{self.logs()}") from error
+        assert self.thefts(stream) == truth
+
+    def requests(self) -> list[dict[str, Any]]:
+        """What the driver asked the API for, from the audit log."""
+        lines = (self.state / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+        user = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-cep-driver"
+        return [entry for entry in map(json.loads, lines) if entry["user"] == user]
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+
+
+@contextmanager
+def fake_cluster(image: Path, helm_program: str, folder: Path) -> Iterator[Cluster]:
+    """A cluster that knows the image as ``cep:test``, with a namespace under the restricted profile."""
+    sys.path.insert(0, str(TOOLS / "fakekube"))
+    from fk.cli import FakeKube
+
+    images = folder / "images.toml"
+    images.write_text(f'[[image]]\nmatch = "cep:test"\noci = "{image}"\n', encoding="utf-8")
+    state = folder / "cluster"
+    with ExitStack() as stack:
+        broker = stack.enter_context(embedded_broker(folder / "broker", outside_host=HOST))
+        registry = stack.enter_context(embedded_registry(folder / "registry", listen="0.0.0.0"))
+        kube = stack.enter_context(FakeKube(images=str(images), state=str(state), backoff=1.0))
+        cluster = Cluster(state, kube.kubeconfig, helm_program, broker, registry, folder)
+        stack.callback(cluster.close)
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+        yield cluster

@@ -1,0 +1,54 @@
+"""The image: built from the Dockerfile without Docker, run as restricted as Kubernetes would. Takes minutes: marker ``image``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chart.cluster import TOOLS
+
+pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture
+def run(image: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run("python", "-m", ...)`: a command in the image, root read-only, /tmp writable."""
+
+    def inside(*command: str) -> subprocess.CompletedProcess[str]:
+        argv = [str(TOOLS / "run-image"), "--read-only", "--tmpfs", "/tmp", str(image), "--", *command]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+
+    return inside
+
+
+def test_the_application_says_its_version(run):
+    done = run("python", "-m", "app", "version")
+    assert done.returncode == 0, done.stderr
+    assert "0.1.0" in done.stdout
+
+
+def test_queries_are_validated_without_a_network(run):
+    done = run("python", "-m", "app", "validate", "/opt/cep/queries")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_user_is_numeric_known_and_without_capabilities(run, image):
+    assert json.loads((image / "config.json").read_text(encoding="utf-8"))["User"] == "10001:0"
+    done = run("sh", "-c", "id -un; grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status; find / -xdev -type f -perm /6000 2>/dev/null")
+    assert done.stdout.split() == ["cep", "CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"]
+
+
+def test_no_kernel_is_compiled_in_a_container(run):
+    done = run("python", "ops/image/warm_kernels.py", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(tuple("123456789")), "there are kernels"
+
+
+def test_jars_are_in_the_image_and_broker_and_registry_are_not(run):
+    done = run("python", "-c", "from app.bootstrap.artifacts import connector_jars; print(len(connector_jars()))")
+    assert done.stdout.strip() == "4", done.stderr
+    assert run("sh", "-c", "ls /opt/cep/cache/artifacts | cut -d- -f1").stdout.split() == ["connector"]
