@@ -1,0 +1,48 @@
+"""The whole pure way, query text to matches, finds what the definitions find: random queries and streams, any batches, restarts anywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from tests.naive.language import yaml_text
+from tests.naive.matching import ends_negated, matches
+from tests.property.application_way import END, Run, expected, plan_of
+from tests.property.random_queries import cuts, queries, schemas, streams
+
+
+@given(st.data())
+def test_text_to_matches_finds_exactly_what_the_definitions_find(data: st.DataObject) -> None:
+    known = data.draw(schemas())
+    query = data.draw(queries(known))
+    events = data.draw(streams(known))
+    note(yaml_text(query))
+    assert Run(plan_of(query, known), known).feed(events, END) == expected(matches(query, events), known)
+
+
+@given(st.data())
+def test_any_batches_and_restarts_give_the_same_matches_as_soon_as_they_are_certain(data: st.DataObject) -> None:
+    known = data.draw(schemas())
+    query = data.draw(queries(known))
+    events = data.draw(streams(known))
+    note(yaml_text(query))
+    run = Run(plan_of(query, known), known)
+    whole = matches(query, events)
+    begin, seen, watermark = 0, Counter(), -1000
+    for end in data.draw(cuts(len(events))):
+        if data.draw(st.booleans()):
+            run.restart()
+        behind = data.draw(st.sampled_from([0, 0, 1, 30]))
+        watermark = max(watermark, events[end]["time"] - behind) if end < len(events) else END
+        seen += run.feed(events[begin:end], watermark)
+        begin = end
+        fed = {(event["source"], event["offset"]) for event in events[:end]}
+        certain = [
+            match
+            for match in whole
+            if (match.time <= watermark if ends_negated(query) else all((source, offset) in fed for _, source, offset in match.identity))
+        ]
+        assert seen == expected(certain, known), "not earlier and not later than certain"
+    assert seen == expected(whole, known)
