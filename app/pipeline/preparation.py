@@ -1,0 +1,161 @@
+"""From settings to a deployment: schemas, queries, registered output schemas, topics that exist. All that can be wrong is said before Spark starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from app.bucket.hold import TimeRules
+from app.config.settings import SchemaRegistry, Settings, Stream
+from app.delivery.composite_schema import composite_schema, subject
+from app.delivery.topics import TopicAdministrator, wanted_topics
+from app.errors import CepError, ConfigurationError, DependencyError, Finding
+from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
+from app.events.registry import Registry, RegistrySettings
+from app.events.types import StreamSchema
+from app.pipeline.deployment import Deployment, OutputTopic, StreamDeployment
+from app.pipeline.ingress import INGESTED
+from app.query.compile import Compilation, read_queries
+from app.query.plan import Catalog, Plan
+
+SHED_REPORT = Path(__file__).resolve().parents[2] / "schemas" / "ShedReport.avsc"
+
+
+class TopicsMissingError(CepError):
+    """Topics do not exist; a missing output topic would block the sink for a minute and then end the query."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(f"topics do not exist: {', '.join(names)}\nhint: cep topics plan shows them, cep topics apply creates them")
+
+
+def registry_settings(settings: SchemaRegistry) -> RegistrySettings:
+    """The registry's settings as its client wants them; small and picklable, tasks get them too."""
+    properties: dict[str, str | int | float] = {"timeout": settings.timeout / 1000}
+    if settings.username is not None:
+        secret = settings.password.get_secret_value() if settings.password else ""
+        properties["basic.auth.user.info"] = f"{settings.username}:{secret}"
+    if settings.ca_file is not None:
+        properties["ssl.ca.location"] = str(settings.ca_file)
+    return RegistrySettings(settings.url, properties)
+
+
+def read_streams(settings: Settings, registry: Registry) -> tuple[StreamDeployment, ...]:
+    """All streams with their readers' schemas, from files or the registry, in order of name.
+
+    Raises:
+        ConfigurationError: schemas that are missing or make no stream; all findings at once.
+        DependencyError: the registry cannot be asked.
+    """
+    topics, findings, streams = settings.source_topics, [], []
+    for name, stream in sorted(settings.streams.items()):
+        definition = StreamDefinition(name, stream.type_attribute, stream.time or "time", stream.rename)
+        rules = TimeRules(name, stream.allowed_lateness, stream.ordered_by, frozenset(topics.index(topic) for topic in stream.topics))
+        try:
+            readers = _reader_schemas(name, stream, registry)
+            stream_records(definition, [parse_schema(text) for text in readers])
+        except ConfigurationError as error:
+            findings.extend(error.findings)
+            continue
+        except (SchemaError, OSError) as error:
+            findings.append(Finding(f'stream "{name}": {error}'))
+            continue
+        streams.append(StreamDeployment(definition, readers, rules, stream.idle_after, stream.wire == "guid-header"))
+    if findings:
+        raise ConfigurationError(findings)
+    return tuple(streams)
+
+
+def _reader_schemas(name: str, stream: Stream, registry: Registry) -> tuple[str, ...]:
+    if stream.schemas:
+        return tuple(path.read_text(encoding="utf-8") for path in stream.schemas)
+    subjects = stream.subjects or tuple(f"{topic}-value" for topic in stream.topics)
+    texts = []
+    for one in subjects:
+        registered = registry.latest(one)
+        if registered is None:
+            hint = "name schema files under schemas:, or register it"
+            raise ConfigurationError([Finding(f'stream "{name}": the registry has no subject "{one}"', hint=hint)])
+        texts.append(registered.text)
+    return tuple(texts)
+
+
+def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -> Compilation:
+    """The queries against the streams' schemas.
+
+    Raises:
+        ConfigurationError: with all findings of all files.
+    """
+    schemas: dict[str, StreamSchema] = {
+        s.rules.stream: stream_records(s.definition, [parse_schema(text) for text in s.readers]).schema for s in streams
+    }
+    compiled = read_queries(settings.queries.paths, schemas)
+    if compiled.errors:
+        raise ConfigurationError(compiled.errors)
+    if not compiled.catalog.plans:
+        paths = ", ".join(map(str, settings.queries.paths))
+        raise ConfigurationError([Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")])
+    return compiled
+
+
+def output_topic(settings: Settings, plan: Plan) -> str:
+    """Where the query's composite events go."""
+    return plan.output.topic or settings.topics.of_query(plan.name)
+
+
+def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDeployment, ...], registry: Registry) -> Deployment:
+    """Registers the schemas of what the application writes, and puts the deployment together.
+
+    Raises:
+        DependencyError: the registry cannot be asked.
+        ConfigurationError: it refuses a schema.
+    """
+    topics = settings.source_topics
+    place = {topic: number for number, stream in enumerate(streams) for topic in settings.streams[stream.rules.stream].topics}
+    catalog = compiled.catalog
+    shipped = Catalog(
+        catalog.version, catalog.plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups)
+    )
+    outputs = []
+    for plan in catalog.plans:
+        topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
+        outputs.append(OutputTopic(topic, _registered(settings, registry, subject(topic, plan), schema), schema))
+    report = SHED_REPORT.read_text(encoding="utf-8")
+    audit = OutputTopic(settings.topics.audit, _registered(settings, registry, f"{settings.topics.audit}-cep.ShedReport", report), report)
+    return Deployment(
+        shipped,
+        streams,
+        topics,
+        tuple(place.get(topic) for topic in topics),
+        tuple(outputs),
+        audit,
+        settings.topics.late,
+        settings.topics.dead_letters,
+        settings.spark.buckets,
+    )
+
+
+def _registered(settings: Settings, registry: Registry, name: str, schema: str) -> int:
+    try:
+        if settings.schema_registry.register_schemas:
+            return registry.register(name, schema)
+        known = registry.latest(name)
+    except SchemaError as error:
+        hint = "raise the query's version and give it another output topic, or relax the subject's compatibility"
+        raise ConfigurationError([Finding(f'subject "{name}": {error}', hint=hint)]) from error
+    if known is None:
+        raise DependencyError(f'the registry has no subject "{name}", and schema_registry.register_schemas is false')
+    return known.schema_id
+
+
+def check_topics(settings: Settings, catalog: Catalog) -> None:
+    """Makes sure that every topic exists.
+
+    Raises:
+        TopicsMissingError: some do not.
+        DependencyError: the broker does not answer.
+    """
+    wanted = [topic.name for topic in wanted_topics(settings, catalog)]
+    existing = TopicAdministrator(settings).existing(wanted)
+    if missing := tuple(name for name in wanted if name not in existing):
+        raise TopicsMissingError(missing)

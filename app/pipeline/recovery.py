@@ -1,0 +1,136 @@
+"""The bucket as it was before a batch: from this worker's copy, caught up or rebuilt from the state log where need be.
+
+Tasks hop between Python workers, so a copy is often a batch or two old: it is fed the missing entries. Entries carry the directive and the
+deployment that they were fed under; where the deployment changes, unchanged queries keep their state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.bucket.bucket import Bucket, BucketOutput
+from app.bucket.chunk import unpack_chunk
+from app.bucket.hold import Progress, TimeRules
+from app.control.directives import Directive
+from app.errors import SnapshotError
+from app.pipeline.deployment import Deployment, load_deployment
+from app.pipeline.state_log import StateLog
+
+SNAPSHOT_AFTER_ENTRIES = 64
+"""Bounds what a cold worker must feed again, however quiet the input was."""
+SNAPSHOT_AFTER_BYTES = 1 << 20
+"""Below this, a rebuild is a matter of milliseconds, and a snapshot in every batch would be a fixed cost."""
+
+
+@dataclass(slots=True)
+class LiveBucket:
+    """A worker's copy of a bucket, as it is after ``batch_id``."""
+
+    bucket: Bucket
+    batch_id: int
+    deployment: str
+    entries_since_snapshot: int
+    bytes_since_snapshot: int
+    snapshot_bytes: int
+
+    @property
+    def snapshot_is_due(self) -> bool:
+        """Whether the log has outgrown the last snapshot: then writing one keeps the total proportional to the input."""
+        grown = self.bytes_since_snapshot > max(SNAPSHOT_AFTER_BYTES, self.snapshot_bytes)
+        return grown or self.entries_since_snapshot >= SNAPSHOT_AFTER_ENTRIES
+
+
+@dataclass(frozen=True, slots=True)
+class BucketKey:
+    """Which bucket of which streaming query."""
+
+    checkpoint: str
+    query_id: str
+    number: int
+
+    def log(self) -> StateLog:
+        """Its state log."""
+        return StateLog(self.checkpoint, self.query_id, self.number)
+
+
+_live: dict[BucketKey, LiveBucket] = {}
+
+
+def progress_of(directive: Directive) -> Progress:
+    """What the directive says about time, as buckets and lateness see it."""
+    return Progress(directive.greatest_times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+
+
+def feed(bucket: Bucket, payloads: Sequence[bytes], directive: Directive) -> BucketOutput:
+    """Feeds one batch's chunks."""
+    return bucket.advance([unpack_chunk(payload) for payload in payloads], progress_of(directive))
+
+
+def taken_before(key: BucketKey, log: StateLog, batch_id: int, deployment: str) -> LiveBucket:
+    """The bucket after the batch before ``batch_id``, under the deployment of this batch.
+
+    The copy is taken out of the worker: whoever fails while working on it leaves none behind, and the next attempt rebuilds.
+    """
+    live = _live.pop(key, None)
+    if live is None or live.batch_id >= batch_id:
+        live = _rebuilt(key, log, batch_id, deployment)
+    for missing in range(live.batch_id + 1, batch_id):
+        head, *payloads = log.entry(missing)
+        directive = Directive.from_json(head)
+        _move(key, live, directive.deployment)
+        feed(live.bucket, payloads, directive)
+        count_entry(live, missing, sum(map(len, payloads)))
+    _move(key, live, deployment)
+    live.batch_id = batch_id - 1
+    return live
+
+
+def give_back(key: BucketKey, live: LiveBucket) -> None:
+    """Leaves the copy for the worker's next task of this bucket."""
+    _live[key] = live
+
+
+def count_entry(live: LiveBucket, batch_id: int, size: int) -> None:
+    """The copy has been fed this batch."""
+    live.batch_id = batch_id
+    live.entries_since_snapshot += 1
+    live.bytes_since_snapshot += size
+
+
+def write_snapshot(live: LiveBucket, log: StateLog) -> None:
+    """Writes the state after the copy's batch."""
+    live.snapshot_bytes = log.write_snapshot(live.batch_id, [live.deployment.encode(), live.bucket.snapshot()])
+    live.entries_since_snapshot = live.bytes_since_snapshot = 0
+
+
+def _rebuilt(key: BucketKey, log: StateLog, batch_id: int, deployment: str) -> LiveBucket:
+    """The bucket of the last snapshot before the batch, or an empty one at the log's beginning."""
+    position = log.position()
+    earlier = [number for number in position.snapshots if number < batch_id]
+    if earlier:
+        name, data = log.snapshot(earlier[-1])
+        known = load_deployment(key.checkpoint, name.decode())
+        return LiveBucket(_restored(known, key.number, data), earlier[-1], name.decode(), 0, 0, len(data))
+    if batch_id > 0 and 0 not in position.entries:
+        raise SnapshotError(f"bucket {key.number}: no state before batch {batch_id} in the checkpoint {key.checkpoint}; was part of it deleted?")
+    return LiveBucket(_empty(load_deployment(key.checkpoint, deployment), key.number), -1, deployment, 0, 0, 0)
+
+
+def _move(key: BucketKey, live: LiveBucket, deployment: str) -> None:
+    """Takes the bucket to another deployment: unchanged queries keep their state."""
+    if live.deployment != deployment:
+        live.bucket = _restored(load_deployment(key.checkpoint, deployment), key.number, live.bucket.snapshot())
+        live.deployment = deployment
+
+
+def _rules(deployment: Deployment) -> dict[str, TimeRules]:
+    return {stream.rules.stream: stream.rules for stream in deployment.streams}
+
+
+def _empty(deployment: Deployment, number: int) -> Bucket:
+    return Bucket(deployment.catalog, _rules(deployment), number)
+
+
+def _restored(deployment: Deployment, number: int, data: bytes) -> Bucket:
+    return Bucket.restore(deployment.catalog, _rules(deployment), number, data)
