@@ -1,0 +1,60 @@
+"""``cep generate``: a stream with known ground truth as JSON lines, and how well composite events match that truth."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from app.errors import ConfigurationError, Finding
+from app.local.generators import KINDS, GeneratedStream
+from app.local.generators import generate as generate_stream
+from app.local.generators.json_lines import json_lines
+
+
+def generate(  # noqa: PLR0917 - the command's options
+    kind: Annotated[str, typer.Argument(help=f"What to generate: {', '.join(KINDS)}.")],
+    events: Annotated[int, typer.Option(min=1, help="How many events.")] = 100_000,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal streams.")] = 0,
+    start_ms: Annotated[int, typer.Option(help="Time of the first event, milliseconds since the epoch.")] = 0,
+    rate: Annotated[float, typer.Option(min=0.001, help="Events per second of event time.")] = 1000.0,
+    out: Annotated[Path | None, typer.Option(help="File of JSON lines; standard output when not given.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Write what the shipped queries have to find, as JSON.")] = None,
+    score: Annotated[
+        Path | None, typer.Option(help="Compare composite events (the output of `cep replay` on this very stream) with the truth.")
+    ] = None,
+) -> None:
+    """Write a stream with known ground truth as JSON lines that `cep replay` reads."""
+    if kind not in KINDS:
+        raise ConfigurationError([Finding(f'no generator is named "{kind}"', hint=f"there are {', '.join(KINDS)}")])
+    stream = generate_stream(kind, events, seed, start_ms, rate)
+    if truth:
+        truth.write_bytes(_truth_json(stream))
+    if score:
+        print(_scores(stream, score))
+        return
+    with out.open("wb") if out else sys.stdout.buffer as file:
+        file.writelines(json_lines(stream.batches))
+        file.flush()
+
+
+def _truth_json(stream: GeneratedStream) -> bytes:
+    found = {name: {"fields": truth.fields, "expected": sorted(truth.expected, key=repr)} for name, truth in stream.truth.items()}
+    return orjson.dumps(found, option=orjson.OPT_INDENT_2)
+
+
+def _scores(stream: GeneratedStream, path: Path) -> str:
+    found: dict[str, list[dict[str, object]]] = {name: [] for name in stream.truth}
+    with path.open("rb") as file:
+        for line in file:
+            composite = orjson.loads(line)
+            if composite["query"] in found:
+                found[composite["query"]].append(composite["fields"])
+    lines = []
+    for name, truth in sorted(stream.truth.items()):
+        precision, recall = truth.score(found[name])
+        lines.append(f"{name}: {len(truth.expected)} expected, {len(found[name])} found, precision {precision:.4f}, recall {recall:.4f}")
+    return "\n".join(lines)

@@ -1,0 +1,67 @@
+"""How a stream of the settings is written: its schemas, registered, and its key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.config.settings import SchemaRegistry, Stream
+from app.errors import ConfigurationError, Finding
+from app.events.registry import Registry, RegistrySettings
+from app.local.generators.avro_records import confluent_header
+from app.local.sending import Outlet
+
+KEYS: Mapping[str, str] = {"retail": "tag_id", "stocks": "symbol", "transit": "stop_id", "climate": "mote_id", "positions": "player_id"}
+"""Attributes whose events must keep their order, for streams without ``ordered_by``."""
+
+
+def registry_of(settings: SchemaRegistry) -> Registry:
+    """The registry of the settings; ``mock://name`` keeps the schemas in the process."""
+    properties: dict[str, str | int | float] = {"timeout": max(1.0, settings.timeout / 1000)}
+    if settings.username and settings.password:
+        properties["basic.auth.user.info"] = f"{settings.username}:{settings.password.get_secret_value()}"
+    if settings.ca_file:
+        properties["ssl.ca.location"] = str(settings.ca_file)
+    return Registry(RegistrySettings(settings.url, properties))
+
+
+def outlet_of(name: str, stream: Stream, registry: Registry, topic: str | None = None, key: str | None = None) -> Outlet:
+    """The outlet of a stream: its schema files are registered (a schema that is known keeps its id).
+
+    Subjects are ``<topic>-value`` for a stream of one type, ``<topic>-<record>`` for several types in one topic.
+
+    Args:
+        name: the stream's name.
+        stream: its settings.
+        registry: where the schemas are registered.
+        topic: one of several; the first when not given.
+        key: attribute that becomes the record key; ``ordered_by`` or the usual one when not given.
+
+    Raises:
+        ConfigurationError: the stream has no topic or no schema files.
+        DependencyError: the registry does not answer.
+        SchemaError: the registry refuses a schema.
+    """
+    if not stream.topics:
+        raise ConfigurationError([Finding(f'stream "{name}" has no topic to send to')])
+    chosen = topic or stream.topics[0]
+    schemas = {schema["name"]: schema for schema in map(_read_record, stream.schemas)}
+    if not schemas:
+        raise ConfigurationError([Finding(f'stream "{name}" names no schema files, so nothing is known about how to write its events')])
+    headers = {}
+    for record, schema in schemas.items():
+        subject = f"{chosen}-value" if len(schemas) == 1 else f"{chosen}-{'.'.join(filter(None, [schema.get('namespace'), record]))}"
+        headers[record] = confluent_header(registry.register(subject, json.dumps(schema)))
+    return Outlet(chosen, schemas, headers, stream.time or "time", key or stream.ordered_by or KEYS.get(name))
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError([Finding(f"cannot read the schema {path}: {error}")]) from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ConfigurationError([Finding(f"{path}: the generators write Avro records only")])
+    return schema
