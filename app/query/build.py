@@ -303,7 +303,7 @@ class Builder:
         text = str(token)
         readers: dict[str, Callable[[], t.Constant]] = {
             "INT": lambda: self._integer(text, span),
-            "FLOAT": lambda: t.Constant("float", float(text), span),
+            "FLOAT": lambda: self._float(text, span),
             "STRING": lambda: t.Constant("string", unquote(token), span),
             "TRUE": lambda: t.Constant("boolean", True, span),
             "FALSE": lambda: t.Constant("boolean", False, span),
@@ -315,8 +315,15 @@ class Builder:
     def _integer(self, text: str, span: t.Span) -> t.Constant:
         value = int(text) if len(text) < 20 else 1 << 64
         if value >= 1 << 63:
-            return t.Constant("float", float(text), span)
+            return self._float(text, span)
         return t.Constant("integer", value, span)
+
+    def _float(self, text: str, span: t.Span) -> t.Constant:
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            self.report("a number too large for a float", span, "numbers go up to 1.7e308")
+            value = 0.0
+        return t.Constant("float", value, span)
 
     def _timestamp(self, token: Token) -> int:
         text = str(token)

@@ -168,7 +168,7 @@ class Checker:
     def _negative(self, node: t.Negative) -> Typed:
         operand = self._scalar(node.operand)
         if operand.kind not in (None, *NUMERIC, Kind.DURATION):
-            self.report(f"minus before {_A_KIND[operand.kind]}", node.span, "numbers and durations have a sign")  # type: ignore[index]
+            self.report(f"minus before {_A_KIND[operand.kind]}", node.span, "numbers and durations have a sign")
             return _BAD
         return Typed(fold(e.Negative(operand.kind or Kind.INTEGER, operand.value)), operand.kind)
 
@@ -357,8 +357,7 @@ class Checker:
         if index is not None and index.anchor != "number":
             self.report("a temporal query has no closures", index.span, "arrays and maps take constants: tags[0], labels['k']")
             return _BAD
-        head = node.variable if index is None else f"{node.variable}[{index.number}]"
-        path = f"{head}{node.path}" if node.path.startswith("[") else f"{head}.{node.path}" if node.path else head
+        path = t.bare_path(node)
         kind, known = self._kind_of(self.tuple_types, path, node.span)
         return Typed(e.AttributeOf(kind or Kind.INTEGER, 0, path), kind) if known else _BAD
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from app.errors import Finding, Severity
 from app.events.types import StreamSchema
 from app.query import resolved as r
+from app.query.composites import composite_schema, dependency_order
 from app.query.document import Document, read_document
 from app.query.inline_tests import QueryTest, read_tests
+from app.query.lint import lint
 from app.query.plan import Catalog, Plan, ReturnField
 from app.query.planning import plan_query
 from app.query.refusals import refusals, temporal_refusal
@@ -81,7 +83,7 @@ def compile_texts(texts: Iterable[tuple[str, str]], streams: Streams | Mapping[s
         findings.extend(broken)
         documents.extend(document for node in nodes if (document := read_document(node, findings)) is not None)
     _unique_names(documents, findings)
-    queries = tuple(_compile(document, known, findings) for document in documents)
+    queries = _compile_all(documents, known, findings)
     findings.sort(key=_by_place)
     catalog = Catalog.of(tuple(query.plan for query in queries if query.plan is not None and query.enabled))
     return Compilation(queries, tuple(findings), catalog)
@@ -103,6 +105,21 @@ def _unique_names(documents: list[Document], findings: list[Finding]) -> None:
             findings.append(Finding(f'two queries are named "{document.name}"', document.location("name"), f"the other is in {place.path}:{place.line}"))
 
 
+def _compile_all(documents: list[Document], streams: Streams, findings: list[Finding]) -> tuple[Compiled, ...]:
+    """Queries that read other queries come after them, whatever the order of the files."""
+    compiled: dict[int, Compiled] = {}
+    known = {**{f"query:{document.name}": composite_schema(document.name, None) for document in documents}, **streams.known}
+    for document in dependency_order(documents, findings):
+        one = _compile(document, Streams(known, streams.everything), findings)
+        compiled[id(document)] = one
+        known[f"query:{one.name}"] = composite_schema(one.name, _returns_of(one))
+    return tuple(compiled[id(document)] for document in documents)
+
+
+def _returns_of(query: Compiled) -> tuple[ReturnField, ...] | None:
+    return query.resolved.returns if isinstance(query.resolved, r.Resolved) else None
+
+
 def _compile(document: Document, streams: Streams, findings: list[Finding]) -> Compiled:
     own: list[Finding] = []
     resolved: r.Resolved | r.ResolvedTemporal | None
@@ -116,8 +133,9 @@ def _compile(document: Document, streams: Streams, findings: list[Finding]) -> C
     resolved = resolve_pattern_query(document, streams, own)
     if resolved is not None:
         own.extend(refusals(resolved))
+        own.extend(lint(resolved))
     schemas = resolved.vocabulary.schemas if resolved is not None else ()
-    tests = read_tests(document, schemas, _fields(resolved) if not own else None, findings)
+    tests = read_tests(document, schemas, _fields(resolved) if not any(one.severity is Severity.ERROR for one in own) else None, findings)
     findings.extend(own)
     errors = any(one.severity is Severity.ERROR for one in own) or any(_inside(one, document) for one in findings[:before])
     return Compiled(document, resolved, plan_query(resolved) if resolved is not None and not errors else None, tests)

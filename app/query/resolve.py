@@ -33,8 +33,9 @@ def resolve_streams(document: Document, streams: Streams, findings: list[Finding
     if given is None:
         default = streams.default
         if default is None:
-            known = ", ".join(sorted(streams.known))
-            findings.append(Finding('the query needs the key "from"', document.node.location(), f"the streams are {known}"))
+            known = ", ".join(sorted(name for name in streams.known if not name.startswith("query:")))
+            hint = f"the streams are {known}" if known else "the configuration has no streams"
+            findings.append(Finding('the query needs the key "from"', document.node.location(), hint))
             return None
         return (default,), Vocabulary((_named(streams, default),))
     names: list[str] = []
@@ -400,13 +401,13 @@ def resolve_temporal_query(document: Document, streams: Streams, findings: list[
     if document.has("event"):
         findings.append(Finding("event and coalesce exclude each other", document.location("coalesce"), "make two queries of it"))
         return None
-    for key in ONLY_PATTERN:
-        if document.has(key):
-            findings.append(Finding(f'"{key}" belongs to patterns (event:)', document.location(key), "leave it out"))
-    for key in ("select", "window"):
-        if not document.has(key):
-            hint = "select: [attribute]" if key == "select" else "window: {range: 15 minutes, slide: 1 minute}"
-            findings.append(Finding(f'a temporal query needs the key "{key}"', document.location("coalesce"), hint))
+    for foreign in ONLY_PATTERN:
+        if document.has(foreign):
+            findings.append(Finding(f'"{foreign}" belongs to patterns (event:)', document.location(foreign), "leave it out"))
+    for needed in ("select", "window"):
+        if not document.has(needed):
+            hint = "select: [attribute]" if needed == "select" else "window: {range: 15 minutes, slide: 1 minute}"
+            findings.append(Finding(f'a temporal query needs the key "{needed}"', document.location("coalesce"), hint))
     if document.plain("emit") in ("each", "longest"):
         findings.append(Finding(f"emit: {document.plain('emit')} belongs to patterns", document.location("emit"), "write changes or all"))
     shedder = document.record("shedding").get("shedder")

@@ -290,3 +290,10 @@ class IntervalTest:
 Value = Constant | Reference | Call | Negative | Arithmetic
 Condition = Comparison | In | Between | IsNull | Like | Equivalence | Not | And | Or
 Expression = Value | Condition
+
+
+def bare_path(node: Reference) -> str:
+    """The attribute that a reference without variable means (temporal queries)."""
+    head = node.variable if node.index is None else f"{node.variable}[{node.index.number}]"
+    dot = "" if not node.path or node.path.startswith("[") else "."
+    return f"{head}{dot}{node.path}"

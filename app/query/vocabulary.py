@@ -30,9 +30,10 @@ class Streams:
     @property
     def default(self) -> str | None:
         """The name that a query without ``from`` means; None where it has to say."""
-        if len(self.known) == 1:
-            return next(iter(self.known))
-        return self.everything.stream if self.everything is not None and not self.known else None
+        own = [name for name in self.known if not name.startswith("query:")]
+        if len(own) == 1:
+            return own[0]
+        return self.everything.stream if self.everything is not None and not own else None
 
 
 UNKNOWN = Streams(everything=StreamSchema("events", (), inferred=True))
