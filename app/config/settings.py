@@ -273,6 +273,12 @@ class Checkpoint(_Section):
     directives: Path | None = None
     """Folder of the directive log; by default ``directives`` inside `path`, which must then be a folder."""
 
+    @model_validator(mode="after")
+    def _folder_known(self) -> Checkpoint:
+        if "://" in self.path and not self.path.startswith("file://") and self.directives is None:
+            raise ValueError(f"path {self.path} is no folder of this machine, so directives needs one that survives the driver")
+        return self
+
     @property
     def directives_folder(self) -> Path:
         """Where the directive log is."""

@@ -88,6 +88,11 @@ class IdleSources:
         """All streams, sorted."""
         return tuple(sorted(self._idle_after))
 
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """All known sources, ascending."""
+        return tuple(sorted(self._stream))
+
     def silent_for(self, now_ms: int) -> int:
         """Milliseconds since any source was heard of; 0 when there are no sources."""
         return min((now_ms - heard for heard in self._heard_ms.values()), default=0)

@@ -1,0 +1,396 @@
+"""The control plane: wires directives, watchdog, silence, health and metrics to the HTTP server and to Spark's progress.
+
+Decisions are made by the modules around; here they are asked at the right moment:
+
+* a task asks for a directive → the log, or the decision of now (`_decide`);
+* a task reports → the log, then idle detection;
+* Spark finished a batch (`on_progress`) → watchdog, metrics, pruning;
+* the heartbeat thread asks whether to beat (`_heartbeat_is_due`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.config.settings import Settings
+from app.control.batch_metrics import FinishedBatch, count_batch
+from app.control.client import ControlAddress
+from app.control.directives import Directive, DirectiveLog, Frozen, QueryShedding
+from app.control.health import Flag, Health, Pulse
+from app.control.heartbeat import HeartbeatWriter, Producer
+from app.control.http import ControlServer, Endpoints, NotReadyError
+from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
+from app.control.reports import BatchTotals, StageReport
+from app.control.shed_reports import ShedReport
+from app.control.watchdog import BatchObservation, Watchdog, WatchedQuery
+from app.events.batch import PARTITION_BITS, source_number
+from app.observe.logs import get_logger
+from app.observe.metrics import Metrics
+from app.observe.progress import Progress, read_progress
+from app.query.plan import Catalog, Plan
+
+KEPT_PHASES = ("pack", "merge", "match", "encode")
+"""Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
+
+log = get_logger(__name__)
+
+
+def clock_ms() -> int:
+    """The wall clock, ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCatalog:
+    """What tasks are to run.
+
+    Attributes:
+        deployment: fingerprint of the compiled catalog, passed on in directives.
+        schema_ids: registry ids of output schemas, by subject, passed on in directives.
+    """
+
+    catalog: Catalog
+    deployment: str = ""
+    schema_ids: Mapping[str, int] = field(default_factory=dict)
+
+
+class ControlPlane:
+    """One per driver. Construction opens the HTTP port, so that probes are answered before Spark is there.
+
+    Args:
+        settings: of the application.
+        version: values for ``/version`` and ``cep_build_info``: version, spark, git.
+        clock: ms since the epoch.
+
+    Attributes:
+        health: add checks of your own.
+        metrics: the driver's metrics.
+        started: a flag behind ``/startupz``: Spark's context is up.
+        running: a flag behind ``/readyz``: the streaming query runs.
+        pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
+    """
+
+    def __init__(self, settings: Settings, version: Mapping[str, str], clock: Callable[[], int] = clock_ms) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._log: DirectiveLog | None = None
+        self._catalog: RunningCatalog | None = None
+        self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
+        self._idle = IdleSources(
+            {name: stream.idle_after for name, stream in settings.streams.items()},
+            {name: stream.allowed_lateness for name, stream in settings.streams.items()},
+        )
+        self._topics = settings.source_topics
+        self._newest_broker_ms: dict[tuple[str, int], int] = {}
+        self._last_totals: BatchTotals | None = None
+        self._greatest_times: dict[int, int] = {}
+        self._last_beat_ms = clock()
+        self._heartbeat: HeartbeatWriter | None = None
+        self._token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
+        self.metrics = Metrics()
+        self.metrics.inform("cep_build_info", **{name: str(version.get(name, "")) for name in ("version", "spark", "git")})
+        self.health = Health()
+        self.pulse = Pulse(lambda: clock() / 1000, settings.http.liveness_timeout / 1000)
+        self.started, self.running, self.first_batch = (
+            Flag("Spark is starting"),
+            Flag("no query runs yet"),
+            Flag("no batch is finished yet"),
+        )
+        self.health.add("livez", "main-loop", self.pulse.check)
+        self.health.add("startupz", "spark", self.started.check)
+        for name, check in (("spark", self.started.check), ("query", self.running.check), ("first-batch", self.first_batch.check)):
+            self.health.add("readyz", name, check)
+        endpoints = Endpoints(
+            token=self._token,
+            health=self.health,
+            metrics=self.metrics.text,
+            queries=self.queries,
+            version=lambda: dict(version),
+            directive=lambda batch: self.directive(batch).to_json(),
+            report=self.report,
+        )
+        self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
+
+    @property
+    def address(self) -> ControlAddress:
+        """What tasks need to reach this driver."""
+        http, spark = self._settings.http, self._settings.spark
+        local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
+        return ControlAddress(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+
+    def open(self, running: RunningCatalog) -> None:
+        """Makes a catalog the running one: directives are decided from now on. Goes on from the checkpoint's last directive.
+
+        Raises:
+            SnapshotError: the directive log was written by a newer version.
+        """
+        with self._lock:
+            first = self._log is None
+            self._log = self._log or DirectiveLog(Path(self._settings.checkpoint.directives_folder))
+            latest = self._log.latest()
+            watchdog = Watchdog(
+                [WatchedQuery.of(plan) for plan in running.catalog.plans],
+                self._settings.watchdog,
+                self._settings.kafka.max_offsets_per_trigger,
+            )
+            memory: Mapping[str, Any] = {"watchdog": self._watchdog.snapshot()} if not first else {} if latest is None else latest.memory
+            watchdog.restore(memory.get("watchdog", {}))
+            if first:
+                self._idle.restore(memory.get("idle", {}), self._clock())
+            self._watchdog, self._catalog = watchdog, running
+            self._show_catalog(running)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
+        with self._lock:
+            self._idle.assign(self._known_sources(self._source(*tp) for tp in partitions if tp[0] in self._topics), self._clock())
+
+    def start_heartbeat(self, producer: Producer) -> None:
+        """Begins to write heartbeats when they are due."""
+        pause_s = max(0.05, self._settings.heartbeat.interval / 4000)
+        self._heartbeat = HeartbeatWriter(
+            producer,
+            self._settings.topics.heartbeat,
+            self._heartbeat_is_due,
+            pause_s,
+            lambda error: log.warning("heartbeat not written", exc_info=error),
+        )
+        self._heartbeat.start()
+
+    def directive(self, batch: int) -> Directive:
+        """The directive of a batch, decided now if nobody asked before.
+
+        Raises:
+            NotReadyError: no catalog runs yet.
+        """
+        if self._log is None:
+            raise NotReadyError("no catalog runs yet")
+        return self._log.directive(batch, self._decide)
+
+    def report(self, report: StageReport) -> None:
+        """Takes a task's report; it is safe when this returns.
+
+        Raises:
+            NotReadyError: no catalog runs yet.
+        """
+        if self._log is None:
+            raise NotReadyError("no catalog runs yet")
+        self._log.record(report)
+        heard = [source.source for source in report.sources if source.events > 0]
+        if heard:
+            with self._lock:
+                now = self._clock()
+                self._idle.assign(self._known_sources(heard), now)
+                self._idle.hear(heard, now)
+
+    def on_progress(self, spark_progress: Mapping[str, Any]) -> None:
+        """Spark has committed a batch.
+
+        Args:
+            spark_progress: `StreamingQueryProgress` as parsed JSON.
+        """
+        progress = read_progress(spark_progress)
+        # Spark also reports while nothing happens; such progress repeats the last batch and has no executed phase.
+        if self._log is None or "addBatch" not in progress.phases_ms:
+            return
+        # The log is asked before our own lock is taken: `_decide` comes the other way round.
+        directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
+        greatest = self._log.greatest_times_before(progress.batch + 1)
+        self._log.prune(progress.batch)
+        with self._lock:
+            now = self._clock()
+            self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._topics), now)
+            self._remember(progress, totals, greatest)
+            self._watchdog.observe(_observation(progress, totals, self._settings.spark.buckets))
+            if directive is not None and self._catalog is not None:
+                plans = {plan.name: plan for plan in self._catalog.catalog.plans}
+                batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), self._watermarks(directive, now))
+                count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
+                self._show_shedding(plans)
+            self.first_batch.good()
+        if totals.unaccounted():
+            log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
+
+    def queries(self) -> list[dict[str, Any]]:
+        """The values behind ``/queries``."""
+        with self._lock:
+            running = self._catalog
+            ratios, totals, forecast = self._watchdog.ratios, self._last_totals, self._watchdog.forecast
+        if running is None:
+            return []
+        status = "running" if self.running.check() is None else "stopped"
+        return [
+            {
+                "query": plan.name,
+                "version": plan.version,
+                "title": plan.title,
+                "status": status,
+                "fingerprint": plan.fingerprint,
+                "generation": running.catalog.version,
+                "streams": list(plan.streams),
+                "shedder": plan.shedding.shedder,
+                "latency_bound_ms": plan.shedding.latency_bound_ms,
+                "drop_ratio": ratios.get(plan.name, 0.0),
+                "predicted_latency_ms": None if forecast is None else round(forecast.latency_ms),
+                "matches": int(self._value("cep_matches_emitted_total", query=plan.name, severity=dict(plan.labels).get("severity", ""))),
+                "partial_matches": 0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].partial_matches,
+                "last_batch": None if totals is None else totals.batch,
+            }
+            for plan in running.catalog.plans
+        ]
+
+    def close(self) -> None:
+        """Ends heartbeats and the server."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
+        self._server.close()
+
+    def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
+        if self._log is None or self._catalog is None:
+            raise NotReadyError("no catalog runs yet")
+        before, totals = self._log.logged(batch - 1), self._log.totals(batch - 1)
+        with self._lock:
+            now = self._clock()
+            running, silence, forecast = self._catalog, self._idle.decide(greatest_times, now), self._watchdog.forecast
+            plans = {plan.name: plan for plan in running.catalog.plans}
+            unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
+            shedding = {
+                query: QueryShedding(ratio, plans[query].shedding.shedder, unshed_latency_ms=unshed)
+                for query, ratio in self._watchdog.ratios.items()
+                if query in plans
+            }
+            directive = Directive(
+                batch=batch,
+                catalog_version=running.catalog.version,
+                deployment=running.deployment,
+                decided_at_ms=now,
+                seed=self._settings.audit.seed,
+                shedding=shedding,
+                greatest_times=dict(greatest_times),
+                sources=self._idle.sources,
+                idle=silence.idle,
+                stream_times=silence.stream_times,
+                schema_ids=running.schema_ids,
+                shed_reports=() if before is None else shed_reports(before, totals, plans),
+            )
+            return Frozen(directive, {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot()})
+
+    def _heartbeat_is_due(self) -> bool:
+        with self._lock:
+            now = self._clock()
+            totals = self._last_totals
+            if totals is None or self.running.check() is not None:
+                return False
+            # A shed report waits as well: it leaves with the next batch.
+            reports = sum(tally.shed > 0 for tally in totals.queries.values())
+            waiting = Waiting(1) if reports else Waiting(totals.waiting, totals.next_release_ms)
+            beat = Beat(self._last_beat_ms, self._settings.heartbeat.interval)
+            if not heartbeat_is_due(self._idle, waiting, self._greatest_times, beat, now):
+                return False
+            self._last_beat_ms = now
+            self.metrics.add("cep_heartbeats_total", 1)
+            return True
+
+    def _remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
+        self._last_totals, self._greatest_times = totals, dict(greatest_times)
+        for topic_partition in progress.end:
+            if topic_partition[0] in self._topics:
+                source = totals.sources.get(self._source(*topic_partition))
+                if source is not None and source.newest_broker_ms is not None:
+                    known = self._newest_broker_ms.get(topic_partition, source.newest_broker_ms)
+                    self._newest_broker_ms[topic_partition] = max(known, source.newest_broker_ms)
+
+    def _watermarks(self, directive: Directive, now: int) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for name, stream in self._settings.streams.items():
+            places = {k for k, topic in enumerate(self._topics) if topic in stream.topics}
+            times = [t for s, t in self._greatest_times.items() if s not in directive.idle and s >> PARTITION_BITS in places]
+            time_ms = min(times) if times else directive.stream_times.get(name)
+            if time_ms is not None:
+                found[name] = time_ms - stream.allowed_lateness
+        return found
+
+    def _known_sources(self, sources: Iterable[int]) -> list[SourceOfStream]:
+        streams = [self._settings.stream_of(topic) for topic in self._topics]
+        places = ((source, source >> PARTITION_BITS) for source in sources)
+        named = ((source, streams[place]) for source, place in places if place < len(streams))
+        return [SourceOfStream(source, stream) for source, stream in named if stream is not None]
+
+    def _source(self, topic: str, partition: int) -> int:
+        return source_number(self._topics.index(topic), partition)
+
+    def _value(self, name: str, **labels: str) -> float:
+        return self.metrics.value(name, **labels) or 0.0
+
+    def _show_catalog(self, running: RunningCatalog) -> None:
+        for name in ("cep_query_info", "cep_latency_bound_seconds", "cep_drop_ratio", "cep_realised_drop_ratio", "cep_partial_matches"):
+            self.metrics.clear(name)
+        self.metrics.set("cep_catalog_generation", running.catalog.version)
+        self.metrics.set("cep_config_reload_success", 1)
+        for plan in running.catalog.plans:
+            labels = {"query": plan.name, "version": str(plan.version), "hash": plan.fingerprint[:12], "status": "running"}
+            self.metrics.set("cep_query_info", 1, **labels)
+            if plan.shedding.latency_bound_ms is not None:
+                self.metrics.set("cep_latency_bound_seconds", plan.shedding.latency_bound_ms / 1000, query=plan.name)
+        self._show_shedding({plan.name: plan for plan in running.catalog.plans})
+
+    def _show_shedding(self, plans: Mapping[str, Plan]) -> None:
+        ratios, forecast = self._watchdog.ratios, self._watchdog.forecast
+        for query, plan in plans.items():
+            self.metrics.set("cep_drop_ratio", ratios.get(query, 0.0), query=query, shedder=plan.shedding.shedder)
+        if forecast is not None:
+            self.metrics.set("cep_predicted_latency_seconds", forecast.latency_ms / 1000)
+            self.metrics.set("cep_predicted_unshed_latency_seconds", forecast.unshed_latency_ms / 1000)
+            self.metrics.set("cep_latency_bound_reachable", float(forecast.in_reach))
+            self.metrics.set("cep_arrival_rate_events_per_second", forecast.rate_per_s)
+
+
+def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> tuple[ShedReport, ...]:
+    """The reports on a batch: one for every query that was asked to shed in it."""
+    cost_ns = totals.cost_ns.get("shed")
+    reports = []
+    for query, shedding in sorted(directive.shedding.items()):
+        tally, plan = totals.queries.get(query), plans.get(query)
+        reports.append(
+            ShedReport(
+                decided_at_ms=directive.decided_at_ms,
+                query=query,
+                version=0 if plan is None else plan.version,
+                batch=directive.batch,
+                shedder=shedding.shedder,
+                asked_drop_ratio=shedding.drop_ratio,
+                considered=0 if tally is None else tally.candidates,
+                dropped=0 if tally is None else tally.shed,
+                latency_ms=shedding.unshed_latency_ms,
+                latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
+                cost_ms=None if cost_ns is None else cost_ns / 1e6,
+            )
+        )
+    return tuple(reports)
+
+
+def _observation(progress: Progress, totals: BatchTotals, tasks: int) -> BatchObservation:
+    oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
+    kept_ns = sum(totals.cost_ns.get(phase, 0) for phase in KEPT_PHASES)
+    return BatchObservation(
+        batch=progress.batch,
+        planned_at_ms=progress.planned_at_ms,
+        duration_ms=progress.duration_ms,
+        arrived=progress.arrived,
+        remaining=progress.remaining,
+        consumed=totals.counts.get("consumed", progress.rows),
+        kept=totals.counts.get("matched", 0),
+        shed=totals.counts.get("shed", 0),
+        oldest_broker_ms=min(oldest, default=None),
+        candidates={query: tally.candidates for query, tally in totals.queries.items()},
+        kept_ms=kept_ns / 1e6 / tasks if kept_ns else None,
+    )
