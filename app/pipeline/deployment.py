@@ -17,6 +17,9 @@ from app.bucket.hold import TimeRules
 from app.events.avro import StreamDefinition
 from app.query.plan import Catalog
 
+INGESTED = "@ingested"
+"""Column with the broker's timestamp (ms), carried beside the attributes for measuring latency; no query can name it."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutputTopic:

@@ -17,6 +17,8 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
+from app.bucket.composite import CompositeEvent
+from app.control.shed_reports import ShedReport
 from app.delivery.composite_schema import field_name
 from app.delivery.originals import Original
 from app.pipeline.deployment import OutputTopic
@@ -57,34 +59,6 @@ class Records:
             pa.array(headers, _HEADERS),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=OUTPUT_SCHEMA)
-
-
-@dataclass(frozen=True, slots=True)
-class Constituent:
-    """An event that a match bound, by its place in Kafka."""
-
-    variable: str | None
-    type: str
-    topic: str
-    partition: int
-    offset: int
-    time: int
-
-
-@dataclass(frozen=True, slots=True)
-class CompositeEvent:
-    """A composite event, ready to be written; ``fields`` hold JSON-like values (times in ms)."""
-
-    id: str
-    query: str
-    version: int
-    time: int
-    window: int | None
-    partition_key: str | None
-    fields: dict[str, Any]
-    events: tuple[Constituent, ...]
-    key: str | None = None
-    """The record's key, when the query names one; else the partition key."""
 
 
 @lru_cache(maxsize=4096)
@@ -141,8 +115,13 @@ def add_composite_events(
             ("ce_time", _iso(event.time).encode()),
             ("content-type", b"application/avro"),
         )
-        key = event.key if event.key is not None else event.partition_key
-        records.add(output.topic, None if key is None else key.encode(), value, headers)
+        records.add(output.topic, None if event.key is None else event.key.encode(), value, headers)
+
+
+def add_shed_reports(records: Records, reports: Iterable[ShedReport], output: OutputTopic) -> None:
+    """What shedding did in the batch before, one record per query."""
+    for report in reports:
+        records.add(output.topic, report.query.encode(), encode(output, report.to_avro()), (("content-type", b"application/avro"),))
 
 
 def add_late_events(records: Records, topic: str, originals: Iterable[Original]) -> None:

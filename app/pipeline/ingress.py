@@ -16,7 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, Ingested, IngressPlan
 from app.control.client import ControlAddress, client_of
 from app.control.directives import Directive
@@ -26,12 +25,11 @@ from app.events.batch import PARTITION_BITS, Column, EventBatch
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import Kind
-from app.pipeline.deployment import Deployment, StreamDeployment, load_deployment
+from app.pipeline.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
 from app.pipeline.gate import shedding_gate
+from app.pipeline.recovery import progress_of
 from app.pipeline.shipment import CHUNK, TICK, Refused, shipment
 
-INGESTED = "@ingested"
-"""Column with the broker's timestamp (ms), carried beside the attributes for measuring latency; no query can name it."""
 LETTERS_PER_ROW = 1000
 
 
@@ -87,11 +85,6 @@ def _registry(settings: RegistrySettings) -> Registry:
 def _plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
     known = load_deployment(checkpoint, deployment)
     return IngressPlan(known.catalog, known.streams[place].rules, known.buckets)
-
-
-def progress_of(directive: Directive) -> Progress:
-    """What the directive says about time, as buckets and lateness see it."""
-    return Progress(directive.greatest_times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
 
 
 def batch_of_task() -> tuple[int, str, int]:

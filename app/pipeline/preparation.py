@@ -14,8 +14,7 @@ from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import StreamSchema
-from app.pipeline.deployment import Deployment, OutputTopic, StreamDeployment
-from app.pipeline.ingress import INGESTED
+from app.pipeline.deployment import INGESTED, Deployment, OutputTopic, StreamDeployment
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog, Plan
 

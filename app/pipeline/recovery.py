@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.bucket.bucket import Bucket, BucketOutput
-from app.bucket.chunk import unpack_chunk
 from app.bucket.hold import Progress, TimeRules
 from app.control.directives import Directive
 from app.errors import SnapshotError
@@ -64,7 +63,7 @@ def progress_of(directive: Directive) -> Progress:
 
 def feed(bucket: Bucket, payloads: Sequence[bytes], directive: Directive) -> BucketOutput:
     """Feeds one batch's chunks."""
-    return bucket.advance([unpack_chunk(payload) for payload in payloads], progress_of(directive))
+    return bucket.advance(payloads, progress_of(directive))
 
 
 def taken_before(key: BucketKey, log: StateLog, batch_id: int, deployment: str) -> LiveBucket:
@@ -120,12 +119,13 @@ def _rebuilt(key: BucketKey, log: StateLog, batch_id: int, deployment: str) -> L
 def _move(key: BucketKey, live: LiveBucket, deployment: str) -> None:
     """Takes the bucket to another deployment: unchanged queries keep their state."""
     if live.deployment != deployment:
-        live.bucket = _restored(load_deployment(key.checkpoint, deployment), key.number, live.bucket.snapshot())
+        known = load_deployment(key.checkpoint, deployment)
+        live.bucket = live.bucket.reload(known.catalog, _rules(known))
         live.deployment = deployment
 
 
-def _rules(deployment: Deployment) -> dict[str, TimeRules]:
-    return {stream.rules.stream: stream.rules for stream in deployment.streams}
+def _rules(deployment: Deployment) -> list[TimeRules]:
+    return [stream.rules for stream in deployment.streams]
 
 
 def _empty(deployment: Deployment, number: int) -> Bucket:
