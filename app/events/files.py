@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -189,45 +190,47 @@ def _csv_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
     header = next(reader, None)
     if header is None:
         return
-    rows: list[tuple[int, list[str]]] = []
+    rows: list[list[str]] = []
+    lines: list[int] = []
     for cells in reader:
         if len(cells) == len(header):
-            rows.append((reader.line_num - 1, cells))
+            rows.append(cells)
+            lines.append(reader.line_num - 1)
         elif cells:
             yield reader.line_num - 1, f"{len(cells)} cells, but the header has {len(header)}"
-    columns = [_csv_column(name, [cells[k] for _, cells in rows], file_format) for k, name in enumerate(header)]
-    for k, (line, _) in enumerate(rows):
-        yield _row(line, dict(zip(header, (column[k] for column in columns), strict=True)), file_format, nested=False)
+    columns = [_csv_column(name, cells, file_format) for name, cells in zip(header, zip(*rows, strict=True), strict=False)]
+    del rows
+    for line, values in zip(lines, zip(*columns, strict=True), strict=True):
+        yield _row(line, dict(zip(header, values, strict=True)), file_format, nested=False)
 
 
 def _csv_column(name: str, cells: Sequence[str], file_format: FileFormat) -> Sequence[Any]:
     """The cells as the narrowest of integer, float, boolean, text that holds all of them; the event type stays text."""
     given = file_format.kinds.get(name)
-    if name == file_format.type_attribute or (given is not None and given.textual):
-        return [cell or None for cell in cells]
-    for convert in (_csv_integer, float, _csv_boolean):
-        try:
-            return [convert(cell) if cell else None for cell in cells]
-        except ValueError:
-            continue
+    if name != file_format.type_attribute and (given is None or not given.textual):
+        for convert in (int, float, _csv_boolean):
+            try:
+                return [convert(cell) if cell and NO_NUMBER.match(cell) is None else _csv_word(cell, convert) for cell in cells]
+            except ValueError:
+                continue
     return [cell or None for cell in cells]
 
 
-def _csv_integer(cell: str) -> int:
-    """An integer; with leading zeros it is an identifier."""
-    if (len(cell) > 1 and cell[0] == "0") or "_" in cell:
+NO_NUMBER = re.compile(r"[+-]?0\d|[^\d+.-]|.*_")
+"""What Python would take for a number, but is an identifier or a word: ``007``, ``1_000``, ``nan``, ``infinity``."""
+
+
+def _csv_word(cell: str, convert: Callable[[str], Any]) -> Any:
+    """A cell that is empty or no number."""
+    if cell and convert is not _csv_boolean:
         raise ValueError(cell)
-    return int(cell)
+    return _csv_boolean(cell) if cell else None
 
 
 def _csv_boolean(cell: str) -> bool:
-    return {"true": True, "false": False, "True": True, "False": False}.get(cell) or _not_true(cell)
-
-
-def _not_true(cell: str) -> bool:
-    if cell.lower() != "false":
+    if cell not in ("true", "True", "false", "False"):
         raise ValueError(cell)
-    return False
+    return cell in ("true", "True")
 
 
 def _avro_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:

@@ -134,7 +134,10 @@ def expected(records, reader, payload, writer):
     """The cells by fastavro, straight from its Python values."""
     value = fastavro.schemaless_reader(io.BytesIO(payload), plain_schema(writer, writer.root), plain_schema(reader, reader.root))
     (record,) = records.types
-    row = {"time": value["time"] if isinstance(value["time"], int) else (value["time"] - EPOCH) // timedelta(milliseconds=1), "type": b"Event"}
+    row = {
+        "time": value["time"] if isinstance(value["time"], int) else (value["time"] - EPOCH) // timedelta(milliseconds=1),
+        "type": b"Event",
+    }
     for leaf in record.leaves:
         cell = value
         for step in leaf.path:

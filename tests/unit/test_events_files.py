@@ -1,0 +1,201 @@
+import gzip
+import io
+
+import fastavro
+import numpy as np
+import pytest
+from app.errors import FindingsError
+from app.events.batch import ABSENT, NULL, source_number
+from app.events.conform import conformed
+from app.events.files import FileFormat, parse_events, read_events
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+
+
+def texts(column):
+    return [column.dictionary.entry(code).decode() for code in column.values.tolist()]
+
+
+def kinds(events):
+    return {t.name: {a.name: str(a.kind) for a in t.attributes} for t in events.schema.types}
+
+
+def test_schemas_come_from_the_data_and_what_is_missing_is_null_or_absent():
+    events = parse_events(
+        b"""{"type": "A", "time": 5, "x": 1, "n": {"q": "z"}, "tags": [1, 2]}
+{"type": "B", "time": "1970-01-01T00:00:00.007Z", "y": true}
+
+{"type": "A", "time": 7, "x": null, "y": false}
+{"type": "A", "time": 7.9, "x": 2.5}
+"""
+    )
+    assert kinds(events) == {"A": {"x": "float", "n.q": "string", "y": "boolean"}, "B": {"y": "boolean"}}
+    assert events.schema.inferred
+    batch = events.batch
+    assert batch.time.tolist() == [5, 7, 7, 7]
+    assert batch.offset.tolist() == events.lines.tolist() == [0, 1, 3, 4]
+    assert texts(batch.type) == ["A", "B", "A", "A"]
+    assert batch.columns["x"].values.tolist()[::3] == [1.0, 2.5]
+    assert batch.columns["x"].state.tolist() == [0, ABSENT, NULL, 0]
+    assert batch.columns["n.q"].state.tolist() == [0, ABSENT, NULL, NULL]
+    assert batch.columns["y"].state.tolist() == [NULL, 0, 0, NULL]
+
+
+def test_elements_of_arrays_and_maps_are_attributes_when_asked_for():
+    line = b"""{"type": "A", "time": 5, "tags": [1, 2], "labels": {"a.b": "z"}}"""
+    events = parse_events(line, FileFormat(elements=("tags[1]", "labels['a.b']", "tags[9]")))
+    assert events.batch.columns["tags[1]"].values.tolist() == [2]
+    assert texts(events.batch.columns["labels['a.b']"]) == ["z"]
+
+
+def test_positions_replace_lines_in_the_total_order_and_streams_select():
+    events = parse_events(
+        b"""{"type": "A", "time": 1, "position": ["u", 0, 9]}
+{"type": "A", "time": 1, "position": ["t", 2, 8], "stream": "s"}
+{"type": "A", "time": 1, "stream": "other", "position": ["t", 1, 8]}
+{"type": "A", "time": 1, "position": "left wing"}"""
+    )
+    assert events.topics == ("t", "u")
+    assert events.batch.source.tolist() == [source_number(1, 0), source_number(0, 2), source_number(0, 1), 0]
+    assert events.batch.offset.tolist() == [9, 8, 8, 3]
+    assert texts(events.batch.columns["position"])[3] == "left wing"
+    assert events.of_stream("s").lines.tolist() == [0, 1, 3]
+    assert events.of_stream("other").lines.tolist() == [0, 2, 3]
+
+
+BAD = b"""{"type": "A", "time": 5, "x": 1}
+{"type": "A", "time": 6, "x": "one"}
+{"type": "A"
+[1]
+{"time": 7}
+{"type": "A"}
+{"type": "A", "time": "yesterday"}
+{"type": "A", "time": 8, "x": 2}
+"""
+
+
+def test_every_unreadable_line_is_reported_with_its_number():
+    with pytest.raises(FindingsError) as caught:
+        parse_events(BAD, name="e.jsonl")
+    lines = [(f.location.line, f.message) for f in caught.value.findings]
+    assert [line for line, _ in lines] == [2, 3, 4, 5, 6, 7]
+    assert lines[0][1] == "attribute \"x\": 'one' is no integer, as in the lines before"
+    assert lines[3][1] == 'no "type"'
+    assert lines[4][1] == 'no "time"'
+
+
+def test_unreadable_lines_can_be_skipped_and_are_counted():
+    events = parse_events(BAD, FileFormat(on_error="skip"))
+    assert events.lines.tolist() == [0, 7]
+    assert events.skipped == len(events.findings) == 6
+    assert kinds(events) == {"A": {"x": "integer"}}
+
+
+def test_integers_beyond_64_bit_become_floats():
+    events = parse_events(b'{"type": "A", "time": 1, "x": 1}\n{"type": "A", "time": 1, "x": 18446744073709551615}\n')
+    assert events.batch.columns["x"].values.tolist() == [1.0, 2.0**64]
+
+
+def test_what_is_only_ever_null_has_no_column_but_is_an_attribute():
+    events = parse_events(b'{"type": "A", "time": 1, "x": null}\n')
+    assert kinds(events) == {"A": {"x": "string"}}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_csv_has_kinds_by_column(tmp_path, suffix):
+    path = tmp_path / f"e{suffix}"
+    text = b'ts,symbol,price,volume,flag,code\n1,A,1.5,10,true,007\n2,"B, C",2,,false,010\n'
+    path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+    events = read_events(path, FileFormat(type_name="Quote", time_attribute="ts", time_unit="s"))
+    assert kinds(events) == {"Quote": {"symbol": "string", "price": "float", "volume": "integer", "flag": "boolean", "code": "string"}}
+    assert events.batch.time.tolist() == [1000, 2000]
+    assert texts(events.batch.columns["symbol"]) == ["A", "B, C"]
+    assert events.batch.columns["volume"].state.tolist() == [0, NULL]
+    assert events.lines.tolist() == [1, 2]
+
+
+def test_csv_rows_of_another_width_are_unreadable(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("type,time\nA,1\nA,1,2\n")
+    with pytest.raises(FindingsError, match=r"e\.csv:3:1: 3 cells, but the header has 2"):
+        read_events(path)
+
+
+def test_avro_containers_have_the_records_name_as_type(tmp_path):
+    path = tmp_path / "e.avro"
+    schema = {
+        "type": "record",
+        "name": "x.E",
+        "fields": [
+            {"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+            {"name": "inner", "type": {"type": "record", "name": "I", "fields": [{"name": "d", "type": ["null", "double"]}]}},
+            {"name": "b", "type": "bytes"},
+            {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        ],
+    }
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, schema, [{"time": 1_500_000, "inner": {"d": 1.5}, "b": b"\xff", "day": 2}])
+    path.write_bytes(buffer.getvalue())
+    events = read_events(path)
+    assert kinds(events) == {"E": {"inner.d": "float", "b": "bytes", "day": "time"}}
+    assert events.batch.time.tolist() == [1500]
+    assert events.batch.columns["b"].dictionary.entry(0) == b"\xff"
+    assert events.batch.columns["day"].values.tolist() == [2 * 86_400_000]
+    path.write_bytes(buffer.getvalue()[:-3])
+    with pytest.raises(FindingsError, match="no Avro container, or a broken one"):
+        read_events(path)
+
+
+def test_an_empty_file_has_no_events(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_bytes(b"")
+    assert len(read_events(path).batch) == 0
+
+
+SCHEMA = StreamSchema(
+    "s",
+    (
+        EventType(
+            "A", (Attribute("x", Kind.FLOAT), Attribute("at", Kind.TIME), Attribute("id", Kind.STRING), Attribute("extra", Kind.STRING))
+        ),
+        EventType("B", (Attribute("x", Kind.INTEGER),)),
+    ),
+)
+
+
+def test_a_configured_schema_decides_types_kinds_and_states():
+    events = parse_events(
+        b"""{"type": "A", "time": 1, "x": 1, "at": "1970-01-01T00:00:01Z", "id": 17, "more": 1}
+{"type": "C", "time": 2, "x": 5}
+{"type": "B", "time": 3, "x": 2}
+{"type": "A", "time": 4, "at": "noon"}"""
+    )
+    found = conformed(events.batch, SCHEMA)
+    assert found.rows.tolist() == [0, 2]
+    assert found.bad == {3: 'attribute "at": "noon" is no time (milliseconds or ISO-8601)'}
+    columns = found.batch.columns
+    assert list(columns) == ["x", "at", "id", "extra"]
+    assert columns["x"].values.tolist() == [1.0, 2.0]
+    assert columns["at"].values[0] == 1000
+    assert texts(columns["id"])[0] == "17"
+    assert columns["at"].state.tolist() == columns["id"].state.tolist() == [0, ABSENT]
+    assert columns["extra"].state.tolist() == [NULL, ABSENT]
+
+
+def test_a_configured_type_attribute_replaces_the_type():
+    events = parse_events(b'{"type": "Q", "time": 1, "sym": "A"}\n{"type": "Q", "time": 1, "sym": null}\n{"type": "R", "time": 1}')
+    schema = StreamSchema("s", (EventType("Q", (Attribute("sym", Kind.STRING),)),), type_attribute="sym")
+    found = conformed(events.batch, schema)
+    assert texts(found.batch.type) == ["A"]
+    assert list(found.bad) == [1]
+
+
+def test_chunks_of_rows_join_as_if_read_at_once(monkeypatch):
+    lines = b"\n".join(b'{"type": "T%d", "time": %d, "a%d": %s}' % (k % 2, k, k % 3, b"1.5" if k == 8 else b"%d" % k) for k in range(10))
+    whole = parse_events(lines)
+    monkeypatch.setattr("app.events.files.CHUNK", 3)
+    parts = parse_events(lines)
+    assert kinds(whole) == kinds(parts)
+    for name, column in whole.batch.columns.items():
+        other = parts.batch.columns[name]
+        assert np.array_equal(column.values, other.values)
+        assert np.array_equal(column.state, other.state)
