@@ -9,6 +9,9 @@ if [ ! -d "$NUMBA_CACHE_DIR" ] && [ -d /opt/cep/kernels ]; then
 fi
 
 if [ "${1:-}" != executor ]; then
+    if [ -n "${CEP_EXECUTOR_SELECTOR:-}" ]; then # the chart's word that this is the driver, and the only one
+        python /opt/cep/ops/image/remove_old_executors.py "$CEP_EXECUTOR_SELECTOR"
+    fi
     exec "$@"
 fi
 

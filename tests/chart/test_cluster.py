@@ -55,6 +55,17 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(cluster):
     assert len({alert["id"] for alert in cluster.alerts()}) == len({alert["fields"]["tag_id"] for alert in cluster.alerts()})
 
 
+def test_a_driver_that_dies_in_its_pod_comes_back_without_its_old_executors(cluster):
+    driver, old = cluster.pods("driver")[0], {pod["metadata"]["name"] for pod in cluster.pods("executor")}
+    cluster.kubectl("exec", "shop-cep-0", "--", "sh", "-c", "kill -9 2")  # 1 is tini, 2 the application
+    stream = cluster.shoppers(seed=4)
+    cluster.expect_thefts(stream, seconds=180)
+    again = cluster.pods("driver")[0]
+    assert again["metadata"]["uid"] == driver["metadata"]["uid"]
+    assert again["status"]["containerStatuses"][0]["restartCount"] == 1
+    assert not old & {pod["metadata"]["name"] for pod in cluster.pods("executor")}
+
+
 def test_the_driver_asked_for_nothing_that_its_role_does_not_hold(cluster):
     asked = cluster.requests()
     assert asked
