@@ -175,6 +175,7 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
 def _tally(work: _Work, ingested: Ingested, context: _Context) -> None:
     work.count("irrelevant", ingested.irrelevant)
     work.count("shed", ingested.shed)
+    work.count("matched", ingested.forwarded)
     work.count("late", len(ingested.late))
     if len(ingested.late):
         work.rejected["late"] = work.rejected.get("late", 0) + len(ingested.late)

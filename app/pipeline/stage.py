@@ -171,7 +171,7 @@ def _report(
         key.number,
         run=settings.run,
         queries=tallies,
-        counts={"matched": output.matched, "late": late},
+        counts={"matched": -late, "late": late},  # the ingress counted them as handed to matching
         rejected={LATE: late} if late else {},
         cost_ns=spent.by_phase,
         waiting=output.held + output.pending,
