@@ -55,7 +55,6 @@ class Directive:
         shedding: queries that shed in this batch; others do not.
         greatest_times: per source, the greatest event time (ms) *before* this batch; a source without an event is missing.
         sources: all topic partitions that are read, also those without an event yet: they hold watermarks up until they count as idle.
-        sources: all topic partitions that are known to exist, ascending; one without an event yet holds its stream's watermark.
         idle: those among them that the watermark leaves out, ascending.
         stream_times: streams whose sources are all idle: the virtual time (ms) to which the clock has carried them.
         schema_ids: registry ids of output schemas, by subject.
@@ -69,7 +68,6 @@ class Directive:
     seed: int = 0
     shedding: Mapping[str, QueryShedding] = field(default_factory=dict)
     greatest_times: Mapping[int, int] = field(default_factory=dict)
-    sources: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     idle: tuple[int, ...] = ()
     stream_times: Mapping[str, int] = field(default_factory=dict)
@@ -96,7 +94,6 @@ class Directive:
             "shedding": {query: asdict(shedding) for query, shedding in sorted(self.shedding.items())},
             "greatest_times": {str(source): time for source, time in sorted(self.greatest_times.items())},
             "sources": list(self.sources),
-            "sources": list(self.sources),
             "idle": list(self.idle),
             "stream_times": dict(sorted(self.stream_times.items())),
             "schema_ids": dict(sorted(self.schema_ids.items())),
@@ -120,7 +117,6 @@ class Directive:
             greatest_times={int(source): time for source, time in plain["greatest_times"].items()},
             sources=tuple(plain.get("sources", ())),
             sources=tuple(plain["sources"]),
-            idle=tuple(plain["idle"]),
             stream_times=dict(plain["stream_times"]),
             schema_ids=dict(plain["schema_ids"]),
             shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
