@@ -13,9 +13,9 @@ from app.bucket.chunk import compacted_batch
 from app.events.batch import EventBatch, concatenate, empty_batch, take
 
 NEVER = -(1 << 62)
-"""A watermark before all times. Far enough from the ends of 64 bit that adding a lateness or a window cannot wrap."""
-FOREVER = 1 << 62
-"""The watermark at the end of all input."""
+"""A watermark before all times. Far enough from the end of 64 bit that taking a lateness or a window away cannot wrap."""
+FOREVER = (1 << 63) - 1
+"""The watermark at the end of all input: everything is released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Held:
     def release(self, watermark: int) -> tuple[EventBatch, NDArray[np.uint64]]:
         """Gives out the events whose time is less than the watermark, in total order."""
         batch, bitmaps = self.everything()
-        ready = batch.time < watermark
+        ready = batch.time < watermark if watermark < FOREVER else np.ones(len(batch), dtype=np.bool_)
         if ready.all():
             self._parts = []
             return _sorted(batch, bitmaps, batch.total_order())

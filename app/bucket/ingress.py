@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class Ingested:
         late: int64, rows of the batch that are late (for the late topic).
         candidates: by query (index in `Catalog.plans`), events that could be one of its items, before shedding.
         lost: by query, candidates that the gate took away.
+        judgement: by the stream's rules.
     """
 
     chunks: Sequence[Chunk]
@@ -53,6 +54,24 @@ def trusted(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> bool:
     return not any(rules.ordered_by in item.lacks for query in group.queries for item in catalog.plans[query].items)
 
 
+RIDER = "@"
+"""Columns whose names begin so are no attributes; they ride along to the bucket (the broker's timestamp, for measuring latency)."""
+UNBOUNDED_MS = 1 << 60
+"""Slack of a trusted group that never forgets anything."""
+
+
+def trusted_slack_ms(catalog: Catalog, group: QueryGroup) -> int:
+    """How far an event of a trusted group may be behind its own partition's watermark and still be fed.
+
+    What counts is the order within a key, so keys may drift apart. But engines forget what is older than the window, and decide negated
+    ends at the watermark: an event from before that would be matched or not depending on how the input was cut into batches.
+    """
+    plans = [catalog.plans[query] for query in group.queries]
+    if any(plan.items[-1].negated for plan in plans):
+        return 0
+    return max(UNBOUNDED_MS if plan.within is None or plan.within.unit != "ms" else plan.within.size for plan in plans)
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """One query group's way through the ingress."""
@@ -60,7 +79,8 @@ class _Way:
     group: QueryGroup
     identity: int
     layout: str
-    trusted: bool
+    rules: TimeRules
+    """Those of the stream; a trusted group has a greater lateness, see `trusted_slack_ms`."""
 
 
 class IngressPlan:
@@ -72,35 +92,36 @@ class IngressPlan:
         self._rules = rules
         self._buckets = buckets
         self._ways = [
-            _Way(group, group_identity(group), ItemLayout.of_group(catalog, group).fingerprint, trusted(catalog, group, rules))
+            _Way(group, group_identity(group), ItemLayout.of_group(catalog, group).fingerprint, _rules_of(catalog, group, rules))
             for group in catalog.groups
             if rules.stream in group.streams
         ]
 
     def ingest(self, batch: EventBatch, progress: Progress, gate: Gate | None = None) -> Ingested:
-        """Judges, selects, sheds and routes the events of one task, rows in the order of their offsets."""
-        judgement = judge_lateness(batch, self._rules, progress)
-        on_time = ~judgement.late
-        all_trusted = bool(self._ways) and all(way.trusted for way in self._ways)
-        late = np.flatnonzero(judgement.late) if not all_trusted else np.zeros(0, dtype=np.int64)
+        """Judges, selects, sheds and routes the events of one task, rows in the order of their offsets.
+
+        An event is late for the stream when it is late for all query groups (a trusted one is more patient).
+        """
+        judgements = {rules: judge_lateness(batch, rules, progress) for rules in {self._rules, *(way.rules for way in self._ways)}}
+        late = np.logical_and.reduce([judgements[rules].late for rules in {way.rules for way in self._ways} or {self._rules}])
         selected = self.selection.select(batch)
-        if len(late) and not any(way.trusted for way in self._ways):
-            selected = selected.only(on_time)
+        if late.any():
+            selected = selected.only(~late)
+        counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
         kept = selected if gate is None else gate(batch, selected)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
         for way in self._ways:
-            self._send(way, batch, kept, on_time, sections)
-        counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
+            self._send(way, batch, kept, judgements[way.rules].late, sections)
         left = counted if kept is selected else {query: len(kept.of_query(query)[0]) for query in self.queries}
-        forwarded = len(kept.relevant) if all_trusted else int(np.count_nonzero(on_time[kept.relevant]))
-        relevant = len(selected.relevant) if all_trusted else int(np.count_nonzero(on_time[selected.relevant]))
+        judgement = judgements[self._rules]
+        rows = np.flatnonzero(late)
         return Ingested(
             chunks=[Chunk(self._rules.stream, judgement.greatest_times, parts) for parts in sections],
             events=len(batch),
-            late=late,
-            irrelevant=len(batch) - len(late) - relevant,
-            shed=relevant - forwarded,
-            forwarded=forwarded,
+            late=rows,
+            irrelevant=len(batch) - len(rows) - len(selected.relevant),
+            shed=len(selected.relevant) - len(kept.relevant),
+            forwarded=len(kept.relevant),
             candidates=counted,
             lost={query: counted[query] - left[query] for query in self.queries},
             judgement=judgement,
@@ -111,15 +132,21 @@ class IngressPlan:
         return self.ingest(batch, progress, gate).packed()
 
     def _send(
-        self, way: _Way, batch: EventBatch, selected: SelectedEvents, on_time: NDArray[np.bool_], sections: list[list[Section]]
+        self, way: _Way, batch: EventBatch, selected: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
     ) -> None:
         rows, bitmaps = selected.of_group(way.group.number)
-        if not way.trusted and not (fit := on_time[rows]).all():
-            rows, bitmaps = rows[fit], bitmaps[fit]
+        if (gone := late[rows]).any():
+            rows, bitmaps = rows[~gone], bitmaps[~gone]
         if len(rows) == 0:
             return
-        columns = with_columns(batch, way.group.columns)
+        columns = with_columns(batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))))
         keys = partition_keys(batch, rows, way.group)
         for number, own in enumerate(rows_by_bucket(keys, self._buckets)):
             if len(own):
                 sections[number].append(Section(way.identity, way.layout, take(columns, rows[own]), bitmaps[own]))
+
+
+def _rules_of(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> TimeRules:
+    if not trusted(catalog, group, rules):
+        return rules
+    return replace(rules, allowed_lateness_ms=rules.allowed_lateness_ms + trusted_slack_ms(catalog, group))

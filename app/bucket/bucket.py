@@ -1,0 +1,269 @@
+"""A bucket: the state and the work of one task of the matching stage. A pure function of its state and what it is fed.
+
+It holds events back until the watermark, feeds them to the queries' engines in total order, and says what was found. Which chunks come
+together in one step, and how the input was split into them, has no influence on what is found in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.layout import ItemLayout
+from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
+from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
+from app.bucket.ingress import trusted, trusted_slack_ms
+from app.bucket.matching import Found, GroupMatching
+from app.bucket.route import group_identity, partition_keys
+from app.bucket.snapshot import pack_state, unpack_state
+from app.cep.engine import Engine, Watermarks
+from app.errors import SnapshotError
+from app.events.batch import EventBatch, take
+from app.query.plan import Catalog, QueryGroup
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketOutput:
+    """What one step of a bucket gave.
+
+    Attributes:
+        found: per query that had work, its matches and tally; in order of groups and queries.
+        late: int64 (late, 2), (source, offset) of events that the bucket itself found late, ascending.
+        matched: events handed to matching (an event of several groups counts in each).
+        held: events that wait for the watermark.
+        pending: matches that wait for the end of their window.
+        next_release_ms: least event time at which something held is released (when the watermark is greater); None when nothing is held.
+        watermarks: by stream, after the step.
+    """
+
+    found: Sequence[Found]
+    late: NDArray[np.int64]
+    matched: int
+    held: int
+    pending: int
+    next_release_ms: int | None
+    watermarks: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _GroupState:
+    matching: GroupMatching
+    held: Held
+    order: KeyOrder | None
+    """Of trusted groups."""
+    slack_ms: int
+    pending: int = 0
+
+
+class Bucket:
+    """State and work of one bucket.
+
+    Args:
+        catalog: all queries.
+        rules: of every stream that they read.
+        number: the bucket's, for messages only.
+    """
+
+    def __init__(self, catalog: Catalog, rules: Sequence[TimeRules], number: int) -> None:
+        self.number = number
+        self._catalog = catalog
+        self._rules = {rule.stream: rule for rule in rules}
+        self._greatest: dict[str, dict[int, int]] = {rule.stream: {} for rule in rules}
+        self._watermark = {rule.stream: NEVER for rule in rules}
+        self._groups = {group_identity(group): self._fresh(group) for group in catalog.groups}
+
+    def advance(self, chunks: Iterable[bytes | Chunk], progress: Progress) -> BucketOutput:
+        """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
+
+        Args:
+            chunks: of all ingress tasks, in any order.
+            progress: what was decided about time for this batch.
+
+        Raises:
+            SnapshotError: a chunk was made under another catalog.
+        """
+        late: list[NDArray[np.int64]] = []
+        opened = [chunk if isinstance(chunk, Chunk) else unpack_chunk(chunk) for chunk in chunks]
+        for chunk in opened:
+            for section in chunk.sections:
+                self._take_in(chunk.stream, section, late)
+        for chunk in opened:
+            self._learn_times(chunk.stream, chunk.greatest_times)
+        for stream, rule in self._rules.items():
+            self._learn_times(stream, {source: time for source, time in progress.greatest_times.items() if rule.owns(source)})
+            self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
+        found: list[Found] = []
+        matched = 0
+        for state in self._groups.values():
+            batch, bitmaps = self._due(state, late)
+            matched += len(batch)
+            news = state.matching.feed(batch, bitmaps, self._watermarks(state, progress))
+            pending = {one.query: one.tally.pending for one in news}
+            state.pending = sum(pending.values())
+            found.extend(news)
+        return BucketOutput(
+            found=found,
+            late=_ascending(late),
+            matched=matched,
+            held=sum(len(state.held) for state in self._groups.values()),
+            pending=sum(state.pending for state in self._groups.values()),
+            next_release_ms=min((time for state in self._groups.values() if (time := state.held.least_time()) is not None), default=None),
+            watermarks=dict(self._watermark),
+        )
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; equal states give equal bytes."""
+        parts: dict[str, bytes] = {}
+        groups = []
+        for identity, state in self._groups.items():
+            name = f"{identity:016x}"
+            batch, bitmaps = state.held.everything()
+            parts[f"held-{name}"] = pack_events(batch, bitmaps)
+            if state.order is not None:
+                keys, times = state.order.contents()
+                parts[f"keys-{name}"] = keys.tobytes()
+                parts[f"times-{name}"] = times.tobytes()
+            places = [self._place_of(state.matching.layout, query) for query in state.matching.group.queries]
+            groups.append({"identity": identity, "pending": state.pending, "queries": places})
+            for query, engine in state.matching.engines.items():
+                plan = self._catalog.plans[query]
+                parts[f"engine-{plan.name}-{plan.fingerprint}"] = engine.snapshot()
+        header = {
+            "format": FORMAT,
+            "greatest": {stream: sorted(times.items()) for stream, times in self._greatest.items()},
+            "watermark": self._watermark,
+            "groups": groups,
+        }
+        return pack_state(header, parts)
+
+    @staticmethod
+    def restore(catalog: Catalog, rules: Sequence[TimeRules], number: int, data: bytes) -> Bucket:
+        """A bucket that goes on from a snapshot, perhaps under another catalog.
+
+        Queries of equal name and fingerprint go on; new and changed ones start afresh; those that are gone are forgotten.
+
+        Raises:
+            SnapshotError: not a snapshot of a known format.
+        """
+        header, parts = unpack_state(data)
+        if header["format"] != FORMAT:
+            raise SnapshotError(f"a bucket's state has format {header['format']}, this version reads {FORMAT}")
+        bucket = Bucket(catalog, rules, number)
+        for stream, times in header["greatest"].items():
+            if stream in bucket._greatest:
+                bucket._greatest[stream] = dict(times)
+                bucket._watermark[stream] = header["watermark"][stream]
+        for described in header["groups"]:
+            if described["identity"] in bucket._groups:
+                bucket._go_on(bucket._groups[described["identity"]], described, parts)
+        return bucket
+
+    def reload(self, catalog: Catalog, rules: Sequence[TimeRules]) -> Bucket:
+        """The bucket under another catalog."""
+        return Bucket.restore(catalog, rules, self.number, self.snapshot())
+
+    def validate(self) -> None:
+        """Invariants.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+        for state in self._groups.values():
+            batch, bitmaps = state.held.everything()
+            assert bitmaps.shape == (len(batch), state.matching.layout.words), "one bitmap per held event"  # noqa: S101
+            assert bitmaps.any(axis=1).all(), "only candidates are held"  # noqa: S101
+            assert state.order is None or len(batch) == 0, "trusted groups hold nothing"  # noqa: S101
+            if state.order is None:
+                due = min(self._watermark[stream] for stream in state.matching.group.streams)
+                assert (batch.time >= due).all() or due == FOREVER, "what is due was fed"  # noqa: S101
+            for engine in state.matching.engines.values():
+                engine.validate()
+
+    def _fresh(self, group: QueryGroup, engines: Mapping[int, Engine] | None = None) -> _GroupState:
+        matching = GroupMatching(self._catalog, group.number, engines)
+        rule = self._rules[group.streams[0]]
+        order = KeyOrder() if trusted(self._catalog, group, rule) else None
+        return _GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
+
+    def _take_in(self, stream: str, section: Section, late: list[NDArray[np.int64]]) -> None:
+        state = self._groups.get(section.group)
+        if state is None or state.matching.layout.fingerprint != section.layout:
+            raise SnapshotError(f"bucket {self.number}: a chunk was made under another catalog")
+        batch, bitmaps = section.batch, section.bitmaps
+        if state.order is None:
+            batch, bitmaps = _without(batch, bitmaps, batch.time < self._watermark[stream], late)
+        state.held.add(batch, bitmaps)
+
+    def _learn_times(self, stream: str, times: Mapping[int, int]) -> None:
+        known = self._greatest[stream]
+        for source, time in times.items():
+            known[source] = max(time, known.get(source, time))
+
+    def _due(self, state: _GroupState, late: list[NDArray[np.int64]]) -> tuple[EventBatch, NDArray[np.uint64]]:
+        group = state.matching.group
+        if state.order is None:
+            return state.held.release(min(self._watermark[stream] for stream in group.streams))
+        batch, bitmaps = state.held.release_all_in_arrival_order()
+        ordered_by = self._rules[group.streams[0]].ordered_by
+        keys = partition_keys(batch, np.arange(len(batch)), replace(group, equivalence=(ordered_by or "",)))
+        return _without(batch, bitmaps, state.order.late(keys.hashes, np.ascontiguousarray(batch.time)), late)
+
+    def _watermarks(self, state: _GroupState, progress: Progress) -> Watermarks:
+        streams = state.matching.group.streams
+        default = min(self._watermark[stream] for stream in streams)
+        if state.order is None or default == FOREVER:
+            return Watermarks(default)
+        (stream,) = streams
+        behind = self._rules[stream].allowed_lateness_ms + state.slack_ms
+        own = {source: time - behind for source, time in self._greatest[stream].items() if source not in progress.idle}
+        return Watermarks(default - state.slack_ms if default > NEVER else NEVER, own)
+
+    def _place_of(self, layout: ItemLayout, query: int) -> list[object]:
+        place, plan = layout.place[query], self._catalog.plans[query]
+        return [plan.name, plan.fingerprint, layout.word[place], layout.shift[place], layout.items[place]]
+
+    def _go_on(self, state: _GroupState, described: Mapping[str, object], parts: Mapping[str, bytes]) -> None:
+        """Takes over what a snapshot says about a group: engines, held events with their bits moved to where they now belong, key times."""
+        known = {(place[0], place[1]): place[2:] for place in described["queries"]}  # type: ignore[attr-defined]
+        engines: dict[int, Engine] = {}
+        name = f"{described['identity']:016x}"
+        batch, old = unpack_events(parts[f"held-{name}"])
+        bitmaps = np.zeros((len(batch), state.matching.layout.words), dtype=np.uint64)
+        for query in state.matching.group.queries:
+            plan = self._catalog.plans[query]
+            part = parts.get(f"engine-{plan.name}-{plan.fingerprint}")
+            if part is None or (plan.name, plan.fingerprint) not in known:
+                continue
+            engines[query] = Engine.restore(plan, part)
+            word, shift, items = known[plan.name, plan.fingerprint]
+            place = state.matching.layout.place[query]
+            bits = (old[:, word] >> np.uint64(shift)) & np.uint64((1 << items) - 1)
+            bitmaps[:, state.matching.layout.word[place]] |= bits << np.uint64(state.matching.layout.shift[place])
+        state.matching = GroupMatching(self._catalog, state.matching.group.number, engines)
+        wanted = np.flatnonzero(bitmaps.any(axis=1))
+        state.held.add(take(batch, wanted), bitmaps[wanted])
+        if len(engines) == len(known):
+            state.pending = int(described["pending"])  # type: ignore[call-overload]
+        if state.order is not None and f"keys-{name}" in parts:
+            keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)
+            state.order = KeyOrder(keys, times)
+
+
+def _without(
+    batch: EventBatch, bitmaps: NDArray[np.uint64], gone: NDArray[np.bool_], late: list[NDArray[np.int64]]
+) -> tuple[EventBatch, NDArray[np.uint64]]:
+    """The events that are not late; the others are noted."""
+    if not gone.any():
+        return batch, bitmaps
+    late.append(np.stack([batch.source[gone], batch.offset[gone]], axis=1))
+    kept = np.flatnonzero(~gone)
+    return take(batch, kept), bitmaps[kept]
+
+
+def _ascending(late: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.unique(np.concatenate(late), axis=0) if late else np.zeros((0, 2), dtype=np.int64)

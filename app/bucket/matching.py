@@ -1,0 +1,88 @@
+"""The engines of one query group, fed together: each query gets the events that are its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.layout import ItemLayout
+from app.asc.selection import Dispatch, SelectedEvents
+from app.bucket.route import group_identity
+from app.cep.engine import Engine, Tally, Watermarks
+from app.cep.matches import Matches
+from app.events.batch import EventBatch, take, with_columns
+from app.query.plan import Catalog
+
+DENSE = 8
+"""When at least one event in so many is a candidate, the engine skips the others faster (about 1 ns) than a copy of the candidates is made."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What one query found in one step.
+
+    Attributes:
+        query: index in `Catalog.plans`.
+        fed: the events of the query's group that were fed in this step, with the columns that rode along.
+    """
+
+    query: int
+    matches: Matches
+    tally: Tally
+    fed: EventBatch
+
+
+class GroupMatching:
+    """The engines of the queries of one group.
+
+    Args:
+        catalog: all queries.
+        number: of the group, in ``catalog.groups``.
+        engines: by query (index in `Catalog.plans`), engines to go on with; missing ones start afresh.
+    """
+
+    def __init__(self, catalog: Catalog, number: int, engines: Mapping[int, Engine] | None = None) -> None:
+        self.group = catalog.groups[number]
+        self.identity = group_identity(self.group)
+        self.layout = ItemLayout.of_group(catalog, self.group)
+        self._plans = {query: catalog.plans[query] for query in self.group.queries}
+        self.engines = {query: (engines or {}).get(query) or Engine(plan) for query, plan in self._plans.items()}
+        self._dispatch = Dispatch(self.layout)
+        self._asleep = dict.fromkeys(self.engines, False)  # whether nothing lives in the engine: time alone cannot change it
+
+    def feed(self, batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks) -> list[Found]:
+        """Feeds events, in the order in which they are to be processed, and lets time come to the watermarks.
+
+        Args:
+            batch: events of the group.
+            bitmaps: uint64 (events, words) in the group's layout.
+            watermarks: after the batch.
+        """
+        selected = SelectedEvents(self._dispatch, np.arange(len(batch)), bitmaps, len(batch))
+        return self.feed_selected(batch, selected, watermarks)
+
+    def feed_selected(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
+        """As `feed`, for events with the answer of any selection that knows the group's queries."""
+        found = []
+        for query, engine in self.engines.items():
+            rows, items = selected.of_query(query)
+            if len(rows) == 0 and self._asleep[query]:
+                continue
+            matches, tally = engine.feed(*self._candidates(query, batch, rows, items), watermarks)
+            self._asleep[query] = tally.pending == 0 and tally.live_events == 0
+            found.append(Found(query, matches, tally, batch))
+        return found
+
+    def _candidates(
+        self, query: int, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]
+    ) -> tuple[EventBatch, NDArray[np.uint64]]:
+        if len(rows) == len(batch):
+            return batch, items
+        if len(rows) * DENSE >= len(batch):
+            spread = np.zeros(len(batch), dtype=np.uint64)
+            spread[rows] = items
+            return batch, spread
+        return take(with_columns(batch, self._plans[query].columns), rows), items
