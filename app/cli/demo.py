@@ -30,11 +30,13 @@ from app.cli.topics import catalog_of
 from app.config.settings import Settings, load_settings
 from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
 from app.errors import DependencyError
+from app.events.registry import Registry
 from app.local.child import Child
 from app.local.embedded import embedded_services
 from app.local.generators.stream import Truth
-from app.local.outlets import outlet_of, registry_of
+from app.local.outlets import outlet_of
 from app.local.ports import free_ports
+from app.pipeline.preparation import output_topic, registry_settings
 from app.query.plan import Catalog
 
 _READY_SECONDS = 240.0
@@ -119,7 +121,7 @@ def _running(folder: Path, streams: tuple[tuple[str, float], ...]) -> Iterator[D
         (http_port,) = free_ports(1)
         path = demo_settings(folder, services.broker.bootstrap_servers, services.registry.url, http_port)
         settings = load_settings(path, {})
-        registry = registry_of(settings.schema_registry)
+        registry = Registry(registry_settings(settings.schema_registry))
         with step("topics and schemas"):
             catalog = catalog_of(settings)
             wanted = wanted_topics(settings, catalog)
@@ -156,8 +158,8 @@ def _answers(port: int, path: str) -> bool:
 
 
 def _reader(running: Demo) -> CompositeReader:
-    topics = sorted({plan.output.topic or running.settings.topics.of_query(plan.name) for plan in running.catalog.plans})
-    return CompositeReader(running.settings, topics, registry_of(running.settings.schema_registry))
+    topics = sorted({output_topic(running.settings, plan) for plan in running.catalog.plans})
+    return CompositeReader(running.settings, topics, Registry(registry_settings(running.settings.schema_registry)))
 
 
 def _watch(running: Demo, reader: CompositeReader, seen: Seen, screen: Screen, limits: Limits) -> None:

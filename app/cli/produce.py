@@ -18,12 +18,14 @@ from app.delivery.security import client_options
 from app.errors import ConfigurationError, Finding
 from app.events.batch import EventBatch, in_total_order
 from app.events.files import FileFormat, read_events
+from app.events.registry import Registry
 from app.local.generators import KINDS
 from app.local.generators import generate as generate_stream
 from app.local.generators.stream import slices
-from app.local.outlets import outlet_of, registry_of
+from app.local.outlets import outlet_of
 from app.local.recordings import RECORDINGS, read_recording
 from app.local.sending import Due, Sender, Sent, as_recorded, at_once, at_rate
+from app.pipeline.preparation import registry_settings
 
 _TELL_SECONDS = 1.0
 
@@ -72,7 +74,7 @@ def produce(  # noqa: PLR0917 - the command's options
         raise ConfigurationError([Finding("give either --rate or --speed, not both")])
     loaded = load_settings(settings, os.environ)
     chosen = _source(source, stream, Wanted(events, seed, rate or 1000.0, int(time.time() * 1000) if now else 0, data))
-    outlet = outlet_of(chosen.stream, _stream(loaded, chosen.stream), registry_of(loaded.schema_registry), topic, key)
+    outlet = outlet_of(chosen.stream, _stream(loaded, chosen.stream), Registry(registry_settings(loaded.schema_registry)), topic, key)
     due: Due = at_rate(rate) if rate else as_recorded(chosen.first_ms, speed) if speed else at_once
     with Sender(client_options(loaded.kafka), outlet, due) as sender:
         signal.signal(signal.SIGINT, lambda *_: sender.stop())

@@ -7,24 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.config.settings import SchemaRegistry, Stream
+from app.config.settings import Stream
 from app.errors import ConfigurationError, Finding
-from app.events.registry import Registry, RegistrySettings
+from app.events.registry import Registry
 from app.local.generators.avro_records import confluent_header
 from app.local.sending import Outlet
 
 KEYS: Mapping[str, str] = {"retail": "tag_id", "stocks": "symbol", "transit": "stop_id", "climate": "mote_id", "positions": "player_id"}
 """Attributes whose events must keep their order, for streams without ``ordered_by``."""
-
-
-def registry_of(settings: SchemaRegistry) -> Registry:
-    """The registry of the settings; ``mock://name`` keeps the schemas in the process."""
-    properties: dict[str, str | int | float] = {"timeout": max(1.0, settings.timeout / 1000)}
-    if settings.username and settings.password:
-        properties["basic.auth.user.info"] = f"{settings.username}:{settings.password.get_secret_value()}"
-    if settings.ca_file:
-        properties["ssl.ca.location"] = str(settings.ca_file)
-    return Registry(RegistrySettings(settings.url, properties))
 
 
 def outlet_of(name: str, stream: Stream, registry: Registry, topic: str | None = None, key: str | None = None) -> Outlet:

@@ -10,10 +10,11 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from app.bootstrap.places import PROJECT
-from app.config.settings import SchemaRegistry, Stream
+from app.config.settings import Stream
 from app.errors import DependencyError
+from app.events.registry import Registry, RegistrySettings
 from app.local.generators import generate
-from app.local.outlets import outlet_of, registry_of
+from app.local.outlets import outlet_of
 from app.local.sending import Sender, as_recorded, at_once, at_rate
 
 RETAIL = [PROJECT / "schemas" / f"{name}.avsc" for name in ("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")]
@@ -24,7 +25,7 @@ def retail_outlet(registry_url, make_topic):
     stream = Stream.model_validate(
         {"topics": [make_topic("retail", partitions=3)], "schemas": RETAIL, "time": "time", "ordered_by": "tag_id"}
     )
-    return outlet_of("retail", stream, registry_of(SchemaRegistry(url=registry_url)))
+    return outlet_of("retail", stream, Registry(RegistrySettings(registry_url)))
 
 
 def records_of(bootstrap_servers, topic, count):
