@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,13 @@ class Table:
     Attributes:
         time: int64 (events,), milliseconds since the epoch.
         columns: by attribute; int64, float64 or bool arrays (events,), `Text`, or `Nothing`. All attributes of the type's schema.
+        nulls: by attribute, bool (events,): where a column is null.
     """
 
     event_type: str
     time: NDArray[np.int64]
     columns: Mapping[str, Cells]
+    nulls: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,19 @@ def _joined(name: str, tables: Sequence[Table], order: NDArray[np.intp]) -> Colu
     parts = [table.columns.get(name) for table in tables]
     known = [part for part in parts if part is not None]
     kind, dictionary = _kind(next((part for part in known if not isinstance(part, Nothing)), known[0]))
-    states = [ABSENT if part is None else NULL if isinstance(part, Nothing) else PRESENT for part in parts]
     sizes = [len(table.time) for table in tables]
-    state = np.repeat(np.array(states, dtype=np.uint8), sizes)[order]
+    state = np.concatenate([_state(name, table) for table in tables])[order]
     arrays = [_array(part, size, VALUE_TYPES[kind]) for part, size in zip(parts, sizes, strict=True)]
     return Column(kind, np.concatenate(arrays)[order], state if state.any() else None, dictionary)
+
+
+def _state(name: str, table: Table) -> NDArray[np.uint8]:
+    cells = table.columns.get(name)
+    whole = ABSENT if cells is None else NULL if isinstance(cells, Nothing) else PRESENT
+    state = np.full(len(table.time), whole, dtype=np.uint8)
+    if name in table.nulls:
+        state[table.nulls[name]] = NULL
+    return state
 
 
 def _kind(cells: Cells) -> tuple[Kind, Dictionary | None]:
