@@ -19,13 +19,9 @@ import yaml
 from confluent_kafka import Consumer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from app.config.settings import load_settings
-from app.delivery.security import client_options
 from app.local.broker import Broker, embedded_broker
 from app.local.generators import GeneratedStream, generate
-from app.local.outlets import outlet_of, registry_client
 from app.local.registry import Registry, embedded_registry
-from app.local.sending import Sender, at_rate
 
 PROJECT = Path(__file__).resolve().parents[2]
 TOOLS = PROJECT.parent / "shared" / "tools"
@@ -131,21 +127,20 @@ class Cluster:
         file.write_text(yaml.safe_dump(tree), encoding="utf-8")
         return file
 
-    def make_topics(self) -> None:
-        """The topics of the application, by its own command."""
-        command = [sys.executable, "-m", "app", "topics", "apply", "--settings", str(self.outside_settings())]
+    def cep(self, *arguments: str) -> None:
+        """Runs one of the application's own commands on this machine."""
+        command = [sys.executable, "-m", "app", *arguments, "--settings", str(self.outside_settings())]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PROJECT, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def make_topics(self) -> None:
+        """The topics of the application."""
+        self.cep("topics", "apply")
+
     def shoppers(self, seed: int, events: int = 3000, rate: float = 500.0) -> GeneratedStream:
         """Sends readings that begin now, at their own speed, and returns them with their truth."""
-        settings = load_settings(self.outside_settings(), {})
-        stream = generate("retail", events, seed, int(time.time() * 1000), rate)
-        outlet = outlet_of("retail", settings.streams["retail"], registry_client(settings.schema_registry))
-        with Sender(client_options(settings.kafka), outlet, at_rate(rate)) as sender:
-            sender.check_topic()
-            sender.send(stream.batches)
-        return stream
+        self.cep("produce", "retail", "--seed", str(seed), "--events", str(events), "--rate", str(rate), "--now")
+        return generate("retail", events, seed, 0, rate)
 
     def alerts(self) -> list[dict[str, Any]]:
         """Every composite event on the topic so far, decoded with the schema that the registry holds."""
