@@ -222,7 +222,7 @@ def _record_type(definition: StreamDefinition, schema: AvroSchema, record: dict[
         problems.append(f'record {name} {what} "{definition.time_attribute}", which is to be the time')
     type_path = None
     if definition.type_attribute is not None:
-        type_path, type_kind, _ = found.get(definition.type_attribute, (None, None, False))
+        type_path, type_kind, _ = found.get(definition.type_attribute, ((), None, False))
         if type_kind is not Kind.STRING:
             problems.append(f'record {name} has no text attribute "{definition.type_attribute}", which is to be the type')
     leaves = []
@@ -232,9 +232,9 @@ def _record_type(definition: StreamDefinition, schema: AvroSchema, record: dict[
             leaves.append(Leaf(path, Attribute(renamed, kind, nullable)))
     for wanted in definition.elements:
         path = element_path(wanted)
-        kind = _element_kind(schema, record, path)
-        if kind is not None and wanted not in found:
-            leaves.append(Leaf(path, Attribute(definition.renames.get(wanted, wanted), kind, nullable=True)))
+        inside = _element_kind(schema, record, path)
+        if inside is not None and wanted not in found:
+            leaves.append(Leaf(path, Attribute(definition.renames.get(wanted, wanted), inside, nullable=True)))
     attributes = [leaf.attribute.name for leaf in leaves]
     problems += [f'record {name} has two attributes "{a}"' for a in sorted({a for a in attributes if attributes.count(a) > 1})]
     return RecordType(name, schema, record, time_path, tuple(leaves), type_path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class Dictionary:
     def entries(self) -> list[bytes]:
         """All entries; one Python object each, so for dictionaries, never for events."""
         data, bounds = self.data.tobytes(), self.offsets.tolist()
-        return [data[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+        return [data[start:end] for start, end in pairwise(bounds)]
 
     @staticmethod
     def of(entries: Sequence[bytes]) -> Dictionary:
@@ -264,9 +265,8 @@ def _concatenate_texts(kind: Kind, columns: Sequence[Column | None], sizes: Sequ
             known = first_code[id(column.dictionary)] = total
             joined.append(column.dictionary)
             total += len(column.dictionary)
-        codes = column.values
-        parts.append(codes if known == 0 else (codes + known).astype(np.int32))
-    return Column(kind, np.concatenate(parts).astype(np.int32, copy=False), state, _join_dictionaries(joined))
+        parts.append((column.values + known).astype(np.int32) if known else column.values.astype(np.int32, copy=False))
+    return Column(kind, np.concatenate(parts), state, _join_dictionaries(joined))
 
 
 def _join_dictionaries(dictionaries: Sequence[Dictionary]) -> Dictionary:

@@ -94,8 +94,7 @@ class BatchDecoder:
         self._source = source
         self._type_attribute = self._attribute_of_type()
         self._wanted = None if wanted is None else frozenset(wanted)
-        needed = None if self._wanted is None else self._wanted | {self._type_attribute or ""}
-        self._layout: Layout = layout_of(self._records, needed)
+        self._layout: Layout = layout_of(self._records, self._wanted)
         self._compiled: dict[int | str, _Compiled] = {}
 
     @property
@@ -195,20 +194,14 @@ class BatchDecoder:
     def _result(self, work: _Work, source: NDArray[np.int64], offset: NDArray[np.int64]) -> DecodedBatch:
         """Leaves out what failed and makes columns of the rest."""
         cells, layout = work.cells, self._layout
-        type_column = TYPE_COLUMN
-        if self._type_attribute is not None:
-            type_column = next(k + 2 for k, a in enumerate(layout.attributes) if a.name == self._type_attribute)
+        type_column = next((k + 2 for k, a in enumerate(layout.attributes) if a.name == self._type_attribute), TYPE_COLUMN)
         for column, failure in ((TIME_COLUMN, Failure.NO_TIME), (type_column, Failure.NO_TYPE)):
             if cells.touched[column]:
                 cells.failures[(cells.failures == 0) & (cells.states[column] == NULL)] = failure
         failed = np.flatnonzero(cells.failures)
         rows = np.arange(len(cells.failures)) if not len(failed) else np.flatnonzero(cells.failures == 0)
         keep = None if not len(failed) else rows
-        columns = {
-            attribute.name: self._column(work, k + 2, keep)
-            for k, attribute in enumerate(layout.attributes)
-            if self._wanted is None or attribute.name in self._wanted
-        }
+        columns = {attribute.name: self._column(work, k + 2, keep) for k, attribute in enumerate(layout.attributes)}
         kind = self._column(work, type_column, keep)
         batch = EventBatch(
             time=_kept(cells.values[TIME_COLUMN], keep),

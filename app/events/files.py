@@ -240,7 +240,7 @@ def _avro_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
         reader = fastavro.reader(io.BytesIO(data))
         schema = reader.writer_schema
         name = schema.get("name", "").rsplit(".", 1)[-1] if isinstance(schema, dict) else ""
-        for line, record in enumerate(reader):  # noqa: B007
+        for line, record in enumerate(reader):
             values = {"type": name, **record} if isinstance(record, dict) else {}
             yield _row(line, values, file_format)
     except Exception as error:  # noqa: BLE001

@@ -8,14 +8,12 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
 from typing import Any
 from uuid import UUID
 
 import fastavro
 import numpy as np
 from fastavro.read import SchemaResolutionError
-from numpy.typing import NDArray
 
 from app.events.avro import AvroSchema, Node, RecordType, SchemaError, StreamRecords, logical_type, parse_schema, type_name, without_null
 from app.events.batch import ABSENT, NULL
@@ -23,7 +21,7 @@ from app.events.failures import Failure
 from app.events.interning import Interner
 from app.events.kernels import Cells, Records
 from app.events.program import TYPE_COLUMN, Layout, record_type_of
-from app.events.rows import BadValueError, converted, element
+from app.events.rows import converted, element
 from app.events.types import Kind
 
 KEPT_LOGICAL = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")

@@ -281,7 +281,7 @@ def decode_records(records, program, cells, texts, first):  # type: ignore[no-un
             op = code[pc, 0]
             column = code[pc, 1]
             a = code[pc, 2]
-            if op == LONG or op == INT:
+            if op == LONG or op == INT:  # noqa: PLR1714
                 value, at, failure = read_varint(data, at, end)
                 if failure:
                     break
@@ -343,7 +343,7 @@ def decode_records(records, program, cells, texts, first):  # type: ignore[no-un
                 for c in range(column, a):
                     states[c, row] = code[pc, 3]
                     cells.touched[c] = 1
-            elif op == INTEGER_AS_FLOAT or op == SCALED:
+            elif op == INTEGER_AS_FLOAT or op == SCALED:  # noqa: PLR1714
                 value, at, failure = read_varint(data, at, end)
                 if failure:
                     break

@@ -93,6 +93,8 @@ class Layout:
         """Which paths of a record fill which columns."""
         place = {attribute.name: k + 2 for k, attribute in enumerate(self.attributes)}
         paths = {leaf.path: place[leaf.attribute.name] for leaf in record.leaves if leaf.attribute.name in place}
+        if record.type_path is not None:
+            paths.setdefault(record.type_path, TYPE_COLUMN)
         return {record.time: TIME_COLUMN, **paths}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
@@ -153,12 +154,16 @@ class Registry:
             key = (reference.subject, reference.version)
             if key in gathered:
                 continue
-            found = self._asked(lambda client, key=key: client.get_version(*key))
+            found = self._asked(partial(_version, subject=key[0], version=key[1]))
             if found is None:
                 raise SchemaError(f'version {key[1]} of "{key[0]}", to which the schema refers, is not in the registry')
             self._references(found.schema, gathered)
             gathered[key] = found.schema.schema_str
         return list(gathered.values())
+
+
+def _version(client: SchemaRegistryClient, subject: str, version: int) -> Any:
+    return client.get_version(subject, version)
 
 
 class FixedSchemas:

@@ -1,5 +1,6 @@
 """The kernel against fastavro: random schemas, records, pairs of writer and reader, broken bytes."""
 
+import contextlib
 import io
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -8,6 +9,9 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.batch import ABSENT, NULL
 from app.events.decoder import BatchDecoder
@@ -16,8 +20,6 @@ from app.events.program import TooGeneralError, compile_program, layout_of
 from app.events.registry import FixedSchemas
 from app.events.types import Kind
 from app.events.wire import prefix
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TIME = {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}}
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -284,17 +286,15 @@ def test_broken_bytes_fail_alone_and_leave_their_neighbours_untouched(data):
     assert all(kept[k] == sound[k] for k in range(len(values)) if k != victim)
     if victim in kept and values[victim].startswith(prefix(7)):
         records = stream_records(StreamDefinition("s"), [schema])
-        try:
+        with contextlib.suppress(OverflowError, ValueError):  # fastavro's moments end with the year 9999
             assert kept[victim] == expected(records, schema, values[victim][5:], schema)
-        except (OverflowError, ValueError):
-            pass  # fastavro's moments end with the year 9999
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.binary(max_size=40)))
 def test_random_bytes_never_raise(values):
     schema = parse_schema({"type": "record", "name": "E", "fields": [TIME, {"name": "a", "type": {"type": "array", "items": "string"}}]})
-    decoder = BatchDecoder(StreamDefinition("s"), [schema], FixedSchemas({k: schema for k in range(3)}))
+    decoder = BatchDecoder(StreamDefinition("s"), [schema], FixedSchemas(dict.fromkeys(range(3), schema)))
     decoded = decode(decoder, [b"\0\0\0\0\1" + value if k % 2 else value for k, value in enumerate(values)])
     assert len(decoded.batch) + len(decoded.failures) == len(values)
 

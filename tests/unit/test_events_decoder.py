@@ -6,6 +6,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from app.errors import ConfigurationError, DependencyError
 from app.events.avro import StreamDefinition, parse_schema
 from app.events.batch import ABSENT, NULL
@@ -169,6 +170,17 @@ def test_an_attribute_can_be_the_type_and_the_time_can_have_another_name_and_uni
     assert {name: column.values.tolist() for name, column in decoded.batch.columns.items()} == {"kind": [1]}
     assert [a.name for a in decoder.schema.types[0].attributes] == ["symbol", "kind"]
     assert decoder.schema.type_attribute == "symbol"
+
+
+def test_a_field_named_type_can_be_the_type():
+    schema = record("Q", ("type", "string"), ("x", "int"))
+    decoder = BatchDecoder(StreamDefinition("s", type_attribute="type"), [schema], FixedSchemas({1: schema}))
+    value = written(schema, {"time": 1, "type": "IBM", "x": 1}, prefix(1))
+    batch = decode(decoder, [value]).batch
+    assert texts(batch.type) == [b"IBM"]
+    assert list(batch.columns) == ["x"]
+    decoder._compiled[1].program = None
+    assert texts(decode(decoder, [value]).batch.type) == [b"IBM"]
 
 
 def test_elements_of_arrays_and_maps_and_recursive_types_take_the_general_path():

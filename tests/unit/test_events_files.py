@@ -4,6 +4,7 @@ import io
 import fastavro
 import numpy as np
 import pytest
+
 from app.errors import FindingsError
 from app.events.batch import ABSENT, NULL, source_number
 from app.events.conform import conformed

@@ -2,6 +2,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+
 from app.errors import DependencyError
 from app.events.avro import SchemaError, parse_schema
 from app.events.registry import Registry, RegistrySettings
