@@ -23,11 +23,11 @@ from app.control.reports import QueryTally, SourceProgress, StageReport
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, Column, EventBatch
 from app.events.decoder import BatchDecoder, DecodedBatch
-from app.events.registry import Registry, RegistrySettings
 from app.events.types import Kind
 from app.pipeline.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
 from app.pipeline.gate import shedding_gate
 from app.pipeline.recovery import progress_of
+from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.shipment import CHUNK, TICK, Refused, shipment
 
 LETTERS_PER_ROW = 1000
@@ -39,7 +39,7 @@ class TaskSettings:
 
     checkpoint: str
     control: ControlAddress
-    registry: RegistrySettings
+    schemas: SchemaKeeping
     kafka_options: tuple[tuple[str, str], ...]
     application: str
     run: str
@@ -67,18 +67,18 @@ class _Work:
 
 
 @lru_cache(maxsize=64)
-def _decoder(checkpoint: str, deployment: str, place: int, registry: RegistrySettings) -> BatchDecoder:
+def _decoder(checkpoint: str, deployment: str, place: int, schemas: SchemaKeeping) -> BatchDecoder:
     """One decoder per stream and deployment: the programs of writers' schemas survive batches."""
     known = load_deployment(checkpoint, deployment)
     stream = known.streams[place]
     wanted = {name for group in known.catalog.groups if stream.rules.stream in group.streams for name in group.columns}
     tested = {t.attribute for plan in known.catalog.plans if stream.rules.stream in plan.streams for item in plan.items for t in item.tests}
-    return BatchDecoder(stream.definition, [parse_schema(text) for text in stream.readers], _registry(registry), wanted | tested)
+    return BatchDecoder(stream.definition, [parse_schema(text) for text in stream.readers], _schemas(schemas), wanted | tested)
 
 
 @lru_cache(maxsize=4)
-def _registry(settings: RegistrySettings) -> Registry:
-    return Registry(settings)
+def _schemas(keeping: SchemaKeeping) -> KeptSchemas:
+    return KeptSchemas(keeping)
 
 
 @lru_cache(maxsize=64)
@@ -155,7 +155,7 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
     headers = records.column("headers") if context.stream.with_headers else None
-    decoder = _decoder(settings.checkpoint, directive.deployment, context.number, settings.registry)
+    decoder = _decoder(settings.checkpoint, directive.deployment, context.number, settings.schemas)
     decoded = decoder.decode(records.column("value"), source, offset, headers)
     started = work.spend("decode", started)
     work.count("consumed", len(source))

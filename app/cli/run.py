@@ -1,0 +1,48 @@
+"""``cep run``: the application, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app import __version__
+from app.config.settings import load_settings
+from app.errors import ConfigurationError, DependencyError
+from app.observe.logs import configure_logging
+from app.pipeline.driver import CheckpointTakenError, QueryFailedError, Stop
+from app.pipeline.driver import run as run_application
+from app.pipeline.preparation import TopicsMissingError
+
+EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (ConfigurationError, os.EX_CONFIG),
+    (TopicsMissingError, os.EX_CONFIG),
+    (DependencyError, os.EX_UNAVAILABLE),
+    (CheckpointTakenError, os.EX_TEMPFAIL),
+    (QueryFailedError, 1),
+)
+"""What tells an orchestrator whether to try again: 78 no, 69 later, 75 when the other driver is gone."""
+
+
+def run(
+    settings: Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")] = None,
+) -> None:
+    """Run the application until SIGTERM or Ctrl-C (a second one stops at once).
+
+    Exit codes: 0 stopped as asked, 78 wrong configuration (all findings on standard error), 69 broker or registry missing,
+    75 another driver holds the checkpoint, 1 the query failed.
+    """
+    stop = Stop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.request())
+    try:
+        loaded = load_settings(settings, os.environ)
+        configure_logging(loaded.logging, loaded.application, __version__)
+        run_application(loaded, stop)
+    except tuple(kind for kind, _ in EXIT_CODES) as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from error

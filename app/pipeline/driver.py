@@ -1,0 +1,214 @@
+"""The driver: starts everything in the order in which it is needed, watches, and stops between batches."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyspark
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
+
+from app import __version__
+from app.config.settings import Settings
+from app.control.plane import ControlPlane, RunningCatalog
+from app.delivery.security import client_options
+from app.errors import CepError, DependencyError
+from app.events.registry import Registry
+from app.observe.logs import get_logger
+from app.pipeline.assemble import outputs, to_kafka
+from app.pipeline.deployment import Deployment, store_deployment
+from app.pipeline.ingress import TaskSettings
+from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings
+from app.pipeline.schemas import SchemaKeeping
+from app.pipeline.session import start_session
+from app.pipeline.source import kafka_records
+
+PAUSE_S = 0.2
+RETRY_PAUSE_S = 1.0
+Result = TypeVar("Result")
+
+log = get_logger(__name__)
+
+
+class CheckpointTakenError(CepError):
+    """Another driver works on this checkpoint (exit code 75)."""
+
+
+class QueryFailedError(CepError):
+    """The streaming query ended with an error (exit code 1)."""
+
+
+@dataclass(slots=True)
+class Stop:
+    """Asked for by a signal: the first request waits for the batch in flight, the second does not."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+    at_once: threading.Event = field(default_factory=threading.Event)
+
+    def request(self) -> None:
+        """Notes a request."""
+        (self.at_once if self.asked.is_set() else self.asked).set()
+
+
+class _Listener(StreamingQueryListener):
+    """Hands Spark's progress to the control plane; an error there must not end the stream."""
+
+    def __init__(self, plane: ControlPlane, committed: threading.Event) -> None:
+        self._plane, self._committed = plane, committed
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        log.info("query started", run_id=str(event.runId))
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        try:
+            self._plane.on_progress(json.loads(event.progress.json))
+        except Exception:
+            log.exception("progress could not be used")
+        finally:
+            self._committed.set()
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Nothing to do while nothing comes."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        log.info("query terminated", run_id=str(event.runId), failed=event.exception is not None)
+
+
+@contextmanager
+def sole_driver(settings: Settings) -> Iterator[None]:
+    """Holds the checkpoint for this driver: two on one checkpoint would corrupt it.
+
+    Raises:
+        CheckpointTakenError: another driver holds it.
+    """
+    path = settings.checkpoint.path
+    if "://" in path and not path.startswith("file://"):
+        yield  # object stores have no locks; the chart runs one replica
+        return
+    folder = Path(path.removeprefix("file://"))
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "driver.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise CheckpointTakenError(f"another driver works on the checkpoint {folder}") from error
+        yield
+
+
+def patiently(what: str, question: Callable[[], Result], retry_for_ms: int, stop: Stop) -> Result:
+    """Asks a dependency until it answers.
+
+    Raises:
+        DependencyError: it did not answer in time.
+    """
+    deadline = time.monotonic() + retry_for_ms / 1000
+    while True:
+        try:
+            return question()
+        except DependencyError as error:
+            if time.monotonic() >= deadline or stop.asked.is_set():
+                raise
+            log.warning("waiting for a dependency", dependency=what, reason=str(error))
+            stop.asked.wait(RETRY_PAUSE_S)
+
+
+def run(settings: Settings, stop: Stop) -> None:
+    """Runs the application until it is asked to stop.
+
+    Raises:
+        ConfigurationError, TopicsMissingError: it cannot start as configured.
+        DependencyError: broker or registry do not answer.
+        CheckpointTakenError: another driver works on the checkpoint.
+        QueryFailedError: the query ended with an error.
+    """
+    with ExitStack() as cleanup:
+        cleanup.enter_context(sole_driver(settings))
+        plane = ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+        cleanup.callback(plane.close)
+        deployment = _prepared(settings, stop)
+        fingerprint = store_deployment(settings.checkpoint.path, deployment)
+        plane.open(RunningCatalog(deployment.catalog, fingerprint))
+        plane.assign(_partitions(settings))
+        spark = start_session(settings)
+        cleanup.callback(spark.stop)
+        plane.started.good()
+        committed = threading.Event()
+        spark.streams.addListener(_Listener(plane, committed))
+        task_settings = _task_settings(settings, plane)
+        query = to_kafka(outputs(kafka_records(spark, settings), settings, task_settings), settings).start()
+        plane.running.good()
+        if settings.heartbeat.enabled:
+            plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
+        log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.address.port, deployment=fingerprint)
+        _watch(query, plane, stop)
+        plane.running.bad("stopping")
+        _stop_between_batches(query, committed, settings, stop)
+        _remove_listeners(spark)
+
+
+def _prepared(settings: Settings, stop: Stop) -> Deployment:
+    registry = Registry(registry_settings(settings.schema_registry))
+    wait_ms = settings.schema_registry.retry_for
+    streams = patiently("schema registry", lambda: read_streams(settings, registry), wait_ms, stop)
+    compiled = compile_queries(settings, streams)
+    for finding in compiled.warnings:
+        log.warning("query warning", finding=finding.render())
+    patiently("broker", lambda: check_topics(settings, compiled.catalog), wait_ms, stop)
+    return patiently("schema registry", lambda: prepare(settings, compiled, streams, registry), wait_ms, stop)
+
+
+def _task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
+    registry = registry_settings(settings.schema_registry)
+    return TaskSettings(
+        settings.checkpoint.path,
+        plane.address,
+        SchemaKeeping(settings.checkpoint.path, registry, settings.schema_registry.retry_for / 1000),
+        tuple(sorted(client_options(settings.kafka).items())),
+        settings.application,
+        uuid.uuid4().hex[:12],
+    )
+
+
+def _partitions(settings: Settings) -> list[tuple[str, int]]:
+    known = AdminClient({**client_options(settings.kafka), "log_level": 0}).list_topics(timeout=30).topics
+    return [(topic, partition) for topic in settings.source_topics if topic in known for partition in sorted(known[topic].partitions)]
+
+
+def _watch(query: StreamingQuery, plane: ControlPlane, stop: Stop) -> None:
+    """Beats the pulse until somebody asks to stop, or the query ends."""
+    while not stop.asked.wait(PAUSE_S):
+        plane.pulse.beat()
+        if not query.isActive:
+            failure = query.exception()
+            raise QueryFailedError(f"the streaming query ended: {failure or 'without an error'}")
+
+
+def _stop_between_batches(query: StreamingQuery, committed: threading.Event, settings: Settings, stop: Stop) -> None:
+    """Lets the batch in flight commit, within the time that there is; a batch that is cut off is repeated at the next start."""
+    status: Mapping[str, Any] = query.status
+    if status.get("isTriggerActive") and status.get("isDataAvailable"):
+        committed.clear()
+        deadline = time.monotonic() + settings.spark.stop_timeout / 1000
+        while not committed.wait(PAUSE_S) and time.monotonic() < deadline and not stop.at_once.is_set():
+            pass
+    query.stop()
+    log.info("stopped")
+
+
+def _remove_listeners(spark: SparkSession) -> None:
+    """The JVM must not call back into an interpreter that is going away."""
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - pyspark offers no other way
+    if gateway is not None:
+        gateway.shutdown_callback_server()

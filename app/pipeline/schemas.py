@@ -1,0 +1,105 @@
+"""Writers' schemas for the ingress: from the checkpoint, where every schema ever used is kept, else from the registry.
+
+A schema never changes under its id. Once a worker has seen it, all workers find it in the checkpoint, so a registry that is down stops
+nobody whose producers use known schemas, and a repeated batch reads records as it did before.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from pyarrow import fs
+
+from app.errors import DependencyError
+from app.events.avro import AvroSchema, SchemaError
+from app.events.registry import Registry, RegistrySettings
+
+PAUSE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaKeeping:
+    """Where schemas are kept, and how long an unreachable registry is asked again before an unknown schema makes dead letters."""
+
+    checkpoint: str
+    registry: RegistrySettings
+    retry_for_s: float
+
+
+class KeptSchemas:
+    """A `SchemaSource`: memory, then checkpoint, then registry.
+
+    Args:
+        keeping: where and how long.
+        registry: who is asked; made from the settings when not given.
+        clock_s: seconds that never go back.
+        sleep: waits between attempts.
+    """
+
+    def __init__(
+        self,
+        keeping: SchemaKeeping,
+        registry: Registry | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._keeping = keeping
+        self._registry = registry or Registry(keeping.registry)
+        self._clock_s, self._sleep = clock_s, sleep
+        checkpoint = keeping.checkpoint
+        self._files, base = fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
+        where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
+        self._folder = f"{base}/schemas/{where}"
+        self._files.create_dir(self._folder, recursive=True)
+        self._known: dict[int | str, AvroSchema] = {}
+        self._given_up_until = 0.0
+
+    def schema(self, key: int | str) -> AvroSchema | None:
+        """The schema of an id or GUID; None if the registry does not know it, or could not be asked for `retry_for_s`.
+
+        Raises:
+            SchemaError: it is no Avro schema.
+        """
+        known = self._known.get(key)
+        if known is None:
+            known = self._read(key)
+            if known is None and (known := self._ask(key)) is not None:
+                self._write(key, known)
+            if known is not None:
+                self._known[key] = known
+        return known
+
+    def _ask(self, key: int | str) -> AvroSchema | None:
+        """Patient once; while the registry stays away, later questions fail at once, so that a batch does not wait for each id."""
+        deadline = max(self._clock_s() + self._keeping.retry_for_s, 0.0) if self._clock_s() >= self._given_up_until else self._clock_s()
+        while True:
+            try:
+                return self._registry.schema(key)
+            except DependencyError:
+                if self._clock_s() >= deadline:
+                    self._given_up_until = self._clock_s() + self._keeping.retry_for_s
+                    return None
+                self._sleep(PAUSE_S)
+
+    def _path(self, key: int | str) -> str:
+        return f"{self._folder}/{key}.json"
+
+    def _read(self, key: int | str) -> AvroSchema | None:
+        try:
+            with self._files.open_input_stream(self._path(key)) as stream:
+                plain = json.loads(stream.readall())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise SchemaError(f"the kept schema {key} is corrupt; delete {self._path(key)}") from error
+        return AvroSchema(plain["root"], plain["names"])
+
+    def _write(self, key: int | str, schema: AvroSchema) -> None:
+        draft = f"{self._path(key)}.{id(self)}.draft"
+        with self._files.open_output_stream(draft) as stream:
+            stream.write(json.dumps({"root": schema.root, "names": schema.names}).encode())
+        self._files.move(draft, self._path(key))
