@@ -62,8 +62,14 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- default (include "cep.fullname" .) .Values.checkpoint.pvc.existingClaim }}
 {{- end }}
 
-{{- define "cep.checkpointPath" -}}
-{{- if eq .Values.checkpoint.type "pvc" }}/var/lib/cep/checkpoint{{ else }}{{ .Values.checkpoint.uri }}{{ end }}
+{{/* The claim holds the checkpoint, or, when that is somewhere else, the driver's log of directives alone. */}}
+{{- define "cep.checkpoint" -}}
+{{- if eq .Values.checkpoint.type "pvc" -}}
+path: /var/lib/cep/checkpoint
+{{- else -}}
+path: {{ .Values.checkpoint.uri }}
+directives: /var/lib/cep/directives
+{{- end }}
 {{- end }}
 
 {{/* Volumes that driver and executors have at the same paths. Spark takes volumes of the name spark-local-dir-* for its own
@@ -74,11 +80,6 @@ files and adds none then. */}}
 - name: spark-local-dir-1
   emptyDir:
     sizeLimit: {{ .Values.executor.localDirs.sizeLimit }}
-{{- if eq .Values.checkpoint.type "pvc" }}
-- name: checkpoint
-  persistentVolumeClaim:
-    claimName: {{ include "cep.claim" . }}
-{{- end }}
 {{- with .Values.kafka.security.existingSecret }}
 - name: kafka-secret
   secret:
@@ -93,15 +94,21 @@ files and adds none then. */}}
 {{- end }}
 {{- end }}
 
+{{- define "cep.claimVolume" -}}
+- name: checkpoint
+  persistentVolumeClaim:
+    claimName: {{ include "cep.claim" . }}
+{{- end }}
+{{- define "cep.claimMount" -}}
+- name: checkpoint
+  mountPath: /var/lib/cep
+{{- end }}
+
 {{- define "cep.sharedMounts" -}}
 - name: tmp
   mountPath: /tmp
 - name: spark-local-dir-1
   mountPath: /var/lib/spark
-{{- if eq .Values.checkpoint.type "pvc" }}
-- name: checkpoint
-  mountPath: /var/lib/cep
-{{- end }}
 {{- if .Values.kafka.security.existingSecret }}
 - name: kafka-secret
   mountPath: /etc/cep/kafka
@@ -155,7 +162,7 @@ files and adds none then. */}}
     "schema_registry" $registry
     "streams" .Values.streams
     "queries" (dict "paths" (list "queries"))
-    "checkpoint" (dict "path" (include "cep.checkpointPath" .))
+    "checkpoint" (include "cep.checkpoint" . | fromYaml)
     "spark" $spark
     "http" $http }}
 {{- mergeOverwrite $all (deepCopy .Values.settings) | toYaml }}

@@ -38,7 +38,7 @@ PERMUTATIONS = {
             }
         }
     },
-    "hdfs": {"checkpoint": {"type": "uri", "uri": "hdfs://names/cep"}},
+    "hdfs": {"checkpoint": {"type": "uri", "uri": "hdfs://names/cep", "pvc": {"accessModes": ["ReadWriteOnce"]}}},
     "many": {
         "executor": {"instances": 8, "cores": 1, "requestCores": "500m"},
         "spark": {"buckets": 8},

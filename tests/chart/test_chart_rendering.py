@@ -156,6 +156,13 @@ def test_an_existing_claim_replaces_ours_and_ours_outlives_the_release(render):
     assert render().one("PersistentVolumeClaim")["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
+def test_with_a_checkpoint_elsewhere_the_claim_holds_the_drivers_directives_alone(render):
+    rendered = render(PERMUTATIONS["hdfs"])
+    assert rendered.settings["checkpoint"] == {"path": "hdfs://names/cep", "directives": "/var/lib/cep/directives"}
+    holds = ["checkpoint" in [v["name"] for v in pod["spec"]["volumes"]] for pod in pods(rendered)]
+    assert holds == [True, False]
+
+
 def test_a_digest_beats_the_tag_in_driver_and_executors(render):
     digest = "sha256:" + "0" * 64
     rendered = render({"image": {"registry": "registry.example", "tag": "2", "digest": digest}})
