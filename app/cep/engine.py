@@ -26,9 +26,11 @@ from app.cep.kernels_columns import count_candidates, never_falls
 from app.cep.kernels_machine import Scratch
 from app.cep.layout import EngineOptions, Layout, layout_of, refusals, text_constants
 from app.cep.returns import matches_of
+from app.cep.snapshot import pack, unpack
 from app.cep.store import Store
 from app.cep.matches import Matches
 from app.cep.texts import TextTable
+from app.cep.validation import validate_store
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
@@ -226,6 +228,38 @@ class Engine:
             rows[:found] = self._output.rows[:found]
             time[:found] = self._output.time[:found]
         self._output = Output(rows, time)
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        self._store.compact(self._texts, self._layout)
+        kinds = {name: kind.value for name, kind in self._kinds.items()}
+        arrays = {**self._store.saved(self._layout), **self._texts.saved()}
+        return pack(self.plan.fingerprint, kinds, self.options.partitioned, arrays)
+
+    @classmethod
+    def restore(cls, plan: Plan, data: bytes, options: EngineOptions | None = None) -> Engine:
+        """An engine that goes on where the one of the snapshot was.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+        """
+        engine = cls(plan, options)
+        kinds, arrays = unpack(data, plan.fingerprint, engine.options.partitioned)
+        engine._kinds = {name: Kind(kind) for name, kind in kinds.items()}
+        engine._texts.load(arrays)
+        engine._layout = layout_of(plan, engine._kinds, engine._texts, engine.options)
+        engine._store = Store(engine._layout)
+        engine._store.load(arrays, engine._layout)
+        return engine
+
+    def validate(self) -> None:
+        """Invariants of the state.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+        self._texts.validate()
+        validate_store(self._store, self._layout)
 
 
 def _horizons(time: NDArray[np.int64]) -> NDArray[np.int64]:

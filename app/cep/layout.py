@@ -313,7 +313,7 @@ class _Predicates:
 
     def _lowest(self, join: JoinPredicate) -> int:
         """Construction binds from the last item to the first: a predicate is decided at its lowest place."""
-        return min((self._place[item] for item in join.items if item in self._place), default=len(self._place) - 1)
+        return min((self._place[item] for item in join.items if item in self._place), default=0)
 
     def _group(self, joins: list[JoinPredicate]) -> tuple[int, int]:
         start = len(self.rows)

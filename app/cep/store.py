@@ -130,7 +130,7 @@ class Store:
         while capacity < 4 * len(arrays["slots"]) + 64:
             capacity *= 2
         self.slots = _slots(capacity, layout.slot_width)
-        self.state[at.OCCUPIED] = refill_slots(_places(layout), np.ascontiguousarray(arrays["slots"]), self.slots, int(self.state[at.LOW]))
+        self.state[at.OCCUPIED] = refill_slots(_places(layout), arrays["slots"].copy(), self.slots, int(self.state[at.LOW]))
 
 
 def _places(layout: Layout) -> NDArray[np.int64]:

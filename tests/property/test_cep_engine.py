@@ -1,0 +1,95 @@
+"""The engine on random queries and streams: equal to the naive twin, whole or in batches, with snapshots, with optimisations off."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.cep.engine import Engine, EngineOptions, Watermarks
+from app.cep.matches import Matches
+from app.events.types import Kind
+from tests.naive.language import Event, Query
+from tests.naive.matching import matches, return_fields
+from tests.property.event_arrays import event_batch
+from tests.property.naive_plans import candidate_masks, plan_of
+from tests.property.random_queries import Schemas, cuts, queries, schemas, streams
+
+INFINITY = 2**63 - 1
+OPTIONS = st.builds(EngineOptions, partitioned=st.booleans(), window_pushdown=st.booleans(), predicate_pushdown=st.booleans(), chunk=st.sampled_from([1, 3, 1000]))
+
+
+def found_by_engine(query: Query, known: Schemas, result: Matches) -> list[Any]:
+    positives = query.positive
+    found = []
+    sources, offsets = result.sources().tolist(), result.offsets().tolist()
+    fields = {name: cells(column) for name, column in result.fields.items()}
+    for k in result.total_order().tolist():
+        bound = sorted((int(result.events.time[result.rows[k, p]]), sources[k][p], offsets[k][p], item) for p, item in enumerate(positives))
+        identity = tuple((item, source, offset) for _, source, offset, item in bound)
+        found.append((int(result.time[k]), identity, {name: values[k] for name, values in fields.items()}))
+    return found
+
+
+def cells(column: Any) -> list[Any]:
+    values = column.values.tolist()
+    if column.dictionary is not None:
+        values = [column.dictionary.entry(code).decode() if column.state is None or not column.state[k] else None for k, code in enumerate(values)]
+    if column.kind is Kind.BOOLEAN:
+        values = [bool(v) for v in values]
+    state = [0] * len(values) if column.state is None else column.state.tolist()
+    return [None if s else v for s, v in zip(state, values, strict=True)]
+
+
+def found_by_twin(query: Query, known: Schemas, events: list[Event]) -> list[Any]:
+    fields = (lambda match: return_fields(match, known)) if query.returns is not None else (lambda match: {})
+    return [(match.time, match.identity, fields(match)) for match in matches(query, events)]
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float | int):
+        return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-12)
+    return one == other
+
+
+def assert_same(one: list[Any], other: list[Any]) -> None:
+    assert [m[:2] for m in one] == [m[:2] for m in other]
+    for (_, _, fields), (_, _, expected) in zip(one, other, strict=True):
+        assert fields.keys() == expected.keys()
+        for name, value in fields.items():
+            assert same(value, expected[name]), (name, value, expected[name])
+
+
+def run(query: Query, known: Schemas, events: list[Event], ends: list[int], options: EngineOptions, restarts: list[bool]) -> list[Any]:
+    plan = plan_of(query, known)
+    engine = Engine(plan, options)
+    found: list[Any] = []
+    start = 0
+    for end, restart in zip(ends, restarts, strict=True):
+        part = events[start:end]
+        # a watermark is at most the time of the next event and above that of the last one fed, if that is possible
+        watermark = events[end]["time"] if end < len(events) else INFINITY
+        result, tally = engine.feed(event_batch(part, known), candidate_masks(query, part), Watermarks(watermark))
+        engine.validate()
+        assert tally.events == len(part)
+        assert tally.matches == len(result)
+        found += found_by_engine(query, known, result)
+        if restart:
+            engine = Engine.restore(plan, engine.snapshot(), options)
+            engine.validate()
+        start = end
+    return found
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data())
+def test_engine_finds_what_the_definitions_say(data: st.DataObject) -> None:
+    known = data.draw(schemas())
+    query = data.draw(queries(known))
+    events = data.draw(streams(known))
+    ends = data.draw(cuts(len(events)))
+    options = data.draw(OPTIONS)
+    restarts = data.draw(st.lists(st.booleans(), min_size=len(ends), max_size=len(ends)))
+    assert_same(sorted(run(query, known, events, ends, options, restarts), key=str), sorted(found_by_twin(query, known, events), key=str))
