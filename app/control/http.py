@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
-import socket
+import socketserver
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,8 +89,7 @@ class _Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         # HTTPServer looks up its own name here: seconds on machines without working DNS.
-        socket.socket.bind(self.socket, self.server_address)
-        self.server_address = self.socket.getsockname()
+        socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -1,0 +1,223 @@
+"""The control plane through its public face, with a clock that is set by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.config.settings import Settings
+from app.control.client import ControlClient
+from app.control.http import NotReadyError
+from app.control.plane import ControlPlane, RunningCatalog
+from app.control.reports import QueryTally, SourceProgress, StageReport
+from app.query.plan import Catalog, Item, Plan, Shedding, Within
+
+T0 = 1_800_000_000_000
+PART0, PART1 = (1 << 20), (1 << 20) | 1
+
+
+def a_plan(name: str = "q", **shedding: Any) -> Plan:
+    return Plan(
+        name=name,
+        version=2,
+        title="t",
+        labels=(("severity", "high"),),
+        weight=1.0,
+        streams=("retail",),
+        items=(Item(0, "a", ("A",)),),
+        equivalence=(),
+        joins=(),
+        within=Within(1000),
+        returns=(),
+        columns=(),
+        shedding=Shedding(**shedding),
+        fingerprint="f" * 16,
+    )
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = T0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.clock = Clock()
+        self.settings = Settings.model_validate(
+            {
+                "streams": {"retail": {"topics": ["readings"], "idle_after": "5 s", "allowed_lateness": "1 s"}},
+                "checkpoint": {"path": str(folder)},
+                "http": {"host": "127.0.0.1", "port": 0},
+                "watchdog": {"warm_up_batches": 0},
+            }
+        )
+        self.plane = self.start()
+
+    def start(self, **shedding: Any) -> ControlPlane:
+        self.plane = ControlPlane(self.settings, {"version": "0.1.0", "spark": "4", "git": "g"}, self.clock)
+        self.plane.open(RunningCatalog(Catalog.of((a_plan(**shedding),)), "deployment", {"s": 1}))
+        return self.plane
+
+    def run(self, batch: int, events: int, *, duration_ms: int = 400, arrived: int | None = None, end: int | None = None) -> None:
+        """One whole batch: directive, reports, progress."""
+        task = ControlClient(self.plane.address)
+        directive = task.directive(batch)
+        shed = int(events * directive.drop_ratio("q"))
+        last = self.clock.now - 10
+        task.report(
+            StageReport(
+                batch,
+                "ingress",
+                0,
+                sources=(SourceProgress(PART0, events, last, last - 90, last),) if events else (),
+                queries=(QueryTally("q", events, shed),),
+                counts={"consumed": events, "shed": shed, "matched": events - shed},
+                cost_ns={"shed": 5_000_000} if shed else {},
+            )
+        )
+        task.report(StageReport(batch, "cep", 0, queries=(QueryTally("q", matches=2, latencies=(0, 2), latency_sum_ms=150),), waiting=4))
+        planned = self.clock.now
+        self.clock.now += duration_ms
+        end = end if end is not None else (batch + 1) * events
+        self.plane.on_progress(
+            {
+                "batchId": batch,
+                "runId": "r",
+                "timestamp": iso(planned),
+                "numInputRows": events,
+                "durationMs": {"addBatch": duration_ms - 50, "triggerExecution": duration_ms},
+                "sources": [
+                    {
+                        "startOffset": {"readings": {"0": end - events, "1": 0}, "cep.heartbeat": {"0": 0}},
+                        "endOffset": {"readings": {"0": end, "1": 0}, "cep.heartbeat": {"0": 0}},
+                        "latestOffset": {"readings": {"0": arrived if arrived is not None else end, "1": 0}, "cep.heartbeat": {"0": 0}},
+                    }
+                ],
+            }
+        )
+
+
+def iso(time_ms: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.plane.close()
+
+
+def test_directive_carries_catalog_sources_and_greatest_times(world: World) -> None:
+    world.plane.assign([("readings", 0), ("readings", 1), ("elsewhere", 0), ("cep.heartbeat", 0)])
+    world.run(0, 100)
+    directive = world.plane.directive(1)
+    assert (directive.deployment, directive.schema_ids) == ("deployment", {"s": 1})
+    assert directive.sources == (PART0, PART1)
+    assert directive.greatest_times == {PART0: T0 - 10}
+    assert directive.idle == ()
+
+
+def test_silent_partition_and_silent_stream_show_in_directives(world: World) -> None:
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.run(0, 100, duration_ms=5_000)
+    assert world.plane.directive(1).idle == (PART0, PART1)
+    assert world.plane.directive(1).stream_times == {"retail": T0 - 10 + 5_000}
+
+
+def test_restarted_driver_gives_the_same_directives_and_goes_on(world: World) -> None:
+    world.run(0, 100)
+    logged = world.plane.directive(1)
+    world.plane.close()
+    world.clock.now += 60_000
+    world.start()
+    assert world.plane.directive(1) == logged
+    world.run(1, 100)
+    assert world.plane.directive(2).greatest_times[PART0] >= logged.greatest_times[PART0]
+
+
+def test_overload_raises_the_ratio_and_the_next_directive_reports_it(world: World) -> None:
+    world.plane.close()
+    world.start(shedder="random", latency_bound_ms=1_000)
+    end = 0
+    for batch in range(12):
+        end += 400_000
+        world.run(batch, 400_000, duration_ms=2_500, end=end, arrived=end + 500_000 * (batch + 1))
+    last = world.plane.directive(12)
+    assert last.drop_ratio("q") > 0
+    (report,) = last.shed_reports
+    asked = world.plane.directive(11).drop_ratio("q")
+    assert (report.query, report.version, report.batch, report.asked_drop_ratio) == ("q", 2, 11, asked)
+    assert report.realised_drop_ratio == pytest.approx(asked, abs=1e-5)
+    assert report.cost_ms == 5.0
+    assert world.plane.metrics.value("cep_events_shed_total", query="q", shedder="random") > 0  # type: ignore[operator]
+    # A killed and restarted driver keeps the ratio, so the same events go in the same batches.
+    world.plane.close()
+    world.start(shedder="random", latency_bound_ms=1_000)
+    assert world.plane.directive(12) == last
+    assert world.plane.directive(13).drop_ratio("q") == last.drop_ratio("q")
+
+
+def test_metrics_of_a_batch(world: World) -> None:
+    world.run(0, 100, arrived=130)
+    value = world.plane.metrics.value
+    assert value("cep_events_consumed_total", topic="readings") == 100
+    assert value("cep_events_ended_total", outcome="matched") == 100
+    assert value("cep_events_unaccounted_total") == 0
+    assert value("cep_matches_emitted_total", query="q", severity="high") == 2
+    assert value("cep_consumer_lag_records", topic="readings", partition="0") == 30
+    assert value("cep_detection_latency_seconds_count", query="q") == 2
+    assert value("cep_batch_duration_seconds_count", phase="total") == 1
+    assert value("cep_watermark_delay_seconds", query="q") == pytest.approx((400 + 10 + 1_000) / 1000)
+    assert value("cep_query_info", query="q", version="2", hash="f" * 12, status="running") == 1
+
+
+def test_readiness_needs_spark_a_query_and_a_batch(world: World) -> None:
+    world.plane.started.good()
+    world.plane.running.good()
+    assert not world.plane.health.ask("readyz").good
+    world.run(0, 10)
+    assert world.plane.health.ask("readyz").good
+
+
+def test_queries_page(world: World) -> None:
+    world.plane.running.good()
+    world.run(0, 10)
+    (query,) = world.plane.queries()
+    assert {k: query[k] for k in ("query", "version", "status", "matches", "drop_ratio", "last_batch")} == {
+        "query": "q",
+        "version": 2,
+        "status": "running",
+        "matches": 2,
+        "drop_ratio": 0.0,
+        "last_batch": 0,
+    }
+
+
+def test_progress_without_a_batch_is_ignored(world: World) -> None:
+    world.plane.on_progress({"batchId": 0, "timestamp": iso(T0), "durationMs": {"latestOffset": 3, "triggerExecution": 3}})
+    assert world.plane.metrics.value("cep_batches_total") == 0
+
+
+def test_without_a_catalog_tasks_are_told_to_wait(world: World) -> None:
+    world.plane.close()
+    world.plane = ControlPlane(world.settings, {}, world.clock)
+    with pytest.raises(NotReadyError):
+        world.plane.directive(0)
+
+
+def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: World) -> None:
+    world.plane.running.good()
+    world.run(0, 10)
+    assert not world.plane._heartbeat_is_due()
+    world.clock.now += 1_500
+    assert world.plane._heartbeat_is_due()
+    assert not world.plane._heartbeat_is_due()
