@@ -89,7 +89,7 @@ def _source(name: str, stream: str | None, wanted: Wanted) -> Source:
         generated = generate_stream(name, wanted.events or 100_000, wanted.seed, wanted.start_ms, wanted.rate_per_s)
         return Source(stream or generated.stream, generated.batches)
     if name in RECORDINGS:
-        recording = read_recording(name, wanted.data, wanted.events)
+        recording = read_recording(name, wanted.data, wanted.events, wanted.seed)
         return Source(stream or recording.stream, recording.batches)
     path = Path(name)
     if not path.is_file():

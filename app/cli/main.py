@@ -1,0 +1,38 @@
+"""``cep``: the entrance to all commands. An error that people caused is text and an exit code here, never a stack trace."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from app.bootstrap.failure import SetupError
+from app.cli.demo import demo
+from app.cli.generate import generate
+from app.cli.produce import produce
+from app.cli.topics import topics
+from app.errors import CepError, ConfigurationError, DependencyError
+
+EXIT_CODES: dict[type[Exception], int] = {ConfigurationError: 78, DependencyError: 69, SetupError: 69, CepError: 1}
+"""As in sysexits.h: 78 a configuration that cannot work, 69 something outside is missing; the first that fits counts."""
+
+cli = typer.Typer(
+    name="cep",
+    help="Complex event processing on Spark, with load shedding under a latency bound.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (demo, generate, produce):
+    cli.command()(command)
+cli.add_typer(topics)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        cli()
+    except (CepError, SetupError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))
