@@ -76,7 +76,9 @@ class Builder:
         name = str(branch.children[0]).upper()
         start, end = (self._bound(_token(_tree(bound).children[0])) for bound in branch.children[1:])
         if name not in ("OVERLAPS", "CONTAINS", "DURING"):
-            self.report(f'"{branch.children[0]}" is no test of an interval', span_of(branch.children[0]), "write OVERLAPS, CONTAINS or DURING")
+            self.report(
+                f'"{branch.children[0]}" is no test of an interval', span_of(branch.children[0]), "write OVERLAPS, CONTAINS or DURING"
+            )
             name = "OVERLAPS"
         if start >= end:
             self.report("the interval ends before it begins", span_of(branch), "write (from, to) with from < to")
@@ -229,19 +231,20 @@ class Builder:
         """Something true or false."""
         built = self.expression(branch)
         if isinstance(built, t.Value):
-            boolean = isinstance(built, t.Reference) or (isinstance(built, t.Constant) and built.kind == "boolean")
             self.report(
                 "a value stands where a condition is needed",
                 built.span,
-                "compare it, for instance a.flag = true" if boolean else "compare it, for instance a.price > 10",
+                "compare it, for instance a.price > 10, or a.flag = true",
             )
         return built
 
     def value(self, branch: Branch) -> t.Expression:
-        """A number, text, time …"""
+        """A number, a text, a time, and so on."""
         built = self.expression(branch)
         if not isinstance(built, t.Value):
-            self.report("a condition stands where a value is needed", built.span, "values are attributes, constants, functions and arithmetic")
+            self.report(
+                "a condition stands where a value is needed", built.span, "values are attributes, constants, functions and arithmetic"
+            )
         return built
 
     def expression(self, branch: Branch) -> t.Expression:
@@ -345,7 +348,11 @@ class Builder:
         if operator is not None:
             value = self._signed(_tree(constant))
             if _operator(_token(operator)) != "=":
-                self.report("an equivalence test fixes a value by =", span_of(operator), f"write [{_path_text(_tree(path))} = ...], or compare outside of brackets")
+                self.report(
+                    "an equivalence test fixes a value by =",
+                    span_of(operator),
+                    f"write [{_path_text(_tree(path))} = ...], or compare outside of brackets",
+                )
         return t.Equivalence(_path_text(_tree(path)), value, span_of(branch))
 
     def _reference(self, branch: Branch) -> t.Expression:
@@ -362,7 +369,11 @@ class Builder:
                 else:
                     path.append(f"[{content}]")
             elif path or position > 0:
-                self.report("only the variable itself has such an index", span_of(trailer), "arrays and maps take constants: x.tags[0], x.labels['k']")
+                self.report(
+                    "only the variable itself has such an index",
+                    span_of(trailer),
+                    "arrays and maps take constants: x.tags[0], x.labels['k']",
+                )
             else:
                 index = self._index(content, span_of(trailer))
         first_of_path = span_of(trailers[1 if index else 0]).start + 1 if path else 0

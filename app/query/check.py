@@ -21,7 +21,19 @@ from app.query.vocabulary import BUILT_IN, NUMERIC, Vocabulary
 
 Place = OneOf["where", "return", "until", "tuple"]
 AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
-FUNCTIONS = {"abs": 1, "min": 2, "max": 2, "round": 1, "floor": 1, "ceil": 1, "length": 1, "lower": 1, "upper": 1, "distance": 4, "haversine": 4}
+FUNCTIONS = {
+    "abs": 1,
+    "min": 2,
+    "max": 2,
+    "round": 1,
+    "floor": 1,
+    "ceil": 1,
+    "length": 1,
+    "lower": 1,
+    "upper": 1,
+    "distance": 4,
+    "haversine": 4,
+}
 """Functions and how many arguments they take (min and max: at least)."""
 
 _A_KIND = {
@@ -84,7 +96,9 @@ class Checker:
 
     def _misplaced(self, node: t.Equivalence) -> e.Expression:
         where = "of a pattern" if self.place in ("until", "tuple") else "between the outermost ANDs"
-        self.report(f"an equivalence test stands only in where: {where}", node.span, f"here compare attributes: a.{node.path} = b.{node.path}")
+        self.report(
+            f"an equivalence test stands only in where: {where}", node.span, f"here compare attributes: a.{node.path} = b.{node.path}"
+        )
         return _BAD.value
 
     def _comparison(self, node: t.Comparison) -> e.Expression:
@@ -103,7 +117,9 @@ class Checker:
         return e.In(operand.value, tuple(values), node.negated)
 
     def _between(self, node: t.Between) -> e.Expression:
-        operand, low, high = self._agree([self.value(node.operand), self.value(node.low), self.value(node.high)], node.span, "compared with")
+        operand, low, high = self._agree(
+            [self.value(node.operand), self.value(node.low), self.value(node.high)], node.span, "compared with"
+        )
         if Kind.BOOLEAN in (operand.kind, low.kind, high.kind):
             self.report("booleans have no order for BETWEEN", node.span, "compare them by = or !=")
         return e.Between(operand.value, low.value, high.value, node.negated)
@@ -184,7 +200,9 @@ class Checker:
         kind = _arithmetic_kind(node.operator, left.kind, right.kind)
         if kind is None:
             self.report(
-                f"{_A_KIND[left.kind]} {node.operator} {_A_KIND[right.kind]} has no meaning", node.span, _arithmetic_hint(left.kind, right.kind)
+                f"{_A_KIND[left.kind]} {node.operator} {_A_KIND[right.kind]} has no meaning",
+                node.span,
+                _arithmetic_hint(left.kind, right.kind),
             )
             return _BAD
         return Typed(fold(e.Arithmetic(kind, node.operator, left.value, right.value)), kind)
@@ -197,7 +215,9 @@ class Checker:
                 self.report("a temporal query has no closures to aggregate", node.span)
                 return _BAD
             if not lone_reference:
-                self.report(f"{name}() takes one closure's attribute", node.span, f"write {name}(x.a)" if name != "count" else "write count(x)")
+                self.report(
+                    f"{name}() takes one closure's attribute", node.span, f"write {name}(x.a)" if name != "count" else "write count(x)"
+                )
                 return _BAD
             return self._aggregate(node, node.arguments[0])  # type: ignore[arg-type]
         if name not in FUNCTIONS:
@@ -206,7 +226,10 @@ class Checker:
         arguments = [self._scalar(argument) for argument in node.arguments]
         wanted = FUNCTIONS[name]
         if (count < wanted) if name in ("min", "max") else (count != wanted):
-            self.report(f"{name}() takes {'at least ' if name in ('min', 'max') else ''}{wanted} argument{'s' * (wanted > 1)}, not {count}", node.span)
+            self.report(
+                f"{name}() takes {'at least ' if name in ('min', 'max') else ''}{wanted} argument{'s' * (wanted > 1)}, not {count}",
+                node.span,
+            )
             return _BAD
         return self._function(node, arguments)
 
@@ -243,10 +266,14 @@ class Checker:
             self.report(f'unknown variable "{node.variable}"', node.variable_span, hint)
             return None
         if self.visible is not None and node.variable not in self.visible:
-            self.report(f'"{node.variable}" is not bound before', node.variable_span, "UNTIL may use its own variable and those of the items before")
+            self.report(
+                f'"{node.variable}" is not bound before', node.variable_span, "UNTIL may use its own variable and those of the items before"
+            )
             return None
         if self.place == "return" and binding.negated:
-            self.report(f'"{node.variable}" is negated: a match has no such event', node.variable_span, "return attributes of the other variables")
+            self.report(
+                f'"{node.variable}" is negated: a match has no such event', node.variable_span, "return attributes of the other variables"
+            )
             return None
         self.mentioned.add(binding.index)
         return binding
@@ -277,13 +304,25 @@ class Checker:
                 return None, True
             return (None, False) if node.variable == self.asked else (e.Index("running"), False)
         if index.anchor == "upto":
-            self.report("[..i] stands only inside an aggregate", index.span, f"write sum({node.variable}[..i].{node.path}), or {node.variable}[i].{node.path}")
+            self.report(
+                "[..i] stands only inside an aggregate",
+                index.span,
+                f"write sum({node.variable}[..i].{node.path}), or {node.variable}[i].{node.path}",
+            )
         elif index.anchor == "number" and index.number == 0:
-            self.report("elements of a closure are counted from 1", index.span, f"the first is {node.variable}[1] or {node.variable}[first]")
+            self.report(
+                "elements of a closure are counted from 1", index.span, f"the first is {node.variable}[1] or {node.variable}[first]"
+            )
         elif index.anchor == "running" and self.place == "return":
-            self.report("i has no value in return:", index.span, f"write {node.variable}.{node.path} for all elements, or {node.variable}[last].{node.path}")
+            self.report(
+                "i has no value in return:",
+                index.span,
+                f"write {node.variable}.{node.path} for all elements, or {node.variable}[last].{node.path}",
+            )
         elif index.anchor == "last" and node.variable == self.asked:
-            self.report("the last element is not known under UNTIL", index.span, f"write {node.variable}[i-1].{node.path} for the one before")
+            self.report(
+                "the last element is not known under UNTIL", index.span, f"write {node.variable}[i-1].{node.path} for the one before"
+            )
         else:
             return e.Index(index.anchor, index.number, index.back), False
         return e.Index("first"), False
@@ -298,16 +337,24 @@ class Checker:
             return _BAD
         running = reference.index is not None and reference.index.anchor == "upto"
         if reference.index is not None and not running:
-            self.report("an aggregate takes all elements", reference.index.span, f"write {name}({reference.variable}.a), or {name}({reference.variable}[..i].a)")
+            self.report(
+                "an aggregate takes all elements",
+                reference.index.span,
+                f"write {name}({reference.variable}.a), or {name}({reference.variable}[..i].a)",
+            )
             return _BAD
         if running and self.place == "return":
-            self.report("a running aggregate has no value in return:", reference.span, f"write {name}({reference.variable}.{reference.path})")
+            self.report(
+                "a running aggregate has no value in return:", reference.span, f"write {name}({reference.variable}.{reference.path})"
+            )
             return _BAD
         if not running and reference.variable == self.asked:
             self.report("the finished closure is not known under UNTIL", reference.span, f"write {name}({reference.variable}[..i].a)")
             return _BAD
         if not binding.closure and (name != "count" or running):
-            self.report(f'"{reference.variable}" is no closure', reference.span, f"write {reference.variable}.{reference.path or 'attribute'}")
+            self.report(
+                f'"{reference.variable}" is no closure', reference.span, f"write {reference.variable}.{reference.path or 'attribute'}"
+            )
             return _BAD
         back = reference.index.back if reference.index is not None else 0
         if name == "count":
@@ -319,7 +366,11 @@ class Checker:
         if not known:
             return _BAD
         if kind is not None and not _aggregable(name, kind):
-            self.report(f"{name}() of {_A_KIND[kind]}", node.span, "numbers and durations have sums and averages; first() and last() take everything")
+            self.report(
+                f"{name}() of {_A_KIND[kind]}",
+                node.span,
+                "numbers and durations have sums and averages; first() and last() take everything",
+            )
             return _BAD
         result = Kind.FLOAT if name == "avg" and kind in (*NUMERIC, None) else kind
         return Typed(e.Aggregate(result or Kind.INTEGER, name, binding.index, reference.path, running, back), result)  # type: ignore[arg-type]
@@ -363,7 +414,9 @@ class Checker:
 
     def fixed(self, kind: Kind | None, constant: t.Constant, attribute: str) -> e.Expression:
         """The constant of ``[attr = constant]``, as a value of the attribute's kind."""
-        agreed = self._agree([Typed(e.AttributeOf(kind or Kind.INTEGER, 0, attribute), kind), self.value(constant)], constant.span, "compared with")
+        agreed = self._agree(
+            [Typed(e.AttributeOf(kind or Kind.INTEGER, 0, attribute), kind), self.value(constant)], constant.span, "compared with"
+        )
         return agreed[1].value
 
 

@@ -19,7 +19,8 @@ from app.query.lint import lint
 from app.query.plan import Catalog, Plan, ReturnField
 from app.query.planning import plan_query
 from app.query.refusals import refusals, temporal_refusal
-from app.query.resolve import resolve_pattern_query, resolve_temporal_query
+from app.query.resolve import resolve_pattern_query
+from app.query.resolve_temporal import resolve_temporal_query
 from app.query.source import read_documents
 from app.query.vocabulary import Streams
 
@@ -102,7 +103,9 @@ def _unique_names(documents: list[Document], findings: list[Finding]) -> None:
         other = first.setdefault(document.name, document)
         if other is not document:
             place = other.location("name")
-            findings.append(Finding(f'two queries are named "{document.name}"', document.location("name"), f"the other is in {place.path}:{place.line}"))
+            findings.append(
+                Finding(f'two queries are named "{document.name}"', document.location("name"), f"the other is in {place.path}:{place.line}")
+            )
 
 
 def _compile_all(documents: list[Document], streams: Streams, findings: list[Finding]) -> tuple[Compiled, ...]:
@@ -155,7 +158,10 @@ def _inside(finding: Finding, document: Document) -> bool:
     place = finding.location
     if place is None or place.path != document.node.file.path or finding.severity is not Severity.ERROR:
         return False
-    start, end = document.node.file.location(document.node.start), document.node.file.location(max(document.node.start, document.node.end - 1))
+    start, end = (
+        document.node.file.location(document.node.start),
+        document.node.file.location(max(document.node.start, document.node.end - 1)),
+    )
     return start.line <= place.line <= end.line
 
 

@@ -36,12 +36,18 @@ def dependency_order(documents: list[Document], findings: list[Finding]) -> list
     return list(done.values())
 
 
-def _visit(document: Document, by_name: dict[str, Document], done: dict[int, Document], way: list[Document], findings: list[Finding]) -> None:
+def _visit(
+    document: Document, by_name: dict[str, Document], done: dict[int, Document], way: list[Document], findings: list[Finding]
+) -> None:
     if id(document) in done:
         return
     if document in way:
         names = [one.name for one in way[way.index(document) :]] + [document.name]
-        findings.append(Finding(f"queries read each other in a circle: {' reads '.join(names)}", document.location("from"), "take one of them out of from"))
+        findings.append(
+            Finding(
+                f"queries read each other in a circle: {' reads '.join(names)}", document.location("from"), "take one of them out of from"
+            )
+        )
         return
     for name in sources(document):
         if name in by_name:

@@ -58,8 +58,10 @@ def _test(operand: e.Expression, operator: str, values: tuple[e.Expression, ...]
 
 
 def _negated(test: ConstantTest, types: tuple[str, ...], vocabulary: Vocabulary) -> ConstantTest | None:
-    """NOT of a test. A null or NaN value and an absent attribute give a comparison and its opposite the *same* truth,
-    so the opposite stands for NOT only where none of these can occur.
+    """NOT of a test.
+
+    A null or NaN value and an absent attribute give a comparison and its opposite the *same* truth, so the opposite
+    stands for NOT only where none of these can occur.
     """
     always = _always_there(test.attribute, types, vocabulary, nullable=test.operator in ("is null", "is not null"))
     if not always or (test.kind is Kind.FLOAT and not test.operator.startswith("is")):

@@ -111,9 +111,11 @@ def _record(shape: k.Record, node: Mapping, findings: list[Finding], of: str) ->
         read = _READERS[type(key.shape)](key.shape, value, findings, name.text)
         if read is not None:
             values[name.text] = read
-    for key in shape.keys:
-        if key.required and node.key(key.name) is None:
-            findings.append(Finding(f'{of} needs the key "{key.name}"', node.location(), f"{key.name}: {key.description[0].lower()}{key.description[1:]}"))
+    findings.extend(
+        Finding(f'{of} needs the key "{key.name}"', node.location(), f"{key.name}: {key.description[0].lower()}{key.description[1:]}")
+        for key in shape.keys
+        if key.required and node.key(key.name) is None
+    )
     return values
 
 
@@ -263,7 +265,11 @@ def _either(shape: k.Either, node: Node, findings: list[Finding], key: str) -> A
     if isinstance(node, Scalar) and k.Duration in map(type, fitting) and k.Count in map(type, fitting):
         unit = " s" if re.fullmatch(r"\s*[\d.]+\s*", node.text) else ""
         what = f'"{node.text}" is neither a duration nor a number of events'
-        hint = f'a unit is missing: write "{node.text.strip()}{unit}" or "{node.text.strip()} events"' if unit else 'write for instance "5 s" or "500 events"'
+        hint = (
+            f'a unit is missing: write "{node.text.strip()}{unit}" or "{node.text.strip()} events"'
+            if unit
+            else 'write for instance "5 s" or "500 events"'
+        )
         return _wrong(node, findings, what, hint)
     if isinstance(node, Scalar) and isinstance(fitting[0], k.Choice) and isinstance(fitting[-1], k.Duration) and node.text[:1].isdigit():
         fitting = [fitting[-1]]

@@ -15,9 +15,9 @@ from app.query.source import read_documents
 
 
 def mentioned_elements(texts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The elements in query files given as (path, text), sorted; wrong files are no error here.
+    r"""The elements in query files given as (path, text), sorted; wrong files are no error here.
 
-    >>> mentioned_elements([("q.yaml", "name: q\\nevent: A a\\nwhere: a.tags[0] = 'x' AND a.b = 1")])
+    >>> mentioned_elements([("q.yaml", "name: q\nevent: A a\nwhere: a.tags[0] = 'x' AND a.b = 1")])
     ('tags[0]',)
     """
     found: set[str] = set()
@@ -36,7 +36,7 @@ def _of_document(document: Document) -> set[str]:
     return {path for path in paths if "[" in path}
 
 
-def _written(value: Any) -> list[Written]:  # noqa: ANN401 - walks whatever a document holds
+def _written(value: Any) -> list[Written]:
     if isinstance(value, Written):
         return [value]
     inner = getattr(value, "value", value)
@@ -44,14 +44,12 @@ def _written(value: Any) -> list[Written]:  # noqa: ANN401 - walks whatever a do
     return [written for part in parts for written in _written(part)]
 
 
-def _paths(node: Any, *, temporal: bool) -> list[str]:  # noqa: ANN401 - walks whatever a tree holds
+def _paths(node: Any, *, temporal: bool) -> list[str]:
     if isinstance(node, t.Reference):
         return [t.bare_path(node) if temporal else node.path]
     if isinstance(node, t.Equivalence):
         return [node.path]
     own = [node.by] if isinstance(node, t.Types) and node.by is not None else []
-    if isinstance(node, tuple):
-        parts = list(node)
-    else:
-        parts = [getattr(node, one.name) for one in fields(node)] if is_dataclass(node) else []
+    inside = [getattr(node, one.name) for one in fields(node)] if is_dataclass(node) else []
+    parts = list(node) if isinstance(node, tuple) else inside
     return own + [path for part in parts for path in _paths(part, temporal=temporal)]

@@ -81,7 +81,7 @@ _PRINTERS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
 )
 
 
-def _yaml(value: Any) -> str:  # noqa: ANN401 - any value of a document
+def _yaml(value: Any) -> str:
     if isinstance(value, Located):
         return _yaml(value.value)
     if isinstance(value, Written):
@@ -240,7 +240,9 @@ def show(node: e.Expression, names: Mapping[int, str]) -> str:
 
 def _inner(node: e.Expression, names: Mapping[int, str]) -> str:
     text = show(node, names)
-    return f"({text})" if isinstance(node, e.Arithmetic | e.And | e.Or | e.Not | e.Comparison | e.In | e.Between | e.IsNull | e.Like) else text
+    return (
+        f"({text})" if isinstance(node, e.Arithmetic | e.And | e.Or | e.Not | e.Comparison | e.In | e.Between | e.IsNull | e.Like) else text
+    )
 
 
 def _attribute(node: e.AttributeOf, names: Mapping[int, str]) -> str:
@@ -261,15 +263,19 @@ def _negation(negated: bool) -> str:  # noqa: FBT001
 
 
 _SHOWN: dict[type, Callable[[Any, Mapping[int, str]], str]] = {
-    e.Literal: lambda node, names: _literal(node),
+    e.Literal: lambda node, _: _literal(node),
     e.AttributeOf: _attribute,
     e.Aggregate: _aggregate,
     e.Arithmetic: lambda node, names: f"{_inner(node.left, names)} {node.operator} {_inner(node.right, names)}",
     e.Negative: lambda node, names: f"-{_inner(node.operand, names)}",
     e.Call: lambda node, names: f"{node.function}({', '.join(show(one, names) for one in node.arguments)})",
     e.Comparison: lambda node, names: f"{show(node.left, names)} {node.operator} {show(node.right, names)}",
-    e.In: lambda node, names: f"{_inner(node.operand, names)}{_negation(node.negated)} IN ({', '.join(_literal(one) for one in node.values)})",
-    e.Between: lambda node, names: f"{_inner(node.operand, names)}{_negation(node.negated)} BETWEEN {_inner(node.low, names)} AND {_inner(node.high, names)}",
+    e.In: lambda node, names: (
+        f"{_inner(node.operand, names)}{_negation(node.negated)} IN ({', '.join(_literal(one) for one in node.values)})"
+    ),
+    e.Between: lambda node, names: (
+        f"{_inner(node.operand, names)}{_negation(node.negated)} BETWEEN {_inner(node.low, names)} AND {_inner(node.high, names)}"
+    ),
     e.IsNull: lambda node, names: f"{_inner(node.operand, names)} IS{_negation(node.negated)} NULL",
     e.Like: lambda node, names: f"{_inner(node.operand, names)}{_negation(node.negated)} LIKE {quote(node.pattern)}",
     e.Not: lambda node, names: f"NOT {_inner(node.operand, names)}",
@@ -281,11 +287,11 @@ _SHOWN: dict[type, Callable[[Any, Mapping[int, str]], str]] = {
 # --- JSON ---------------------------------------------------------------------------------------------------------------------
 
 
-def _json(value: Any) -> str:  # noqa: ANN401
+def _json(value: Any) -> str:
     return orjson.dumps(_plain(value), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any part of a representation
+def _plain(value: Any) -> Any:
     if isinstance(value, Located):
         return _plain(value.value)
     if isinstance(value, Written):
@@ -295,7 +301,11 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any part of a representation
     if isinstance(value, bytes):
         return value.hex()
     if is_dataclass(value) and not isinstance(value, type):
-        named = {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name not in ("span", "node") and not one.name.endswith("_span")}
+        named = {
+            one.name: _plain(getattr(value, one.name))
+            for one in fields(value)
+            if one.name not in ("span", "node") and not one.name.endswith("_span")
+        }
         return {"node": type(value).__name__, **named}
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}

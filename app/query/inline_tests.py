@@ -14,7 +14,8 @@ from app.query.document import Document, Located, core_value
 from app.query.expressions import Literal
 from app.query.plan import ReturnField
 from app.query.similar import did_you_mean
-from app.query.source import Items, Mapping as MappingNode, Node, Scalar
+from app.query.source import Items, Node, Scalar
+from app.query.source import Mapping as MappingNode
 from app.query.timestamps import parse_timestamp
 
 
@@ -35,7 +36,9 @@ class QueryTest:
     location: Location | None = field(default=None, compare=False)
 
 
-_WORD = re.compile(r"""\s*(?:(?P<key>[^\s=#'"]+(?:\['(?:[^']|'')*'\])?)=)?(?P<value>'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^\s'"]\S*|(?<==)(?=\s|$))""")
+_WORD = re.compile(
+    r"""\s*(?:(?P<key>[^\s=#'"]+(?:\['(?:[^']|'')*'\])?)=)?(?P<value>'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^\s'"]\S*|(?<==)(?=\s|$))"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,17 @@ class _Line:
     type: str
     stream: str | None
     values: dict[str, _Raw]
+    start: int
+    end: int
 
 
-def read_tests(document: Document, schemas: Iterable[StreamSchema], returns: Iterable[ReturnField] | None, findings: list[Finding]) -> tuple[QueryTest, ...]:
+def read_tests(
+    document: Document, schemas: Iterable[StreamSchema], returns: Iterable[ReturnField] | None, findings: list[Finding]
+) -> tuple[QueryTest, ...]:
     """The tests of a document.
 
     Args:
+        document: the query.
         schemas: of the query's streams; values are read as the kinds they say, values of unknown attributes as what they look like.
         returns: the query's fields; None where they are not known.
         findings: what is wrong with the tests is appended.
@@ -117,18 +125,28 @@ def _line(text: str, offset: int, node: Scalar, findings: list[Finding]) -> _Lin
     try:
         at_ms = 0 if time.text == "0" else parse_duration(time.text)
     except ValueError:
-        findings.append(Finding(f'"{time.text}" is no time', node.location(time.start, time.end), "write the duration since the start, for instance 0s, 5m, 1.5h"))
+        findings.append(
+            Finding(
+                f'"{time.text}" is no time',
+                node.location(time.start, time.end),
+                "write the duration since the start, for instance 0s, 5m, 1.5h",
+            )
+        )
         return None
     values: dict[str, _Raw] = {}
     for key, raw in words[2:]:
         if key is None:
-            findings.append(Finding(f'"{raw.text}" is no attribute=value', node.location(raw.start, raw.end), "quote texts with blanks: title='two words'"))
+            findings.append(
+                Finding(
+                    f'"{raw.text}" is no attribute=value', node.location(raw.start, raw.end), "quote texts with blanks: title='two words'"
+                )
+            )
         elif key in values:
             findings.append(Finding(f'attribute "{key}" is given twice', node.location(raw.start, raw.end)))
         else:
             values[key] = raw
     stream, _, name = kind.text.rpartition(":") if not kind.quoted else ("", "", kind.text)
-    return _Line(at_ms, name.strip("'") if not kind.quoted else name, stream or None, values)
+    return _Line(at_ms, name.strip("'") if not kind.quoted else name, stream or None, values, kind.start, kind.end)
 
 
 def _raw(value: str, start: int, end: int) -> _Raw:
@@ -161,15 +179,22 @@ def _looks(lines: list[_Line]) -> dict[str, Kind]:
     return looks
 
 
-def _event(line: _Line, schemas: tuple[StreamSchema, ...], looks: Mapping[str, Kind], node: Scalar, findings: list[Finding]) -> dict[str, Any]:
+def _event(
+    line: _Line, schemas: tuple[StreamSchema, ...], looks: Mapping[str, Kind], node: Scalar, findings: list[Finding]
+) -> dict[str, Any]:
     event: dict[str, Any] = {"type": line.type, "time": line.time}
+    read = [schema for schema in schemas if line.stream in (None, schema.stream)]
+    if schemas and not any(schema.event_type(line.type) for schema in read):
+        known = [event_type.name for schema in read for event_type in schema.types]
+        findings.append(
+            Finding(f'the query reads no event type "{line.type}"', node.location(line.start, line.end), did_you_mean(line.type, known))
+        )
+        return event
     if line.stream is not None:
         event["stream"] = line.stream
     kinds: dict[str, Kind] = {}
     open_ended = False
-    for schema in schemas:
-        if line.stream not in (None, schema.stream):
-            continue
+    for schema in read:
         event_type = schema.event_type(line.type)
         if event_type is None:
             continue
@@ -187,11 +212,15 @@ def _event(line: _Line, schemas: tuple[StreamSchema, ...], looks: Mapping[str, K
         try:
             event[key] = _value(raw, kind)
         except ValueError:
-            findings.append(Finding(f'"{raw.text}" is no {kind.value}', node.location(raw.start, raw.end), f'attribute "{key}" has the kind {kind.value}'))
+            findings.append(
+                Finding(
+                    f'"{raw.text}" is no {kind.value}', node.location(raw.start, raw.end), f'attribute "{key}" has the kind {kind.value}'
+                )
+            )
     return event
 
 
-def _value(raw: _Raw, kind: Kind) -> Any:  # noqa: ANN401
+def _value(raw: _Raw, kind: Kind) -> Any:
     if not raw.quoted and raw.text in ("null", ""):
         return None
     if kind is Kind.INTEGER:
@@ -228,7 +257,9 @@ def _expected(expect: Located, returns: Iterable[ReturnField] | None, findings: 
         for name, value in inner.entries:
             known = None if fields is None else fields.get(name.text)
             if fields is not None and known is None:
-                findings.append(Finding(f'the query returns no field "{name.text}"', name.location(), did_you_mean(name.text, fields, "return:")))
+                findings.append(
+                    Finding(f'the query returns no field "{name.text}"', name.location(), did_you_mean(name.text, fields, "return:"))
+                )
                 continue
             try:
                 row[name.text] = _field(value, _known_kind(known))
@@ -246,7 +277,7 @@ def _known_kind(field_: ReturnField | None) -> Kind | None:
     return field_.kind
 
 
-def _field(node: Node, kind: Kind | None) -> Any:  # noqa: ANN401
+def _field(node: Node, kind: Kind | None) -> Any:
     if isinstance(node, Items):
         return [_field(inner, kind) for inner in node.nodes]
     if not isinstance(node, Scalar) or kind is None or node.missing:

@@ -140,7 +140,12 @@ SHEDDING = Record(
 
 QUERY = Record(
     (
-        Key("name", Text(NAME_PATTERN, "a name of small letters, digits and hyphens that begins with a letter"), "Unique; part of every composite event's identity", required=True),
+        Key(
+            "name",
+            Text(NAME_PATTERN, "a name of small letters, digits and hyphens that begins with a letter"),
+            "Unique; part of every composite event's identity",
+            required=True,
+        ),
         Key("version", Number(1, integer=True), "Raised when the meaning changes", default=1),
         Key("title", Text(), "One line for people"),
         Key("labels", MapOf(Text()), "Free labels"),
@@ -166,13 +171,30 @@ QUERY = Record(
         Key("max_gap", Duration(), "Neighbouring events of a match lie less than this apart"),
         Key(
             "strategy",
-            Either((Choice(STRATEGIES), MapOf(Choice(STRATEGIES), rf"default|{_VARIABLE}(\[\])?", "default, a variable, or a variable with []"))),
+            Either(
+                (
+                    Choice(STRATEGIES),
+                    MapOf(Choice(STRATEGIES), rf"default|{_VARIABLE}(\[\])?", "default, a variable, or a variable with []"),
+                )
+            ),
             "Which events a match may pass over",
             default="skip-till-any-match",
         ),
-        Key("after", Text(rf"no-skip|skip-past-last-event|skip-to-next|skip-to-(first|last)\s+{_VARIABLE}", "one of no-skip, skip-past-last-event, skip-to-next, skip-to-first x, skip-to-last x"), "What happens after a match", default="no-skip"),
+        Key(
+            "after",
+            Text(
+                rf"no-skip|skip-past-last-event|skip-to-next|skip-to-(first|last)\s+{_VARIABLE}",
+                "one of no-skip, skip-past-last-event, skip-to-next, skip-to-first x, skip-to-last x",
+            ),
+            "What happens after a match",
+            default="no-skip",
+        ),
         Key("emit", Choice(("each", "longest", "changes", "all")), "each or longest match; changes or all of a temporal query"),
-        Key("return", MapOf(Expression("value"), r"[A-Za-z_][A-Za-z0-9_]*", "a field name of letters, digits and _"), "Fields of the composite event"),
+        Key(
+            "return",
+            MapOf(Expression("value"), r"[A-Za-z_][A-Za-z0-9_]*", "a field name of letters, digits and _"),
+            "Fields of the composite event",
+        ),
         Key("select", ListOf(Text()), "Value attributes of a temporal query"),
         Key("key", ListOf(Text()), "Attributes that separate the streams of a temporal query"),
         Key(
@@ -189,7 +211,12 @@ QUERY = Record(
         Key("on_timeout", Choice(("drop", "emit")), "Partial matches that run out of window", default="drop"),
         Key(
             "output",
-            Record((Key("topic", Text(r"[A-Za-z0-9._-]{1,249}", "the name of a topic"), "Topic of the composite events"), Key("key", Text(), "Return field that becomes the record key"))),
+            Record(
+                (
+                    Key("topic", Text(r"[A-Za-z0-9._-]{1,249}", "the name of a topic"), "Topic of the composite events"),
+                    Key("key", Text(), "Return field that becomes the record key"),
+                )
+            ),
             "Where composite events go",
         ),
         Key("shedding", SHEDDING, "What is dropped under overload"),

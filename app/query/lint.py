@@ -8,7 +8,7 @@ from app.config.durations import format_duration
 from app.errors import Finding, Location, Severity
 from app.query import resolved as r
 from app.query import tree as t
-from app.query.resolve import absences, leaves, strategies
+from app.query.resolve_keys import strategies
 
 
 def lint(query: r.Resolved) -> tuple[Finding, ...]:
@@ -44,11 +44,20 @@ def _equality_instead_of_equivalence(query: r.Resolved) -> Iterator[Finding]:
         if not isinstance(part, t.Comparison) or part.operator != "=":
             continue
         left, right = part.left, part.right
-        if isinstance(left, t.Reference) and isinstance(right, t.Reference) and left.path == right.path and left.path not in ("time", "type"):
+        if (
+            isinstance(left, t.Reference)
+            and isinstance(right, t.Reference)
+            and left.path == right.path
+            and left.path not in ("time", "type")
+        ):
             linked.setdefault(left.path, set()).update((left.variable, right.variable))
     for path, variables in linked.items():
         if None not in positive and variables >= positive and len(positive) > 1:
-            yield _warning(f'"{path}" is compared between all variables', written.scalar.location(), f"write [{path}]: the query can then be partitioned")
+            yield _warning(
+                f'"{path}" is compared between all variables',
+                written.scalar.location(),
+                f"write [{path}]: the query can then be partitioned",
+            )
 
 
 def _unused(query: r.Resolved) -> Iterator[Finding]:
@@ -58,7 +67,11 @@ def _unused(query: r.Resolved) -> Iterator[Finding]:
     used = _mentioned_names(query)
     for binding in query.bindings:
         if binding.variable is not None and not binding.negated and binding.variable not in used:
-            yield _warning(f'variable "{binding.variable}" is never used', event.location(binding.span), "leave the name out, or return an attribute of it")
+            yield _warning(
+                f'variable "{binding.variable}" is never used',
+                event.location(binding.span),
+                "leave the name out, or return an attribute of it",
+            )
 
 
 def _mentioned_names(query: r.Resolved) -> set[str]:
@@ -111,7 +124,7 @@ def _contiguity_with_negation(query: r.Resolved) -> Iterator[Finding]:
     event = query.document.expression("event")
     if not default.endswith("contiguity") or event is None:
         return
-    for absence in absences(query.pattern):
+    for absence in r.absences(query.pattern):
         own = any((query.bindings[part.binding].variable or "") in apart for part in absence.parts)
         if not absence.at_start and not absence.at_end and not own:
             yield _warning(f"under {default} a negation in the middle always holds", event.location(absence.span), "leave the negation out")
@@ -121,24 +134,34 @@ def _reluctant_without_after(query: r.Resolved) -> Iterator[Finding]:
     event = query.document.expression("event")
     if event is None or query.document.plain("after", "no-skip") != "no-skip":
         return
-    for leaf in leaves(query.pattern):
+    for leaf in r.leaves(query.pattern):
         if leaf.quantifier is not None and leaf.quantifier.reluctant:
-            yield _warning("reluctant only changes which match comes first, and without after: all are reported", event.location(leaf.quantifier.span), "leave the ? out, or choose a policy, for instance after: skip-past-last-event")
+            yield _warning(
+                "reluctant only changes which match comes first, and without after: all are reported",
+                event.location(leaf.quantifier.span),
+                "leave the ? out, or choose a policy, for instance after: skip-past-last-event",
+            )
 
 
 def _waiting_after(query: r.Resolved) -> Iterator[Finding]:
     policy = query.document.plain("after", "no-skip")
     if policy not in ("no-skip", "skip-to-next"):
-        yield _warning(f"{policy} holds a match back until every partial match that began earlier is finished or dead", query.document.location("after"))
+        yield _warning(
+            f"{policy} holds a match back until every partial match that began earlier is finished or dead",
+            query.document.location("after"),
+        )
 
 
 def _late_negation(query: r.Resolved) -> Iterator[Finding]:
     event, within = query.document.expression("event"), query.document.plain("within")
     if event is None or within is None or within.unit != "ms" or within.size < 3_600_000:
         return
-    for absence in absences(query.pattern):
+    for absence in r.absences(query.pattern):
         if absence.at_end and absence.for_ms is None:
-            yield _warning(f"matches are emitted {format_duration(within.size)} after their first event: a negation at the end waits for the window", event.location(absence.span))
+            yield _warning(
+                f"matches are emitted {format_duration(within.size)} after their first event: a negation at the end waits for the window",
+                event.location(absence.span),
+            )
 
 
 def _never_of_that_type(query: r.Resolved) -> Iterator[Finding]:
@@ -147,11 +170,20 @@ def _never_of_that_type(query: r.Resolved) -> Iterator[Finding]:
     if written is None:
         return
     for part in written.tree.operands if isinstance(written.tree, t.And) else (written.tree,):
-        if not isinstance(part, t.Comparison) or part.operator != "=" or not isinstance(part.left, t.Reference) or not isinstance(part.right, t.Constant):
+        if (
+            not isinstance(part, t.Comparison)
+            or part.operator != "="
+            or not isinstance(part.left, t.Reference)
+            or not isinstance(part.right, t.Constant)
+        ):
             continue
         binding = query.binding(part.left.variable)
         if part.left.path == "type" and binding is not None and part.right.value not in binding.types:
-            yield _warning(f'"{part.left.variable}" is never of type "{part.right.value}"', written.location(part.span), f"its types are {', '.join(binding.types)}")
+            yield _warning(
+                f'"{part.left.variable}" is never of type "{part.right.value}"',
+                written.location(part.span),
+                f"its types are {', '.join(binding.types)}",
+            )
 
 
 RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (

@@ -73,7 +73,7 @@ _EXAMPLE = {
     "predicate": "for instance [tag_id] AND a.price > 10",
     "value": "for instance a.price",
     "opener": "for instance Quote q WHERE q.symbol IN ('IBM', 'MSFT')",
-    "interval": 'for instance ">= 3 minutes", or "OVERLAPS (\'2026-01-01\', \'2026-01-02\')"',
+    "interval": "for instance \">= 3 minutes\", or \"OVERLAPS ('2026-01-01', '2026-01-02')\"",
 }
 
 
@@ -87,13 +87,15 @@ def _problem(text: str, start: str, error: UnexpectedInput) -> Problem:
         expected = frozenset(getattr(error, "allowed", None) or ())
         begin, at_end = (error.pos_in_stream or 0), False
         end = begin + 1
-    wanted = _expectation(expected, start)
+    wanted = _expectation(expected)
     found = text[begin:end]
-    hint = _hint(text, begin, end, found, at_end, start)
+    hint = _hint(text, t.Span(begin, end), start, at_end=at_end)
     if at_end:
         return Problem(f"the text ends where {wanted} is expected", t.Span(begin, end), hint)
     if isinstance(error, UnexpectedCharacters) and found == "'":
-        return Problem("a quoted text that does not end", t.Span(begin, len(text.rstrip())), "close it with '; a quote inside is written ''")
+        return Problem(
+            "a quoted text that does not end", t.Span(begin, len(text.rstrip())), "close it with '; a quote inside is written ''"
+        )
     return Problem(f'unexpected "{found}"; expected {wanted}', t.Span(begin, end), hint)
 
 
@@ -126,7 +128,7 @@ _SWALLOWED = {
 }
 
 
-def _expectation(terminals: frozenset[str], start: str) -> str:
+def _expectation(terminals: frozenset[str]) -> str:
     rest = set(terminals)
     words: list[str] = []
     for group, word in _GROUPS:
@@ -140,50 +142,79 @@ def _expectation(terminals: frozenset[str], start: str) -> str:
     return f"{', '.join(firsts)} or {last}" if firsts else last
 
 
-def _hint(text: str, begin: int, end: int, found: str, at_end: bool, start: str) -> str | None:  # noqa: FBT001
-    before, after = text[:begin].rstrip(), text[begin:]
-    for matches, hint in _HINTS:
-        if matches(before, after, found, start):
-            return hint
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    """Where a text went wrong: what stands before, from there on, and the token itself."""
+
+    before: str
+    after: str
+    found: str
+    in_pattern: bool
+
+
+def _expressions(test: Callable[[_Mistake], object]) -> Callable[[_Mistake], object]:
+    return lambda m: not m.in_pattern and test(m)
+
+
+def _patterns(test: Callable[[_Mistake], object]) -> Callable[[_Mistake], object]:
+    return lambda m: m.in_pattern and test(m)
+
+
+_HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
+    (lambda m: m.after.startswith("=") and m.before.endswith("="), "equality is written with one ="),
+    (lambda m: m.after.startswith(">") and m.before.endswith("<"), "inequality is written !="),
+    (lambda m: m.after.startswith("&"), "write AND"),
+    (lambda m: m.after.startswith("|"), "write OR"),
+    (lambda m: m.found.startswith(('"', "“", "”", "‘", "’", "`")), "texts are quoted with ' (single quotes)"),
+    (lambda m: re.search(r"(?i)\bUNTIL$", m.before), "the condition stands in parentheses: UNTIL (a.x > 3)"),
+    (lambda m: m.found == "+" and re.search(r"\[\s*i$", m.before), "there is no [i+1]; compare x[i] with x[i-1]"),
+    (lambda m: re.search(r"\[[\s-]*$", m.before) and m.found == "-", "elements are counted from the end by x[last], x[last-1]"),
+    (_patterns(lambda m: m.after.startswith(("->", "→"))), "events after each other are written SEQ(A a, B b)"),
+    (_patterns(lambda m: m.found == "{"), "a number of times is written {2}, {2,4}, {2,} or {,4}"),
+    (
+        _patterns(lambda m: re.match(r"[+*?]", m.after) and m.before.endswith(")")),
+        "put the quantified part into parentheses: (SEQ(A a, B b))+",
+    ),
+    (
+        _patterns(lambda m: m.found in ("!", "¬") or m.found.upper() == "NOT"),
+        "a negation stands only as an item of a SEQ: SEQ(A a, !(B b))",
+    ),
+    (
+        _patterns(lambda m: m.found == "," and not re.search(r"(?i)(seq|and|or|any|not|!|¬)\s*\(", m.before)),
+        "events after each other are written SEQ(A a, B b)",
+    ),
+    (_patterns(lambda m: m.found == ";"), "ANY(n; A, B) takes a number first"),
+    (_patterns(lambda m: m.found in (".", "-")), "quote type names that are no plain names: 'BRK.B' b"),
+    (_patterns(lambda m: m.found.upper() == "AND"), "AND stands before its operands: AND(A a, B b)"),
+    (_patterns(lambda m: m.found.upper() == "OR"), "OR stands before its operands: OR(A a, B b)"),
+    (_patterns(lambda m: m.found.upper() == "BY"), "BY stands inside of ANY(n; A, B BY attribute)"),
+    (_patterns(lambda m: m.found.upper() == "WHERE"), "conditions stand under where:"),
+    (_expressions(lambda m: m.after.startswith("!")), "write NOT"),
+    (_expressions(lambda m: m.found in ("=", "<", ">", "<=", ">=", "!=")), "comparisons cannot be chained; write a.x < b.x AND b.x < c.x"),
+    (_expressions(lambda m: re.search(r"(?i)\bIN\s*\($", m.before)), "IN takes constants: x.a IN (1, 2)"),
+    (_expressions(lambda m: re.search(r"(?i)\bIN$", m.before)), "IN takes constants in parentheses: x.a IN (1, 2)"),
+    (_expressions(lambda m: re.search(r"(?i)\bLIKE$", m.before)), "LIKE takes a constant pattern: x.a LIKE 'ab%'"),
+    (_expressions(lambda m: m.found == "," and re.search(r"\[[\w.]+$", m.before)), "several attributes are written [a] AND [b]"),
+    (_expressions(lambda m: m.found.upper() == "NULL"), "null is asked for by IS NULL or IS NOT NULL"),
+    (
+        _expressions(lambda m: re.search(r"\d$", m.before) and re.match(r"[^\W\d]+$", m.found)),
+        "units of durations are ms, s, m, h, d, w and their words",
+    ),
+)
+
+
+def _hint(text: str, span: t.Span, start: str, *, at_end: bool) -> str | None:
+    found = text[span.start : span.end]
+    in_pattern = start == "pattern"
+    if not at_end:
+        mistake = _Mistake(text[: span.start].rstrip(), text[span.start :], found, in_pattern)
+        for matches, hint in _HINTS:
+            if matches(mistake):
+                return hint
     if at_end and text.count("(") > text.count(")"):
         return 'a ")" is missing'
     if found == ")" and text.count(")") > text.count("("):
         return 'there is one ")" too many'
     if found.upper() in RESERVED:
-        return f'"{found}" is a reserved word; choose another name' + (f", or quote it as a type: '{found}'" if start == "pattern" else "")
+        return f'"{found}" is a reserved word; choose another name' + (f", or quote it as a type: '{found}'" if in_pattern else "")
     return None
-
-
-_Match = Callable[[str, str, str, str], bool]
-_HINTS: tuple[tuple[_Match, str], ...] = (
-    (lambda before, after, found, start: after.startswith("=") and before.endswith("="), "equality is written with one ="),
-    (lambda before, after, found, start: after.startswith(">") and before.endswith("<"), "inequality is written !="),
-    (lambda before, after, found, start: after.startswith("&"), "write AND"),
-    (lambda before, after, found, start: after.startswith("|"), "write OR"),
-    (lambda before, after, found, start: after.startswith("!") and start != "pattern", "write NOT"),
-    (lambda before, after, found, start: found.startswith(('"', "“", "”", "‘", "’", "`")), "texts are quoted with ' (single quotes)"),
-    (
-        lambda before, after, found, start: start != "pattern" and found in ("=", "<", ">", "<=", ">=", "!="),
-        "comparisons cannot be chained; write a.x < b.x AND b.x < c.x",
-    ),
-    (
-        lambda before, after, found, start: start == "pattern" and bool(re.match(r"(\+|\*|\?|\{)", after)) and before.endswith(")"),
-        "put the quantified part into parentheses: (SEQ(A a, B b))+",
-    ),
-    (
-        lambda before, after, found, start: start == "pattern" and found == "," and not re.search(r"(?i)(seq|and|or|any|not|!|¬)\s*\(", before),
-        "events after each other are written SEQ(A a, B b)",
-    ),
-    (lambda before, after, found, start: start == "pattern" and found == ";", "ANY(n; A, B) takes a number first"),
-    (lambda before, after, found, start: start == "pattern" and found == ".", "quote type names that are no plain names: 'BRK.B' b"),
-    (lambda before, after, found, start: start == "pattern" and found == "-", "quote type names that are no plain names: 'query-name' q"),
-    (lambda before, after, found, start: start == "pattern" and found == "->", "events after each other are written SEQ(A a, B b)"),
-    (lambda before, after, found, start: found == ")" and bool(re.search(r"(?i)\bIN\s*\($", before)), "IN needs at least one constant"),
-    (lambda before, after, found, start: found == "," and bool(re.search(r"\[[\w.]+$", before)), "several attributes are written [a] AND [b]"),
-    (
-        lambda before, after, found, start: found.upper() == "NULL" and before.endswith("="),
-        "null is asked for by IS NULL or IS NOT NULL",
-    ),
-    (lambda before, after, found, start: found.upper() == "AND" and start == "pattern", "AND stands before its operands: AND(A a, B b)"),
-    (lambda before, after, found, start: found.upper() == "OR" and start == "pattern", "OR stands before its operands: OR(A a, B b)"),
-)

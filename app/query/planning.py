@@ -46,7 +46,15 @@ def plan_query(query: r.Resolved) -> Plan:
     _fix_values(query, tests)
     equivalence = tuple(dict.fromkeys(one.attribute for one in query.equivalence))
     items = tuple(
-        Item(b.index, b.variable, b.types, b.negated, tuple(dict.fromkeys(tests[b.index])), tuple(local[b.index]), _lacks(b, equivalence, query))
+        Item(
+            b.index,
+            b.variable,
+            b.types,
+            b.negated,
+            tuple(dict.fromkeys(tests[b.index])),
+            tuple(local[b.index]),
+            _lacks(b, equivalence, query),
+        )
         for b in query.bindings
     )
     within = document.plain("within")
@@ -74,7 +82,11 @@ def plan_query(query: r.Resolved) -> Plan:
 
 
 def _push_down(
-    condition: e.Expression, binding: r.Binding, query: r.Resolved, tests: dict[int, list[ConstantTest]], local: dict[int, list[e.Expression]]
+    condition: e.Expression,
+    binding: r.Binding,
+    query: r.Resolved,
+    tests: dict[int, list[ConstantTest]],
+    local: dict[int, list[e.Expression]],
 ) -> None:
     """A condition on one event: as tests as far as they say exactly the same, the rest local."""
     for part in conjuncts(condition):

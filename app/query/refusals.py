@@ -12,7 +12,7 @@ from app.query import keys as k
 from app.query import resolved as r
 from app.query.document import Written
 from app.query.plan import MAX_ITEMS
-from app.query.resolve import absences, leaves, strategies
+from app.query.resolve_keys import strategies
 
 RUN_SHEDDERS = ("none", "random")
 
@@ -40,7 +40,7 @@ def _event(query: r.Resolved) -> Written:
 def _pattern(query: r.Resolved) -> Iterator[Finding]:
     written = _event(query)
     yield from _structure(query.pattern, written, top=True)
-    for leaf in leaves(query.pattern):
+    for leaf in r.leaves(query.pattern):
         if leaf.quantifier is not None:
             what = "an optional item" if leaf.quantifier.optional else "a closure"
             yield _refused(what, written.location(leaf.quantifier.span))
@@ -48,7 +48,7 @@ def _pattern(query: r.Resolved) -> Iterator[Finding]:
             yield _refused("ANY(n; ..)", written.location(leaf.span))
         if leaf.until is not None:
             yield _refused("UNTIL", written.location(leaf.span))
-    for absence in absences(query.pattern):
+    for absence in r.absences(query.pattern):
         if absence.for_ms is not None:
             yield _refused("FOR", written.location(absence.span), "use within instead")
         if len(absence.parts) > 1:
@@ -81,7 +81,7 @@ def _within(query: r.Resolved) -> Iterator[Finding]:
 def _keys(query: r.Resolved) -> Iterator[Finding]:
     document = query.document
     for key, what in (("window", "an explicit window"), ("max_gap", "max_gap"), ("limits", "limits")):
-        if document.has(key):
+        if key in document.values:
             yield _refused(what, document.location(key))
     if document.plain("after", "no-skip") != "no-skip":
         yield _refused(f"after: {document.plain('after')}", document.location("after"), "write no-skip, or leave it out")

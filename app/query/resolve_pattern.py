@@ -82,12 +82,19 @@ class PatternResolver:
             for index, operand in enumerate(node.operands):
                 others = [other for position, other in enumerate(node.operands) if position != index]
                 empty = all(_can_be_empty(other) for other in others)
-                here = replace(inner, nothing_before=inner.nothing_before, nothing_behind=inner.nothing_behind, only_negations_behind=inner.only_negations_behind and empty)
+                here = replace(
+                    inner,
+                    nothing_before=inner.nothing_before,
+                    nothing_behind=inner.nothing_behind,
+                    only_negations_behind=inner.only_negations_behind and empty,
+                )
                 operands.append(self._node(operand, here, before))
             return r.AllOf(tuple(operands), node.span)
         branches = []
         for index, operand in enumerate(node.operands):
-            inner = replace(place, branches=(*place.branches, (number, index)), optional=place.optional or len(node.operands) > 1, in_sequence=False)
+            inner = replace(
+                place, branches=(*place.branches, (number, index)), optional=place.optional or len(node.operands) > 1, in_sequence=False
+            )
             branches.append(self._node(operand, inner, before))
         return r.OneOf(tuple(branches), node.span)
 
@@ -160,7 +167,11 @@ class PatternResolver:
             return binding.index
         for other in self._occurrences[known.index]:
             if not _in_different_branches(place, other.place):
-                self.report(f'variable "{primary.variable}" stands twice', primary.variable_span, "choose another name; only branches of an OR may share one")
+                self.report(
+                    f'variable "{primary.variable}" stands twice',
+                    primary.variable_span,
+                    "choose another name; only branches of an OR may share one",
+                )
                 break
             if negated or other.negated:
                 self.report(f'variable "{primary.variable}" is negated in another branch', primary.variable_span, "choose another name")
@@ -178,7 +189,11 @@ class PatternResolver:
     def _absence(self, node: t.Negation, place: _Place) -> r.Absence:
         parts = tuple(self._leaf(part, place, frozenset(), negated=True) for part in node.parts)
         if node.for_ms is not None and not (place.only_negations_behind and place.in_sequence):
-            self.report("FOR stands only at the end: only negations may stand behind it", node.for_span, "move the negation to the end, or leave FOR out")
+            self.report(
+                "FOR stands only at the end: only negations may stand behind it",
+                node.for_span,
+                "move the negation to the end, or leave FOR out",
+            )
         return r.Absence(parts, node.for_ms, place.nothing_before, place.nothing_behind, node.span)
 
 

@@ -147,3 +147,23 @@ class ResolvedTemporal:
     key: tuple[str, ...]
     where: e.Expression | None
     valid: t.IntervalTest | None
+
+
+def absences(node: Node) -> list[Absence]:
+    """All negations of a pattern, in textual order."""
+    if isinstance(node, Absence):
+        return [node]
+    if isinstance(node, Leaf):
+        return []
+    inner = (node.inner,) if isinstance(node, Repeat) else node.items if isinstance(node, Series) else node.operands
+    return [absence for part in inner for absence in absences(part)]
+
+
+def leaves(node: Node) -> list[Leaf]:
+    """All positive places of a pattern, in textual order."""
+    if isinstance(node, Leaf):
+        return [node]
+    if isinstance(node, Absence):
+        return []
+    inner = (node.inner,) if isinstance(node, Repeat) else node.items if isinstance(node, Series) else node.operands
+    return [leaf for part in inner for leaf in leaves(part)]

@@ -119,20 +119,43 @@ def read_documents(path: str, text: str) -> tuple[tuple[Node, ...], tuple[Findin
     file = SourceFile.of(path, text)
     documents: list[Node] = []
     findings: list[Finding] = []
+    rest: str | None = text
+    while rest is not None:
+        rest = _read_on(rest, file, documents, findings)
+    return tuple(documents), tuple(findings)
+
+
+def _read_on(text: str, file: SourceFile, documents: list[Node], findings: list[Finding]) -> str | None:
+    """Reads documents up to the first that is broken; returns the text behind it, its beginning blanked so that places stay."""
     try:
         loader = _Loader(text)
         while loader.check_node():
-            composed = _next_document(loader)
-            node = _convert(composed, file, findings, {}, 0)
+            node = _convert(_next_document(loader), file, findings, {}, 0)
             if not (isinstance(node, Scalar) and node.missing):
                 documents.append(node)
     except yaml.MarkedYAMLError as error:
         findings.append(_broken(error, file))
+        mark = _mark(error)
+        begun = len(text) - len(text.lstrip())
+        following = re.compile(r"^---(?=\s)", re.MULTILINE).search(text, max(mark.index, begun + 1) if mark else len(text))
+        if following is None:
+            return None
+        return re.sub(r"[^\r\n]", " ", text[: following.start()]) + text[following.start() :]
     except yaml.reader.ReaderError as error:
-        findings.append(Finding(f"a character that YAML does not allow: {chr(error.character)!r}", file.location(error.position), "remove it"))
+        findings.append(
+            Finding(f"a character that YAML does not allow: {chr(error.character)!r}", file.location(error.position), "remove it")
+        )
     except RecursionError:
         findings.append(Finding("nested too deeply", file.location(0)))
-    return tuple(documents), tuple(findings)
+    return None
+
+
+def _mark(error: yaml.MarkedYAMLError) -> yaml.Mark | None:
+    """Where the mistake is: for a quote or bracket that is never closed, where it was opened."""
+    problem = error.problem or ""
+    if error.context_mark is not None and re.search(r"stream|document separator|<document", problem):
+        return error.context_mark
+    return error.problem_mark or error.context_mark
 
 
 def _next_document(loader: _Loader) -> yaml.Node:
@@ -188,7 +211,7 @@ def _tag_text(text: str, start: int) -> str:
 
 
 def _broken(error: yaml.MarkedYAMLError, file: SourceFile) -> Finding:
-    mark = error.problem_mark or error.context_mark
+    mark = _mark(error)
     location = file.location(mark.index) if mark else file.location(0)
     problem = error.problem or "cannot be read"
     return Finding(f"this is no YAML: {_PROBLEMS.get(problem, problem)}", location, _yaml_hint(location.source, problem))
@@ -196,11 +219,14 @@ def _broken(error: yaml.MarkedYAMLError, file: SourceFile) -> Finding:
 
 _PROBLEMS = {
     "mapping values are not allowed here": 'a ": " stands where no mapping can begin',
-    "expected <block end>, but found '<scalar>'": "text after the end of a quoted value",
+    "expected <block end>, but found '<scalar>'": "text after the end of a quoted text or a list",
     "expected <block end>, but found '<block sequence start>'": "a list begins where none can stand",
     "expected <block end>, but found '<block mapping start>'": "a key is indented differently from its neighbours",
     "found character '\\t' that cannot start any token": "a tab; YAML is indented with blanks",
     "found unexpected end of stream": "a quoted text does not end",
+    "found unexpected document separator": "a quoted text does not end before the next document",
+    "expected ',' or ']', but got '<stream end>'": "a list does not end",
+    "expected ',' or '}', but got '<stream end>'": "a mapping does not end",
     "could not find expected ':'": "a key without colon",
 }
 

@@ -1,0 +1,54 @@
+"""Query files in, findings or representations out. ``--golden-update`` rewrites the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.query.compile import Compilation, compile_texts
+from app.query.explain import explain
+from tests.golden.streams import STREAMS
+
+HERE = Path(__file__).parent
+Golden = Callable[[Path, str], None]
+
+
+def _queries(folder: str) -> list[Path]:
+    return sorted((HERE / folder).glob("*.yaml"))
+
+
+def _compiled(path: Path) -> Compilation:
+    return compile_texts([(path.name, path.read_text(encoding="utf-8"))], STREAMS)
+
+
+@pytest.mark.parametrize("path", _queries("errors"), ids=lambda path: path.stem)
+def test_every_mistake_is_told_with_its_place_and_what_to_write_instead(path: Path, golden: Golden) -> None:
+    compiled = _compiled(path)
+    assert compiled.errors
+    golden(path.with_suffix(".txt"), "\n".join(finding.render() for finding in compiled.errors) + "\n")
+
+
+@pytest.mark.parametrize("path", _queries("warnings"), ids=lambda path: path.stem)
+def test_valid_queries_that_will_hardly_do_what_is_wanted_are_warned_about(path: Path, golden: Golden) -> None:
+    compiled = _compiled(path)
+    assert compiled.warnings
+    golden(path.with_suffix(".txt"), "\n".join(finding.render() for finding in compiled.warnings) + "\n")
+
+
+@pytest.mark.parametrize("form", ["text", "mermaid", "json"])
+@pytest.mark.parametrize("path", _queries("ast"), ids=lambda path: path.stem)
+def test_syntax_tree_of_a_query(path: Path, form: str, golden: Golden) -> None:
+    compiled = _compiled(path)
+    suffix = {"text": ".txt", "mermaid": ".mmd", "json": ".json"}[form]
+    golden(path.with_suffix(suffix), "\n".join(explain(query, "ast", form) for query in compiled.queries))
+
+
+@pytest.mark.parametrize("form", ["text", "mermaid", "json"])
+@pytest.mark.parametrize("path", _queries("plan"), ids=lambda path: path.stem)
+def test_plan_of_a_query(path: Path, form: str, golden: Golden) -> None:
+    compiled = _compiled(path)
+    assert not compiled.errors, compiled.errors
+    suffix = {"text": ".txt", "mermaid": ".mmd", "json": ".json"}[form]
+    golden(path.with_suffix(suffix), "\n".join(explain(query, "plan", form) for query in compiled.queries))
