@@ -111,14 +111,15 @@ class StreamDefinition:
     Attributes:
         stream: name of the stream.
         type_attribute: attribute (by its path) whose value is the event type; None: the name of the Avro record is.
-        time_attribute: attribute (by its path) that is the event's time: a date or timestamp, or a number of milliseconds.
+        time_attribute: attribute (by its path) that is the event's time: a date or timestamp, or a number of milliseconds;
+            None: the record's own timestamp is (`BatchDecoder.decode` is then given the timestamps).
         renames: path (``a.b``, or ``Record.a.b`` for one type only) → name of the attribute.
         elements: elements of arrays and maps that become attributes: ``tags[0]``, ``labels['k']``.
     """
 
     stream: str
     type_attribute: str | None = None
-    time_attribute: str = "time"
+    time_attribute: str | None = "time"
     renames: Mapping[str, str] = field(default_factory=dict)
     elements: tuple[str, ...] = ()
 
@@ -139,7 +140,7 @@ class RecordType:
         name: of the event type: the record's name without namespace.
         schema: that the record belongs to.
         record: its node.
-        time: path of the time.
+        time: path of the time; empty when it comes from outside the record.
         leaves: the attributes; the time is none of them.
         type_path: path of the attribute that holds the type, or None.
     """
@@ -216,8 +217,8 @@ def _record_type(definition: StreamDefinition, schema: AvroSchema, record: dict[
     found = {
         _dotted(path): (path, kind, nullable) for path, kind, nullable in _leaves(schema, record, (), (record["name"],), nullable=False)
     }
-    time_path, time_kind, _ = found.get(definition.time_attribute, ((), None, False))
-    if time_kind not in (Kind.TIME, Kind.INTEGER):
+    time_path, time_kind, _ = found.get(definition.time_attribute or "", ((), None, False))
+    if definition.time_attribute is not None and time_kind not in (Kind.TIME, Kind.INTEGER):
         what = "has no attribute" if time_kind is None else "has no date, timestamp or number of milliseconds in"
         problems.append(f'record {name} {what} "{definition.time_attribute}", which is to be the time')
     type_path = None

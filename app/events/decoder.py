@@ -112,6 +112,7 @@ class BatchDecoder:
         source: NDArray[np.int64],
         offset: NDArray[np.int64],
         headers: pa.Array | pa.ChunkedArray | None = None,
+        timestamps: NDArray[np.int64] | None = None,
     ) -> DecodedBatch:
         """Decodes a batch.
 
@@ -120,6 +121,7 @@ class BatchDecoder:
             source: int64 (records,), see `source_number`.
             offset: int64 (records,).
             headers: only for streams whose schema ids travel in record headers.
+            timestamps: int64 (records,) ms, the events' times where the definition has no time attribute.
 
         Raises:
             DependencyError: the registry cannot be asked for a schema that is needed.
@@ -132,6 +134,8 @@ class BatchDecoder:
             np.zeros(columns, dtype=np.uint8),
             frame.failures,
         )
+        if timestamps is not None and self._records.definition.time_attribute is None:
+            cells.values[TIME_COLUMN] = timestamps
         work = _Work(frame, cells, Interner(len(self._layout.texts)))
         for schema_id, rows in _groups(frame):
             self._decode_group(work, schema_id, rows)

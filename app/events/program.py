@@ -95,7 +95,7 @@ class Layout:
         paths = {leaf.path: place[leaf.attribute.name] for leaf in record.leaves if leaf.attribute.name in place}
         if record.type_path is not None:
             paths.setdefault(record.type_path, TYPE_COLUMN)
-        return {record.time: TIME_COLUMN, **paths}
+        return {record.time: TIME_COLUMN, **paths} if record.time else paths
 
 
 def layout_of(records: StreamRecords, wanted: frozenset[str] | None = None) -> Layout:

@@ -183,6 +183,14 @@ def test_a_field_named_type_can_be_the_type():
     assert texts(decode(decoder, [value]).batch.type) == [b"IBM"]
 
 
+def test_the_time_can_be_the_records_own_timestamp():
+    schema = parse_schema({"type": "record", "name": "Q", "fields": [{"name": "x", "type": "int"}]})
+    decoder = BatchDecoder(StreamDefinition("s", time_attribute=None), [schema], FixedSchemas({1: schema}))
+    values = pa.array([prefix(1) + b"\2", b"?", prefix(1) + b"\4"])
+    decoded = decoder.decode(values, np.zeros(3, np.int64), np.arange(3), None, np.array([7, 8, 9]))
+    assert decoded.batch.time.tolist() == [7, 9]
+
+
 def test_elements_of_arrays_and_maps_and_recursive_types_take_the_general_path():
     node = {"type": "record", "name": "Node", "fields": [{"name": "n", "type": "int"}, {"name": "next", "type": ["null", "Node"]}]}
     schema = record("E", ("tags", {"type": "array", "items": "string"}), ("labels", {"type": "map", "values": "int"}), ("node", node))
