@@ -31,6 +31,8 @@ _SECRET_TEXT = (
 )
 
 Event = MutableMapping[str, Any]
+CHATTY = ("httpx", "httpx2", "httpcore", "py4j")
+"""Libraries that report every request at INFO."""
 
 
 def configure_logging(settings: Logging, service: str, version: str, stream: TextIO | None = None) -> None:
@@ -62,6 +64,8 @@ def configure_logging(settings: Logging, service: str, version: str, stream: Tex
     root.handlers = [handler]
     root.setLevel(settings.level)
     logging.captureWarnings(capture=True)
+    for name in CHATTY:
+        logging.getLogger(name).setLevel("WARNING")
     for name, level in settings.levels.items():
         logging.getLogger(name).setLevel(level)
     structlog.configure(

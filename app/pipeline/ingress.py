@@ -66,19 +66,20 @@ class _Work:
         return now
 
 
-@lru_cache(maxsize=64)
-def _decoder(checkpoint: str, deployment: str, place: int, schemas: SchemaKeeping) -> BatchDecoder:
-    """One decoder per stream and deployment: the programs of writers' schemas survive batches."""
-    known = load_deployment(checkpoint, deployment)
-    stream = known.streams[place]
-    wanted = {name for group in known.catalog.groups if stream.rules.stream in group.streams for name in group.columns}
-    tested = {t.attribute for plan in known.catalog.plans if stream.rules.stream in plan.streams for item in plan.items for t in item.tests}
-    return BatchDecoder(stream.definition, [parse_schema(text) for text in stream.readers], _schemas(schemas), wanted | tested)
+_decoders: dict[tuple[str, int], BatchDecoder] = {}
+"""By deployment and stream; the programs of writers' schemas survive batches."""
 
 
-@lru_cache(maxsize=4)
-def _schemas(keeping: SchemaKeeping) -> KeptSchemas:
-    return KeptSchemas(keeping)
+def _decoder(settings: TaskSettings, deployment: str, place: int) -> BatchDecoder:
+    if (deployment, place) not in _decoders:
+        known = load_deployment(settings.checkpoint, deployment)
+        stream = known.streams[place]
+        plans = [plan for plan in known.catalog.plans if stream.rules.stream in plan.streams]
+        wanted = {name for plan in plans for name in plan.columns}
+        tested = {test.attribute for plan in plans for item in plan.items for test in item.tests}
+        readers = [parse_schema(text) for text in stream.readers]
+        _decoders[deployment, place] = BatchDecoder(stream.definition, readers, KeptSchemas(settings.schemas), wanted | tested)
+    return _decoders[deployment, place]
 
 
 @lru_cache(maxsize=64)
@@ -155,7 +156,7 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
     headers = records.column("headers") if context.stream.with_headers else None
-    decoder = _decoder(settings.checkpoint, directive.deployment, context.number, settings.schemas)
+    decoder = _decoder(settings, directive.deployment, context.number)
     decoded = decoder.decode(records.column("value"), source, offset, headers)
     started = work.spend("decode", started)
     work.count("consumed", len(source))
