@@ -96,6 +96,7 @@ class BatchDecoder:
         self._wanted = None if wanted is None else frozenset(wanted)
         self._layout: Layout = layout_of(self._records, self._wanted)
         self._compiled: dict[int | str, _Compiled] = {}
+        self._entries: NDArray[np.int64] | None = None
 
     @property
     def schema(self) -> StreamSchema:
@@ -136,9 +137,10 @@ class BatchDecoder:
         )
         if timestamps is not None and self._records.definition.time_attribute is None:
             cells.values[TIME_COLUMN] = timestamps
-        work = _Work(frame, cells, Interner(len(self._layout.texts)))
+        work = _Work(frame, cells, Interner(len(self._layout.texts), self._entries))
         for schema_id, rows in _groups(frame):
             self._decode_group(work, schema_id, rows)
+        self._entries = work.interner.used
         return self._result(work, source, offset)
 
     def _decode_group(self, work: _Work, schema_id: int, rows: NDArray[np.int64]) -> None:
