@@ -450,8 +450,14 @@ def load_settings(path: Path | None, env: Mapping[str, str]) -> Settings:
     try:
         settings = Settings.model_validate(sourced.values)
     except ValidationError as error:
-        raise ConfigurationError([_finding(detail, sourced) for detail in error.errors(include_url=False, include_input=False)]) from error
+        findings = [_finding(detail, sourced) for detail in error.errors(include_url=False, include_input=False)]
+        raise ConfigurationError(
+            sorted(findings, key=lambda finding: (finding.location is not None, finding.location or _NOWHERE))
+        ) from error
     return settings if path is None else _rooted(settings, path.parent)
+
+
+_NOWHERE = Location("", 0, 0)
 
 
 def _finding(detail: Any, sourced: Sourced) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from app.errors import ConfigurationError, Finding, Location
 PREFIX = "CEP_"
 NESTING = "__"
 Path = tuple[str | int, ...]
+_SECRET_VALUE = re.compile(r"""((?:password|secret|token)\w*\s*:\s*)("[^"]*"|'[^']*'|[^\s,}]+)""", re.IGNORECASE)
+"""Findings show the line they are about; secrets must not be seen there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def read_yaml(text: str, name: str) -> Sourced:
     lines = text.splitlines()
 
     def locate(mark: yaml.Mark, length: int = 1) -> Location:
-        source = lines[mark.line] if mark.line < len(lines) else ""
+        source = _SECRET_VALUE.sub(r"\1***", lines[mark.line]) if mark.line < len(lines) else ""
         return Location(name, mark.line + 1, mark.column + 1, length, source)
 
     try:
@@ -105,7 +108,7 @@ def read_environment(env: Mapping[str, str], top_level: frozenset[str], below: d
             node[segment] = inner if isinstance(inner, dict) else {}
             node = node[segment]
         node[path[-1]] = _plain(text)
-        places[tuple(path)] = Location(f"${name}", 1, 1)
+        places[tuple(path)] = Location(name, 1, 1)  # without its text: it may be a secret
     return Sourced(values, places)
 
 
