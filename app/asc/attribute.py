@@ -81,6 +81,7 @@ class _TextTable:
         self._rows: list[NDArray[np.uint64]] = [regions.table[-2], regions.table[-1], *regions.table[:-3]]
         self._combinations: dict[tuple[int, tuple[bool, ...]], int] = {}
         self._table: NDArray[np.uint64] | None = None
+        self._last: tuple[Dictionary, NDArray[np.int32]] | None = None
 
     def table(self) -> NDArray[np.uint64]:
         """uint64 (rows, words): null, absent, regions, combinations."""
@@ -89,7 +90,12 @@ class _TextTable:
         return self._table
 
     def rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
-        """int32 (entries,): the table's row of every dictionary entry."""
+        """int32 (entries,): the table's row of every dictionary entry; batches often share their dictionary."""
+        if self._last is None or self._last[0] is not dictionary:
+            self._last = (dictionary, self._find_rows(dictionary))
+        return self._last[1]
+
+    def _find_rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
         regions = np.empty(len(dictionary), dtype=np.int32)
         kernels.entry_regions(dictionary.data, dictionary.offsets, self._constants.data, self._constants.offsets, regions)
         if not self._likes:

@@ -65,9 +65,9 @@ class ItemLayout:
         return self.word[place] * WORD_BITS + self.shift[place] + item
 
     @staticmethod
-    def of(catalog: Catalog, stream: str) -> ItemLayout:
-        """Lays out the items of all queries of the catalog that read the stream."""
-        return _laid_out(catalog, stream, [group for group in catalog.groups if stream in group.streams])
+    def of(catalog: Catalog, stream: str | None) -> ItemLayout:
+        """Lays out the items of all queries of the catalog that read the stream (None: of all queries)."""
+        return _laid_out(catalog, stream or "", [group for group in catalog.groups if stream is None or stream in group.streams])
 
     @staticmethod
     def of_group(catalog: Catalog, group: QueryGroup) -> ItemLayout:

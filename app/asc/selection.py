@@ -34,14 +34,14 @@ _DEAD = 0
 
 
 class Selection:
-    """All items of all queries of a catalog that read one stream, ready to be asked."""
+    """All items of all queries of a catalog that read one stream (None: of all queries, for events that are every stream), ready to be asked."""
 
-    def __init__(self, catalog: Catalog, stream: str) -> None:
+    def __init__(self, catalog: Catalog, stream: str | None) -> None:
         self.layout = ItemLayout.of(catalog, stream)
         places = [(query, catalog.plans[query]) for query in self.layout.queries]
         self._type_rows, self._type_table = _type_table(self.layout, places)
         self._attributes = _attributes(self.layout, places)
-        alone = {group.number: ItemLayout.of_group(catalog, group) for group in catalog.groups if stream in group.streams}
+        alone = {group.number: ItemLayout.of_group(catalog, group) for group in catalog.groups if group.number in self.layout.groups}
         self._dispatch = Dispatch(self.layout, alone)
 
     def bit(self, query: int, item: int) -> int:

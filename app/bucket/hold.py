@@ -132,7 +132,10 @@ class Held:
             self._parts.append((batch, bitmaps))
 
     def release(self, watermark: int) -> tuple[EventBatch, NDArray[np.uint64]]:
-        """Gives out the events whose time is less than the watermark, in total order."""
+        """Gives out the events whose time is less than the watermark, in total order, each once.
+
+        An event can have come twice: in `replay` a line without a stream belongs to every stream of the group.
+        """
         batch, bitmaps = self.everything()
         ready = batch.time < watermark if watermark < FOREVER else np.ones(len(batch), dtype=np.bool_)
         if ready.all():
@@ -163,9 +166,11 @@ class Held:
         return min((int(batch.time.min()) for batch, _ in self._parts), default=None)
 
 
-def _sorted(
-    batch: EventBatch, bitmaps: NDArray[np.uint64], order: NDArray[np.intp]
-) -> tuple[EventBatch, NDArray[np.uint64]]:
+def _sorted(batch: EventBatch, bitmaps: NDArray[np.uint64], order: NDArray[np.intp]) -> tuple[EventBatch, NDArray[np.uint64]]:
+    source, offset = batch.source[order], batch.offset[order]
+    twice = (source[1:] == source[:-1]) & (offset[1:] == offset[:-1])
+    if twice.any():
+        order = order[np.concatenate([[True], ~twice])]
     return take(batch, order), bitmaps[order]
 
 

@@ -131,9 +131,7 @@ class IngressPlan:
         """(bucket, chunk as bytes) of every bucket."""
         return self.ingest(batch, progress, gate).packed()
 
-    def _send(
-        self, way: _Way, batch: EventBatch, selected: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
-    ) -> None:
+    def _send(self, way: _Way, batch: EventBatch, selected: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]) -> None:
         rows, bitmaps = selected.of_group(way.group.number)
         if (gone := late[rows]).any():
             rows, bitmaps = rows[~gone], bitmaps[~gone]

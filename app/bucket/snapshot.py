@@ -19,7 +19,9 @@ def pack_state(header: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
     ({'a': 1}, {'x': b'y'})
     """
     named = sorted(parts.items())
-    text = json.dumps({"header": header, "parts": [[name, len(part)] for name, part in named]}, sort_keys=True, separators=(",", ":")).encode()
+    text = json.dumps(
+        {"header": header, "parts": [[name, len(part)] for name, part in named]}, sort_keys=True, separators=(",", ":")
+    ).encode()
     return b"".join([MAGIC, struct.pack("<I", len(text)), text, *(part for _, part in named)])
 
 

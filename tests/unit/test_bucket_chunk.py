@@ -27,7 +27,11 @@ def group(*equivalence: str) -> QueryGroup:
 
 def cells(column: Column) -> list:
     states = np.zeros(len(column.values), dtype=np.uint8) if column.state is None else column.state
-    found = column.values.tolist() if column.dictionary is None else [column.dictionary.entry(c) if s == 0 else 0 for c, s in zip(column.values, states, strict=True)]
+    found = (
+        column.values.tolist()
+        if column.dictionary is None
+        else [column.dictionary.entry(c) if s == 0 else 0 for c, s in zip(column.values, states, strict=True)]
+    )
     return [(s, None if s else v) for s, v in zip(states.tolist(), found, strict=True)]
 
 
@@ -76,7 +80,9 @@ def test_equal_keys_meet_in_one_bucket_whatever_their_dictionary_or_number_type(
 
 def test_a_null_key_goes_nowhere_and_a_type_without_the_key_everywhere() -> None:
     state = np.array([0, NULL, ABSENT], dtype=np.uint8)
-    batch = events_of_types(["A", "A", "B"], [1, 2, 3], {"k": Column(Kind.INTEGER, np.array([4, 5, 6]), state), "j": Column(Kind.INTEGER, np.array([0, 0, 0]))})
+    batch = events_of_types(
+        ["A", "A", "B"], [1, 2, 3], {"k": Column(Kind.INTEGER, np.array([4, 5, 6]), state), "j": Column(Kind.INTEGER, np.array([0, 0, 0]))}
+    )
     keys = partition_keys(batch, np.arange(3), group("k", "j"))
     assert keys.reach.tolist() == [ROUTED, NOWHERE, EVERYWHERE]
     assert sorted(rows.tolist() for rows in rows_by_bucket(keys, 2)) == [[0, 2], [2]]

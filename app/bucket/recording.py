@@ -1,0 +1,148 @@
+"""Matching a whole recording that lies in memory: what `cep replay` and `cep test` do. No bytes, no buckets where none are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.selection import SelectedEvents, Selection
+from app.bucket.bucket import Bucket
+from app.bucket.hold import FOREVER, Progress, TimeRules, merged_times
+from app.bucket.ingress import Gate, IngressPlan
+from app.bucket.matching import Found, GroupMatching
+from app.cep.engine import Watermarks
+from app.events.batch import Column, EventBatch
+from app.query.plan import Catalog
+
+SLICE = 1 << 17
+"""Events at a time: large enough that fixed costs vanish, small enough that a slice's arrays stay in the cache."""
+
+Advance = Callable[[int], None]
+"""Told how many events were matched since it was last told."""
+
+
+def _silent(events: int) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """What was found in a recording.
+
+    Attributes:
+        found: per step and query, with indices into ``catalog.plans`` of the catalog that was given.
+        late: int64 (late, 2), (source, offset) of events that were late for every stream they belong to.
+    """
+
+    found: Sequence[Found]
+    late: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+
+
+def match_sorted(
+    catalog: Catalog, batch: EventBatch, gate_of: Callable[[Selection], Gate | None] | None = None, advance: Advance = _silent
+) -> Recording:
+    """Matches events that are in total order already: nothing is late, nothing waits.
+
+    Args:
+        catalog: queries that all read these events, whatever their streams are called.
+        batch: in total order.
+        gate_of: makes the shedding gate for a selection.
+        advance: told about progress.
+    """
+    selection = Selection(catalog, None)
+    gate = gate_of(selection) if gate_of else None
+    groups = [GroupMatching(catalog, group.number) for group in catalog.groups]
+    found: list[Found] = []
+    for part, last in _slices(batch):
+        selected = selection.select(part)
+        if gate is not None:
+            selected = gate(part, selected)
+        watermarks = Watermarks(FOREVER if last else int(part.time[-1]))
+        found.extend(one for group in groups for one in _feed(group, part, selected, watermarks))
+        advance(len(part))
+    return Recording(found)
+
+
+def _feed(group: GroupMatching, part: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
+    return [one for one in group.feed_selected(part, selected, watermarks) if len(one.matches)]
+
+
+def _slices(batch: EventBatch) -> Iterator[tuple[EventBatch, bool]]:
+    """Parts of the batch, and whether it is the last; an empty batch is one empty part."""
+    for start in range(0, max(1, len(batch)), SLICE):
+        yield rows_between(batch, start, start + SLICE), start + SLICE >= len(batch)
+
+
+def rows_between(batch: EventBatch, start: int, stop: int) -> EventBatch:
+    """Rows ``start..stop`` as views; nothing is copied."""
+
+    def cut(column: Column) -> Column:
+        state = None if column.state is None else column.state[start:stop]
+        return Column(column.kind, column.values[start:stop], state, column.dictionary)
+
+    columns = {name: cut(column) for name, column in batch.columns.items()}
+    return EventBatch(batch.time[start:stop], batch.source[start:stop], batch.offset[start:stop], cut(batch.type), columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """The events of one stream in order of arrival.
+
+    Attributes:
+        rules: how time passes in the stream.
+        batch: its events.
+        line: int64 (events,), place in the recording as a whole, ascending: how the streams interleave.
+    """
+
+    rules: TimeRules
+    batch: EventBatch
+    line: NDArray[np.int64]
+
+
+def match_arrivals(
+    catalog: Catalog, streams: Sequence[Arrivals], gate_of: Callable[[Selection], Gate | None] | None = None, advance: Advance = _silent
+) -> Recording:
+    """Matches events in order of arrival, as the application does: late ones are left out, the others wait for the watermark."""
+    plans = [IngressPlan(catalog, stream.rules, 1) for stream in streams]
+    gates = [gate_of(plan.selection) if gate_of else None for plan in plans]
+    bucket = Bucket(catalog, [stream.rules for stream in streams], 0)
+    known: Mapping[str, Mapping[int, int]] = {stream.rules.stream: {} for stream in streams}
+    sources = frozenset(int(source) for stream in streams for source in np.unique(stream.batch.source))
+    found: list[Found] = []
+    late: list[NDArray[np.int64]] = []
+    end = max((int(stream.line[-1]) + 1 for stream in streams if len(stream.line)), default=0)
+    for start in range(0, max(end, 1), SLICE):
+        chunks, learnt, closing = [], dict(known), start + SLICE >= end
+        for stream, plan, gate in zip(streams, plans, gates, strict=True):
+            first, last = np.searchsorted(stream.line, [start, start + SLICE])
+            part = rows_between(stream.batch, int(first), int(last))
+            own = frozenset(np.unique(stream.batch.source).tolist())
+            ingested = plan.ingest(part, Progress(known[stream.rules.stream], sources & own), gate)
+            late.append(_positions(part, ingested.late))
+            learnt[stream.rules.stream] = merged_times([known[stream.rules.stream], ingested.judgement.greatest_times])
+            chunks += ingested.chunks
+        known = learnt
+        output = bucket.advance(chunks, Progress(sources=sources, closing=closing))
+        late.append(output.late)
+        found.extend(one for one in output.found if len(one.matches))
+        advance(min(SLICE, end - start))
+    return Recording(found, _late_everywhere(late, streams))
+
+
+def _positions(batch: EventBatch, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.stack([batch.source[rows], batch.offset[rows]], axis=1)
+
+
+def _late_everywhere(late: Sequence[NDArray[np.int64]], streams: Sequence[Arrivals]) -> NDArray[np.int64]:
+    """Events that are late as often as they occur: an event that belongs to several streams is late when it is late for all of them."""
+    positions, times = np.unique(np.concatenate([*late, np.zeros((0, 2), np.int64)]), axis=0, return_counts=True)
+    if len(streams) == 1 or not len(positions):
+        return positions
+    everything = np.concatenate([np.stack([s.batch.source, s.batch.offset], axis=1) for s in streams])
+    occurring, counts = np.unique(everything, axis=0, return_counts=True)
+    often = {tuple(position): count for position, count in zip(occurring.tolist(), counts.tolist(), strict=True)}
+    kept = [often[tuple(position)] <= count for position, count in zip(positions.tolist(), times.tolist(), strict=True)]
+    return positions[np.array(kept, dtype=np.bool_)]
