@@ -24,7 +24,9 @@ def stream_schema(schemas: dict[str, dict[str, str]], stream: str = "input") -> 
 
 def event_batch(events: Sequence[Event], schemas: dict[str, dict[str, str]]) -> EventBatch:
     """The events as columns, in the order given."""
-    kinds = {name: kind for attributes in schemas.values() for name, kind in attributes.items()}
+    kinds: dict[str, str] = {}
+    for name, kind in (pair for attributes in schemas.values() for pair in attributes.items()):
+        kinds[name] = kind if kinds.get(name, kind) == kind else "float"
     return EventBatch(
         time=np.array([event["time"] for event in events], dtype=np.int64),
         source=np.array([event["source"] for event in events], dtype=np.int64),

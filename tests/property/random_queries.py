@@ -32,8 +32,18 @@ from tests.naive.language import (
 
 Schemas = dict[str, dict[str, str]]
 """Event types, and their attributes with kinds."""
-KINDS = {"k": "integer", "g": "string", "v": "integer", "u": "integer", "w": "float", "s": "string", "f": "boolean"}
-KEYS = ("k", "g")
+KINDS = {
+    "k": "integer",
+    "g": "string",
+    "m": "float",
+    "v": "integer",
+    "u": "integer",
+    "w": "float",
+    "s": "string",
+    "f": "boolean",
+    "t": "time",
+}
+KEYS = ("k", "g", "m")
 TYPES = ("A", "B", "C", "E-1")
 COMPARISONS = ["=", "!=", "<", "<=", ">", ">="]
 DOMAINS: dict[str, list[object]] = {
@@ -44,6 +54,8 @@ DOMAINS: dict[str, list[object]] = {
     "w": [-1.5, 0.0, -0.0, 0.5, 1.0, 2.0, 2.0**53, 1e300, math.nan, math.inf],
     "s": ["", "a", "ab", "Ab", "b%", "it's", "ü_", 'q"\\'],
     "f": [False, True],
+    "m": [0.0, -0.0, 1.0, 0.5, math.nan],
+    "t": [0, 3, 1003],
 }
 CONSTANTS = {
     "integer": st.sampled_from([-1, 0, 1, 2, 3]),
@@ -61,8 +73,8 @@ def schemas(draw: st.DrawFn) -> Schemas:
     """Types with some of the attributes each; `k` is frequent, so that there is something to partition by."""
     made: Schemas = {}
     for name in TYPES:
-        chosen = [a for a in KINDS if draw(st.integers(0, 9)) < (9 if a in KEYS else 6)] or ["v"]
-        made[name] = {a: KINDS[a] for a in chosen}
+        chosen = [a for a in KINDS if draw(st.integers(0, 9)) < (9 if a in KEYS else 5)] or ["v"]
+        made[name] = {a: draw(st.sampled_from(["integer", "float"])) if a == "m" else KINDS[a] for a in chosen}
     return made
 
 
@@ -82,7 +94,7 @@ def queries(draw: st.DrawFn, known: Schemas, most_items: int = 4) -> Query:
     tests = tuple(
         Equivalence(key, draw(st.sampled_from([None, None, None, Const(DOMAINS[key][0], KINDS[key])])))
         for key in KEYS
-        if draw(st.integers(0, 9)) < 4
+        if draw(st.integers(0, 9)) < (4 if key != "m" else 1)
     )
     able = [name for name, attributes in known.items() if all(test.attribute in attributes for test in tests)]
     if not able:
@@ -99,6 +111,8 @@ def queries(draw: st.DrawFn, known: Schemas, most_items: int = 4) -> Query:
     within = draw(st.integers(1, 25)) if edged or draw(st.integers(0, 2)) else None
     where = draw(st.lists(predicates(known, named), max_size=2)) if any(item.var for item in named) else []
     returns = draw(st.none() | return_fields(known, named)) if any(i.var for i in named if not i.negated) else None
+    if len(where) == 1 and not tests and isinstance(where[0], And):
+        where = list(where[0].operands)  # parentheses around the whole condition change nothing: these are two predicates
     return Query(tuple(named), tests, tuple(where), within, returns)
 
 
@@ -110,7 +124,7 @@ def negated_items(draw: st.DrawFn, known: Schemas) -> Item:
 
 def attributes_of(known: Schemas, item: Item) -> dict[str, str]:
     """Attributes that at least one type of the item has."""
-    return {name: kind for type_name in item.types for name, kind in known[type_name].items()}
+    return {name: KINDS[name] for type_name in item.types for name in known[type_name]}
 
 
 @st.composite
@@ -152,7 +166,7 @@ def comparisons(draw: st.DrawFn, scope: Scope) -> object:
             Const(draw(st.sampled_from(TYPES)), "string"),
         )
     if family == "time":
-        return draw(time_comparisons(variables))
+        return draw(time_comparisons(scope))
     values = {"number": numbers, "string": strings, "boolean": booleans}[family]
     left = draw(values(scope, 1))
     if family == "boolean":
@@ -218,14 +232,17 @@ def booleans(draw: st.DrawFn, scope: Scope, depth: int) -> object:
 
 
 @st.composite
-def time_comparisons(draw: st.DrawFn, variables: list[str]) -> object:
+def time_comparisons(draw: st.DrawFn, scope: Scope) -> object:
+    variables = list(scope.attributes)
     one, other = (Attr(draw(st.sampled_from(variables)), "time") for _ in range(2))
     op = draw(st.sampled_from(COMPARISONS))
-    shape = draw(st.sampled_from(["difference", "sum", "constant"]))
+    shape = draw(st.sampled_from(["difference", "sum", "constant", "attribute"]))
     if shape == "difference":
         return Compare(op, Arith("-", one, other), Const(draw(CONSTANTS["duration"]), "duration"))
     if shape == "sum":
         return Compare(op, one, Arith("+", other, Const(draw(CONSTANTS["duration"]), "duration")))
+    if shape == "attribute" and (able := scope.of_kind(other.var, ("time",))):
+        return Compare(op, one, Attr(other.var, able[0]))
     return Compare(op, one, Const(draw(CONSTANTS["time"]), "time"))
 
 
@@ -256,13 +273,21 @@ def streams(draw: st.DrawFn, known: Schemas, most: int = 14, sources: int = 2, s
     for _ in range(draw(st.sampled_from([0, 1, most // 2, *[most] * 7]))):
         time += draw(st.sampled_from([0, 0, 1, 1, 2, 3, 6]))
         type_name = draw(st.sampled_from(list(known)))
-        attributes = {name: None if draw(st.integers(0, 9)) == 0 else draw(st.sampled_from(DOMAINS[name])) for name in known[type_name]}
+        attributes = {
+            name: None if draw(st.integers(0, 9)) == 0 else draw(st.sampled_from(domain(name, kind)))
+            for name, kind in known[type_name].items()
+        }
         events.append({"type": type_name, "time": time, "source": draw(st.integers(0, sources - 1)), "attributes": attributes})
     events.sort(key=lambda event: (event["time"], event["source"]))
     for source in range(sources):
         for offset, event in enumerate(e for e in events if e["source"] == source):
             event["offset"] = offset
     return events
+
+
+def domain(name: str, kind: str) -> list[object]:
+    """Values of an attribute; `m` is an integer in some types and a float in others."""
+    return [0, 1] if name == "m" and kind == "integer" else DOMAINS[name]
 
 
 @st.composite
