@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -76,12 +77,21 @@ def produce(  # noqa: PLR0917 - the command's options
     chosen = _source(source, stream, Wanted(events, seed, rate or 1000.0, int(time.time() * 1000) if now else 0, data))
     outlet = outlet_of(chosen.stream, _stream(loaded, chosen.stream), Registry(registry_settings(loaded.schema_registry)), topic, key)
     due: Due = at_rate(rate) if rate else as_recorded(chosen.first_ms, speed) if speed else at_once
-    with Sender(client_options(loaded.kafka), outlet, due) as sender:
-        signal.signal(signal.SIGINT, lambda *_: sender.stop())
+    with Sender(client_options(loaded.kafka), outlet, due) as sender, _stopped_by_ctrl_c(sender):
         partitions = sender.check_topic()
         print(f"→ {outlet.topic}: {partitions} partitions, key {outlet.key or 'none'}", file=sys.stderr)
         sender.send(_limited(chosen.batches, events), _teller())
     print(_summary(sender.sent))
+
+
+@contextmanager
+def _stopped_by_ctrl_c(sender: Sender) -> Iterator[None]:
+    """Ctrl-C ends the sending; what was sent is still acknowledged and told."""
+    before = signal.signal(signal.SIGINT, lambda *_: sender.stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _source(name: str, stream: str | None, wanted: Wanted) -> Source:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from app.config.settings import Settings
 from app.delivery.security import client_options
@@ -171,10 +171,28 @@ class TopicAdministrator:
 
     def _wait_until_visible(self, topics: list[WantedTopic]) -> None:
         deadline = time.monotonic() + _REQUEST_SECONDS
-        while not all(change.nothing for change in plan_changes(topics, self.existing(topic.name for topic in topics))):
+        while not (
+            all(change.nothing for change in plan_changes(topics, self.existing(topic.name for topic in topics)))
+            and self._have_leaders(topics)
+        ):
             if time.monotonic() > deadline:
                 raise DependencyError(f"the brokers {self._servers} accepted the changes, but do not show them")
             time.sleep(_POLL_SECONDS)
+
+    def _have_leaders(self, topics: list[WantedTopic]) -> bool:
+        """Whether every partition answers; for a moment after their creation partitions are known but led by nobody."""
+        metadata = self._admin.list_topics(timeout=_REQUEST_SECONDS).topics
+        partitions = [TopicPartition(topic.name, number) for topic in topics for number in metadata[topic.name].partitions]
+        if not partitions:
+            return True
+        try:
+            for future in self._admin.list_offsets(
+                {each: OffsetSpec.latest() for each in partitions}, request_timeout=_REQUEST_SECONDS
+            ).values():
+                future.result()
+        except KafkaException:
+            return False
+        return True
 
     def _unreachable(self, error: KafkaException) -> DependencyError:
         return DependencyError(f"no answer from the brokers {self._servers}: {error.args[0].str()}")

@@ -2,10 +2,12 @@
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from app.local.embedded import Embedded, embedded_services
 
@@ -37,7 +39,16 @@ def registry_url(embedded: Embedded) -> str:
 
 @pytest.fixture(scope="session")
 def admin(bootstrap_servers: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap_servers})
+    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+
+
+def has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:
+    """For a moment after its creation a topic is known, but nobody leads its partitions."""
+    try:
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        return all(future.result() for future in admin.list_offsets(asked, request_timeout=10).values())
+    except KafkaException:
+        return False
 
 
 @pytest.fixture
@@ -49,6 +60,9 @@ def make_topic(admin: AdminClient) -> Callable[..., str]:
         settings = {key.replace("_", "."): value for key, value in config.items()}
         for future in admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
             future.result(timeout=30)
+        deadline = time.monotonic() + 30
+        while not has_leaders(admin, name, partitions) and time.monotonic() < deadline:
+            time.sleep(0.02)
         return name
 
     return make

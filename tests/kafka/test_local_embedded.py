@@ -11,10 +11,10 @@ from app.local.ports import accepts
 
 def test_broker_keeps_records_and_stamps_them_with_its_own_time(bootstrap_servers, make_topic):
     topic = make_topic("stamped")
-    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     producer.produce(topic, value=b"x", timestamp=1)
     assert producer.flush(30) == 0
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest", "log_level": 0})
     consumer.assign([TopicPartition(topic, 0, 0)])
     message = consumer.poll(30)
     consumer.close()

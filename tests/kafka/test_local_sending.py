@@ -29,7 +29,9 @@ def retail_outlet(registry_url, make_topic):
 
 
 def records_of(bootstrap_servers, topic, count):
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": f"g{os.getpid()}", "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": f"g{os.getpid()}", "auto.offset.reset": "earliest", "log_level": 0}
+    )
     consumer.assign([TopicPartition(topic, number, 0) for number in consumer.list_topics(topic).topics[topic].partitions])
     found, deadline = [], time.monotonic() + 30
     while len(found) < count and time.monotonic() < deadline:

@@ -1,0 +1,79 @@
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
+
+from app.bootstrap.places import PROJECT
+from app.cli.main import cli
+from app.local.recordings import RECORDINGS, default_folder
+
+QUICKSTART = PROJECT / "app" / "local" / "quickstart.yaml"
+
+
+@pytest.fixture(scope="module")
+def settings_file(tmp_path_factory, bootstrap_servers, registry_url) -> Path:
+    """The shipped settings against the embedded services, with topics of this run."""
+    settings = yaml.safe_load(QUICKSTART.read_text())
+    settings["kafka"]["bootstrap_servers"] = bootstrap_servers
+    settings["schema_registry"]["url"] = registry_url
+    settings["topics"] = {"prefix": f"produce-{os.getpid()}"}
+    settings["queries"]["paths"] = [str(PROJECT / "queries")]
+    for stream in settings["streams"].values():
+        stream["schemas"] = [str((QUICKSTART.parent / path).resolve()) for path in stream["schemas"]]
+        stream["topics"] = [f"{topic}-{os.getpid()}" for topic in stream["topics"]]
+    path = tmp_path_factory.mktemp("produce") / "settings.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    assert invoke("topics", "apply", "--settings", str(path)).exit_code == 0
+    return path
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(cli, list(arguments), catch_exceptions=False)
+
+
+def record_count(bootstrap_servers: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "count", "log_level": 0})
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in partitions]
+    consumer.close()
+    return sum(ends)
+
+
+def topic_of(settings_file: Path, stream: str) -> str:
+    return yaml.safe_load(settings_file.read_text())["streams"][stream]["topics"][0]
+
+
+def test_topics_plan_after_apply_has_nothing_to_do(settings_file):
+    assert "0 to create, 0 to change" in invoke("topics", "plan", "--settings", str(settings_file)).output
+
+
+@pytest.mark.parametrize(("kind", "stream"), [("retail", "retail"), ("stocks", "stocks"), ("sensors", "climate"), ("vehicles", "transit")])
+def test_every_generated_stream_reaches_its_topic(settings_file, bootstrap_servers, kind, stream):
+    before = record_count(bootstrap_servers, topic_of(settings_file, stream))
+    done = invoke("produce", kind, "--settings", str(settings_file), "--events", "2000")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("2,000 events")
+    assert record_count(bootstrap_servers, topic_of(settings_file, stream)) == before + 2000
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_recording_reaches_its_topic(settings_file, bootstrap_servers, name):
+    recording = RECORDINGS[name]
+    if not (default_folder() / recording.file).is_file():
+        pytest.skip(f"no {recording.file}")
+    before = record_count(bootstrap_servers, topic_of(settings_file, recording.stream))
+    done = invoke("produce", name, "--settings", str(settings_file), "--events", "3000")
+    assert done.exit_code == 0
+    assert record_count(bootstrap_servers, topic_of(settings_file, recording.stream)) == before + 3000
+
+
+def test_a_file_of_json_lines_is_written_with_the_streams_schema(settings_file, bootstrap_servers, tmp_path):
+    file = tmp_path / "events.jsonl"
+    assert invoke("generate", "retail", "--events", "500", "--out", str(file)).exit_code == 0
+    before = record_count(bootstrap_servers, topic_of(settings_file, "retail"))
+    done = invoke("produce", str(file), "--stream", "retail", "--settings", str(settings_file))
+    assert done.exit_code == 0
+    assert record_count(bootstrap_servers, topic_of(settings_file, "retail")) == before + 500
