@@ -283,6 +283,10 @@ def _aligned(source: str, start: int, end: int, value: str, escapes: dict[str, s
     places: list[int] = []
     at = start
     for character in value:
+        while escapes and source[at : at + 2] == "\\\n":  # a folded line of a double-quoted text leaves nothing
+            at += 2
+            while at < end and source[at] in " \t":
+                at += 1
         if character.isspace():
             places.append(min(at, max(start, end - 1)))
             if at < end and source[at] == character:

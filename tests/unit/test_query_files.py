@@ -1,0 +1,172 @@
+"""Files and folders of queries, several documents, queries that read queries, elements, tests of queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.errors import CepError
+from app.events.types import Kind
+from app.query.compile import compile_texts, load_queries, read_queries
+from app.query.elements import mentioned_elements
+from app.query.explain import STAGES, explain
+from app.query.source import Mapping, read_documents
+from app.query.vocabulary import UNKNOWN, Streams
+from tests.golden.streams import CLIMATE, RETAIL, STREAMS
+
+ROOT = Path(__file__).parents[2]
+SHELF = "name: {name}\nfrom: retail\nevent: ShelfReading s\n"
+
+
+def test_folders_are_searched_and_all_findings_of_all_files_come_together(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.yaml").write_text(SHELF.format(name="one") + "---\n" + SHELF.format(name="two"))
+    (tmp_path / "deep" / "b.yml").write_text(SHELF.format(name="two") + "where: s.x = 1\n")
+    (tmp_path / "c.yaml").write_bytes(b"name: \xff\n")
+    (tmp_path / "notes.txt").write_text("no query")
+    catalog, findings = load_queries([tmp_path, tmp_path / "missing.yaml"], STREAMS)
+    assert [plan.name for plan in catalog.plans] == ["one", "two"]
+    assert [finding.message.replace(str(tmp_path), "") for finding in findings] == [
+        "/c.yaml: no UTF-8 text (byte 6)",
+        "/missing.yaml: cannot be read: no such file or directory",
+        'two queries are named "two"',
+        'event type "ShelfReading" has no attribute "x"',
+    ]
+
+
+def test_disabled_queries_are_validated_but_not_run() -> None:
+    compiled = compile_texts([("q.yaml", SHELF.format(name="off") + "enabled: false\n---\n" + SHELF.format(name="on"))], STREAMS)
+    assert [plan.name for plan in compiled.catalog.plans] == ["on"]
+    assert compiled.query("off") is not None
+    assert compile_texts([("q.yaml", SHELF.format(name="off") + "enabled: false\nwhere: s.x = 1\n")], STREAMS).errors
+
+
+def test_from_may_be_left_out_where_there_is_one_stream() -> None:
+    text = "name: q\nevent: ShelfReading s\n"
+    assert compile_texts([("q.yaml", text)], {"retail": RETAIL}).catalog.plans[0].streams == ("retail",)
+    assert compile_texts([("q.yaml", text)], STREAMS).errors
+    everything = Streams(everything=RETAIL)
+    assert compile_texts([("q.yaml", text)], everything).catalog.plans[0].streams == ("retail",)
+    named = compile_texts([("q.yaml", "name: q\nfrom: [x, y]\nevent: ShelfReading s\n")], everything)
+    assert named.catalog.plans[0].streams == ("x", "y")
+
+
+def test_plain_scalars_are_texts_until_someone_asks() -> None:
+    node = read_documents("q.yaml", "a: no\nb: 12:30\nc: 1e3\nd: 0o17\ne: ~\nf: 'null'\ng: 2026-01-01\n")[0][0]
+    assert isinstance(node, Mapping)
+    assert [getattr(value, "text", "") for _, value in node.entries] == ["no", "12:30", "1e3", "0o17", "~", "null", "2026-01-01"]
+    assert [getattr(value, "missing", None) for _, value in node.entries] == [False, False, False, False, True, False, False]
+
+
+def test_composite_events_of_another_query_are_resolved_against_its_return_fields() -> None:
+    reader = "name: a\nfrom: query:b\nevent: b x\nwhere: x.dwell > 5 m AND x.tag = 'T'\n"
+    source = (
+        "name: b\nfrom: retail\nevent: SEQ(ShelfReading s, ExitReading e)\nwithin: 1 h\nreturn: {tag: s.tag_id, dwell: e.time - s.time}\n"
+    )
+    (refusal,) = compile_texts([("a.yaml", reader), ("b.yaml", source)], STREAMS).errors
+    assert "composite events" in refusal.message
+
+
+def test_elements_of_arrays_and_maps_are_collected_before_schemas_are_known() -> None:
+    text = (
+        "name: a\nevent: SEQ(ANY(2; A, B BY ids[1]) a, C c)\nwhere: \"[m['k']] AND c.tags[0].x = 'not[1]' AND c.y = 1\"\nreturn: {z: 'c.list[3]'}\n"
+        "---\nname: b\nselect: ['v[0]']\ncoalesce: {duration: until-next}\nwhere: w[2] > 3 AND u.r['q'] = 1\n"
+    )
+    assert mentioned_elements([("q.yaml", text)]) == ("ids[1]", "list[3]", "m['k']", "tags[0].x", "u.r['q']", "v[0]", "w[2]")
+
+
+GIVEN = """
+name: q
+from: climate
+event: SEQ(RoomClimate r, Door d)
+within: 1 h
+return: {mote: r.mote_id, at: d.time, waited: d.time - r.time, open: d.open, humidity: r.humidity}
+tests:
+  - name: all kinds of values
+    given: |
+      # a comment
+      0s    RoomClimate mote_id=1 humidity=5 comment='it''s, "so"' measured_at=2026-01-01T00:00:00Z room.floor=-3
+      1.5m  climate:RoomClimate mote_id="two words" humidity=null
+      90 s  Door mote_id=7 open=true
+      1h 'Door' mote_id= open=false
+    expect:
+      - {mote: 7, at: 90s, waited: 1.5 m, open: true, humidity: 5}
+      - {at: 1970-01-01T00:00:01Z, humidity: ~}
+"""
+
+
+def test_given_and_expect_are_read_as_the_kinds_that_the_schema_says() -> None:
+    text = GIVEN.replace("90 s  Door", "90s  Door")
+    compiled = compile_texts([("q.yaml", text)], {"climate": CLIMATE})
+    assert not compiled.errors, [finding.render() for finding in compiled.errors]
+    (test,) = compiled.queries[0].tests
+    first, second, door, last = test.events
+    assert first == {
+        "type": "RoomClimate", "time": 0, "mote_id": "1", "humidity": 5.0, "temperature": None, "measured_at": 1767225600000,
+        "comment": 'it\'s, "so"', "raw": None, "room.floor": -3,
+    }  # fmt: skip
+    assert (second["time"], second["stream"], second["mote_id"], second["humidity"]) == (90_000, "climate", "two words", None)
+    assert (door["mote_id"], door["open"]) == ("7", True)
+    assert (last["type"], last["mote_id"], last["open"]) == ("Door", None, False)
+    assert test.expect == ({"mote": "7", "at": 90_000, "waited": 90_000, "open": True, "humidity": 5}, {"at": 1000, "humidity": None})
+
+
+def test_without_schemas_values_are_what_they_look_like_over_all_lines() -> None:
+    text = "name: q\nevent: A a\ntests:\n  - name: t\n    given: |\n      0s A k=1 v=1 b=true\n      1s A k=x v=1.5 b=false\n    expect: [{k: 1, dwell: 6m}]\n"
+    compiled = compile_texts([("q.yaml", text)], UNKNOWN)
+    assert not compiled.errors
+    (test,) = compiled.queries[0].tests
+    assert [dict(event) for event in test.events] == [
+        {"type": "A", "time": 0, "k": "1", "v": 1.0, "b": True},
+        {"type": "A", "time": 1000, "k": "x", "v": 1.5, "b": False},
+    ]
+
+
+def test_type_attribute_is_filled_in_from_the_type() -> None:
+    text = "name: q\nfrom: stocks\nevent: \"'BRK.B' a\"\ntests:\n  - name: t\n    given: |\n      0s 'BRK.B' price=1\n    expect: []\n"
+    (test,) = compile_texts([("q.yaml", text)], STREAMS).queries[0].tests
+    assert test.events[0] == {"type": "BRK.B", "time": 0, "symbol": "BRK.B", "price": 1.0, "volume": None}
+
+
+def test_explain_takes_more_stages_and_says_what_it_has() -> None:
+    compiled = compile_texts([("q.yaml", SHELF.format(name="q"))], STREAMS)
+    query = compiled.queries[0]
+    with pytest.raises(CepError, match="the stages are ast, plan"):
+        explain(query, "asc")
+    with pytest.raises(CepError, match="the formats are"):
+        explain(query, "plan", "xml")
+    assert explain(query, "asc", stages={**STAGES, "asc": STAGES["plan"]}) == explain(query, "plan")
+    broken = compile_texts([("q.yaml", SHELF.format(name="q") + "where: s.x = 1\n")], STREAMS).queries[0]
+    with pytest.raises(CepError, match="no plan"):
+        explain(broken, "plan")
+    assert explain(broken, "ast")
+
+
+def test_the_syntax_tree_explained_as_text_is_the_query_again() -> None:
+    for path in sorted((ROOT / "tests" / "golden" / "ast").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        first = compile_texts([("q.yaml", text)], UNKNOWN).queries[0]
+        again = compile_texts([("q.yaml", explain(first, "ast"))], UNKNOWN).queries[0]
+        assert explain(again, "ast", "json") == explain(first, "ast", "json")
+
+
+def test_shipped_queries_have_no_errors() -> None:
+    compiled = read_queries([ROOT / "queries"], UNKNOWN)
+    assert compiled.queries
+    assert compiled.errors == ()
+    assert all(query.plan is not None and query.tests for query in compiled.queries)
+
+
+def test_kinds_of_composite_attributes_are_those_of_the_return_fields() -> None:
+    text = "name: q\nfrom: retail\nevent: SEQ(ShelfReading s, ExitReading e)\nwithin: 1 m\nreturn: {a: e.time - s.time, b: e.time, c: s.store_id / 2, d: s.store_id % 2, e: round(1.5), f: length(s.tag_id), g: e.alarm}\n"
+    fields = {field.name: field.kind for field in compile_texts([("q.yaml", text)], STREAMS).catalog.plans[0].returns}
+    assert fields == {
+        "a": Kind.DURATION,
+        "b": Kind.TIME,
+        "c": Kind.FLOAT,
+        "d": Kind.INTEGER,
+        "e": Kind.FLOAT,
+        "f": Kind.INTEGER,
+        "g": Kind.BOOLEAN,
+    }
