@@ -84,8 +84,8 @@ def parse_schema(schema: str | Node, references: Iterable[str | Node] = ()) -> A
     names: dict[str, dict[str, Any]] = {}
     try:
         for reference in references:
-            fastavro.parse_schema(_loaded(reference), named_schemas=names, _force=True)
-        root = fastavro.parse_schema(_loaded(schema), named_schemas=names, _force=True)
+            fastavro.parse_schema(_unwrapped(_loaded(reference)), named_schemas=names, _force=True)
+        root = fastavro.parse_schema(_unwrapped(_loaded(schema)), named_schemas=names, _force=True)
     except SchemaError:
         raise
     except Exception as error:
@@ -102,6 +102,23 @@ def _loaded(schema: str | Node) -> Node:
     except ValueError as error:
         raise SchemaError(f"no Avro schema: no JSON: {error}") from error
     return loaded
+
+
+def _unwrapped(node: Any) -> Any:
+    """Without needless layers like ``{"type": {"type": "string"}}``, which Java accepts and writes, and fastavro does not."""
+    if isinstance(node, list):
+        return [_unwrapped(branch) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(node.get("type"), (dict, list)):
+        return _unwrapped(node["type"])
+    plain = dict(node)
+    for inside in ("items", "values"):
+        if inside in plain:
+            plain[inside] = _unwrapped(plain[inside])
+    if isinstance(plain.get("fields"), list):
+        plain["fields"] = [{**entry, "type": _unwrapped(entry["type"])} for entry in plain["fields"]]
+    return plain
 
 
 @dataclass(frozen=True, slots=True)
