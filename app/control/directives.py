@@ -181,10 +181,12 @@ class DirectiveLog:
                 entry = _Entry(None, {})
                 self._write(report.batch, entry)
             _replace(entry.reports, report)
-            with self._path(report.batch).open("ab") as file:
-                file.write(report.to_json() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            file = self._path(report.batch).open("ab")
+            file.write(report.to_json() + b"\n")
+            file.flush()
+        # Synced outside the lock: the file system then syncs the reports of many tasks in one go.
+        with file:
+            os.fsync(file.fileno())
 
     def totals(self, batch: int) -> BatchTotals:
         """The reports of a batch that came so far, added up."""

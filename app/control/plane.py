@@ -29,14 +29,14 @@ from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.reports import BatchTotals, StageReport
 from app.control.shed_reports import ShedReport
-from app.control.watchdog import BatchObservation, Watchdog, WatchedQuery
+from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
 from app.observe.logs import get_logger
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress, read_progress
 from app.query.plan import Catalog, Plan
 
-KEPT_PHASES = ("pack", "merge", "match", "encode")
+KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
 
 log = get_logger(__name__)
@@ -209,13 +209,16 @@ class ControlPlane:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._topics), now)
             self._remember(progress, totals, greatest)
-            self._watchdog.observe(_observation(progress, totals, self._settings.spark.buckets))
+            before = self._watchdog.ratios
+            self._watchdog.observe(_observation(progress, totals, directive, self._settings.spark.buckets))
             if directive is not None and self._catalog is not None:
                 plans = {plan.name: plan for plan in self._catalog.catalog.plans}
                 batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), self._watermarks(directive, now))
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
                 self._show_shedding(plans)
             self.first_batch.good()
+            after, forecast = self._watchdog.ratios, self._watchdog.forecast
+        _log_shedding(progress.batch, before, after, forecast)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
 
@@ -378,7 +381,19 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
     return tuple(reports)
 
 
-def _observation(progress: Progress, totals: BatchTotals, tasks: int) -> BatchObservation:
+def _log_shedding(batch: int, before: Mapping[str, float], after: Mapping[str, float], forecast: Forecast | None) -> None:
+    """Says when shedding begins and ends; the ratios in between are metrics."""
+    if forecast is None or set(before) == set(after):
+        return
+    predicted = {"unshed_latency_ms": round(forecast.unshed_latency_ms), "latency_ms": round(forecast.latency_ms)}
+    for query in sorted({*before, *after}):
+        if query not in before:
+            log.info("shedding begins", query=query, batch_id=batch, drop_ratio=after[query], in_reach=forecast.in_reach, **predicted)
+        elif query not in after:
+            log.info("shedding ends", query=query, batch_id=batch, **predicted)
+
+
+def _observation(progress: Progress, totals: BatchTotals, directive: Directive | None, tasks: int) -> BatchObservation:
     oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
     kept_ns = sum(totals.cost_ns.get(phase, 0) for phase in KEPT_PHASES)
     return BatchObservation(
@@ -393,4 +408,5 @@ def _observation(progress: Progress, totals: BatchTotals, tasks: int) -> BatchOb
         oldest_broker_ms=min(oldest, default=None),
         candidates={query: tally.candidates for query, tally in totals.queries.items()},
         kept_ms=kept_ns / 1e6 / tasks if kept_ns else None,
+        asked=None if directive is None else {query: shedding.drop_ratio for query, shedding in directive.shedding.items()},
     )

@@ -88,6 +88,7 @@ class BatchObservation:
         oldest_broker_ms: least Kafka timestamp in the batch, when known.
         candidates: per query, events that it could use, shed ones included.
         kept_ms: time that the tasks spent on kept events, per core, when measured.
+        asked: the drop ratios under which the batch ran; None for those decided last.
     """
 
     batch: int
@@ -101,6 +102,7 @@ class BatchObservation:
     oldest_broker_ms: int | None = None
     candidates: Mapping[str, int] = field(default_factory=dict)
     kept_ms: float | None = None
+    asked: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ class Watchdog:
             running.relevant_share = (
                 _smoothed(running.relevant_share, relevant / seen.consumed) if self._seen > 1 else relevant / seen.consumed
             )
-        asked = self._mean_ratio(running.ratios)
+        asked = self._mean_ratio(running.ratios if seen.asked is None else seen.asked)
         if asked > 0.05 and relevant > 100:
             running.effect = _smoothed(running.effect, min(1.0, seen.shed / relevant / asked))
         if seen.kept_ms is not None and seen.kept > 1000:
