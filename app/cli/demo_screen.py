@@ -76,11 +76,12 @@ class TableScreen:
 
 
 class LinesScreen:
-    """Plain lines, some per two seconds."""
+    """Plain lines, some every two seconds."""
 
     def __init__(self) -> None:
-        self._last = 0.0
+        self._last = -_LINES_SECONDS
         self._waiting: list[Composite] = []
+        self._first_told = False
 
     def __enter__(self) -> Self:
         return self
@@ -91,12 +92,12 @@ class LinesScreen:
     def show(self, scene: Scene, new: Sequence[Composite]) -> None:
         """Print what came since the last turn, if it is time."""
         self._waiting.extend(new)
-        if self._last and scene.streaming_s - self._last < _LINES_SECONDS:
-            return
-        if not self._last and scene.first_after_s is not None:
+        if not self._first_told and scene.first_after_s is not None:
+            self._first_told = True
             print(f"first composite event {scene.first_after_s:.1f} s after the start", flush=True)
-        if scene.first_after_s is not None:
-            self._last = scene.streaming_s
+        elif scene.streaming_s - self._last < _LINES_SECONDS:
+            return
+        self._last = scene.streaming_s
         for composite in self._waiting[-_LINES_PER_TURN:]:
             print(f"  {_clock(composite.written_ms)} {composite.query}: {fields_text(composite.fields)} ({composite.latency_ms} ms)")
         self._waiting.clear()

@@ -8,9 +8,15 @@ import typer
 
 from app.bootstrap.failure import SetupError
 from app.cli.demo import demo
+from app.cli.explain import explain
 from app.cli.generate import generate
 from app.cli.produce import produce
+from app.cli.replay import replay
+from app.cli.run import run
+from app.cli.test import test
 from app.cli.topics import topics
+from app.cli.validate import validate
+from app.cli.version import version
 from app.errors import CepError, ConfigurationError, DependencyError
 
 EXIT_CODES: dict[type[Exception], int] = {ConfigurationError: 78, DependencyError: 69, SetupError: 69, CepError: 1}
@@ -24,7 +30,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, generate, produce):
+for command in (run, demo, validate, test, explain, replay, generate, produce, version):
     cli.command()(command)
 cli.add_typer(topics)
 
