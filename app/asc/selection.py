@@ -231,13 +231,13 @@ def _attributes(layout: ItemLayout, places: list[tuple[int, Plan]]) -> list[Attr
     """One index per attribute, those with most tests first: they have the best chance to end a row early."""
     tests: dict[str, list[BitTest]] = {}
     for query, plan in places:
-        for index, test in _item_tests(plan):
+        for index, test in item_tests(plan):
             tests.setdefault(test.attribute, []).append(BitTest(layout.bit(query, index), test))
     found = [AttributeSelection(attribute, entries, layout.words) for attribute, entries in sorted(tests.items())]
     return sorted(found, key=lambda selection: -selection.tests)
 
 
-def _item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
+def item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
     """The constant tests of every item, and that none of its equivalence attributes is null: such an event matches and prevents nothing."""
     for item in plan.items:
         for test in item.tests:

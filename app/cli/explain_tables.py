@@ -1,0 +1,76 @@
+"""``cep explain --stage code``: the integer tables that the engine's kernels run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from app.cep import opcodes
+from app.cep.layout import EngineOptions, Layout, layout_of, text_constants
+from app.cep.texts import TextTable
+from app.errors import CepError
+from app.query.compile import Compiled
+from app.query.explain import Stage
+
+OPCODES = {value: name.removeprefix("OP_").lower() for name, value in vars(opcodes).items() if name.startswith("OP_")}
+COLUMNS = {
+    "items": ("place", "stack", "wild_stack", "needs"),
+    "positives": ("item", "stack", "barrier", "barrier_end", "test", "test_end", "check", "check_end"),
+    "barriers": ("stack",),
+    "checks": ("kind", "place", "stack", "item", "residual", "test", "test_end"),
+    "predicates": ("mode", "code", "code_end", "operator", "left_item", "left_cell", "right_item", "right_cell", "constant"),
+}
+"""As in `app.cep.arrays`."""
+
+
+def _layout(query: Compiled) -> Layout:
+    if query.plan is None:
+        raise CepError(f'query "{query.name}" has errors and so no tables; cep validate shows them')
+    return layout_of(query.plan, {}, TextTable(text_constants(query.plan)), EngineOptions())
+
+
+def _tables(layout: Layout) -> dict[str, Any]:
+    tables = {name: [dict(zip(columns, row, strict=True)) for row in getattr(layout.tables, name).tolist()] for name, columns in COLUMNS.items()}
+    code = [[OPCODES.get(operation, str(operation)), *arguments] for operation, *arguments in layout.programs.code.tolist()]
+    return {
+        "cells": {name: cell for name, cell in layout.attributes.items()},
+        "cells_per_event": layout.width,
+        **tables,
+        "local": [list(one) for one in layout.local],
+        "code": code,
+        "constants": layout.programs.constants.tolist(),
+    }
+
+
+def _text(query: Compiled) -> str:
+    lines = []
+    for name, content in _tables(_layout(query)).items():
+        if isinstance(content, list):
+            lines.append(f"{name}: {'none' if not content else ''}".rstrip())
+            lines += [f"  {number}: {_row(row)}" for number, row in enumerate(content)]
+        elif isinstance(content, dict):
+            lines.append(f"{name}: " + ", ".join(f"{key} {value}" for key, value in content.items()))
+        else:
+            lines.append(f"{name}: {content}")
+    return "\n".join(lines) + "\n"
+
+
+def _row(row: Any) -> str:
+    return ", ".join(f"{key} {value}" for key, value in row.items()) if isinstance(row, dict) else " ".join(map(str, row))
+
+
+def _mermaid(query: Compiled) -> str:
+    layout = _layout(query)
+    lines = ["flowchart LR"]
+    rows = layout.tables.positives.tolist()
+    lines += [f'  s{place}["stack {row[1]}<br/>item {row[0]}"]' for place, row in enumerate(rows)]
+    lines += [f"  s{place} -->|predecessor| s{place - 1}" for place in range(1, len(rows))]
+    return "\n".join(lines) + "\n"
+
+
+def _json(query: Compiled) -> str:
+    return orjson.dumps(_tables(_layout(query)), option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+TABLES = Stage(_text, _mermaid, _json)

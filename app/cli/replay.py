@@ -1,0 +1,195 @@
+"""``cep replay``: queries over a file of events, without Spark and Kafka."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import orjson
+import typer
+
+from app.asc.selection import Selection
+from app.bucket.ingress import Gate
+from app.bucket.matching import Found
+from app.bucket.recording import Recording, match_arrivals, match_sorted
+from app.cli.progress import Progress
+from app.cli.query_streams import print_findings, settings_of
+from app.cli.replay_input import Choices, ReplayInput, read_input
+from app.cli.replay_output import json_lines
+from app.control.directives import Directive, QueryShedding
+from app.errors import CepError, FindingsError
+from app.pipeline.gate import shedding_gate
+from app.query.compile import query_files, read_queries
+from app.query.elements import mentioned_elements
+from app.query.plan import Catalog
+from shedding.registry import EVENT_SHEDDERS
+
+GateOf = Callable[[Catalog, Selection], Gate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """How all queries shed, for experiments."""
+
+    shedder: str
+    drop_ratio: float
+
+
+def replay(  # noqa: PLR0917 - the command's options
+    queries: Annotated[list[Path], typer.Option(help="Query files or folders; may be repeated.")],
+    events: Annotated[Path, typer.Option(help="JSON lines, .csv or .avro; .gz is unpacked.")],
+    config: Annotated[Path | None, typer.Option(help="Settings file with the streams: schemas, allowed lateness, trusted order.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the composite events; standard output when not given.")] = None,
+    stats: Annotated[Path | None, typer.Option(help="Write counts and times as JSON. Matching is then warmed up by a first run.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Match so many times from arrays in memory, each time with fresh engines.")] = 1,
+    types: Annotated[Literal["infer", "config"], typer.Option(help="infer: all schemas from the data. config: where a stream has them.")] = "config",
+    on_error: Annotated[Literal["stop", "skip"], typer.Option(help="What unreadable events do; skipped ones are counted.")] = "stop",
+    shedder: Annotated[str | None, typer.Option(help=f"Shed events with it: {', '.join(EVENT_SHEDDERS)}.")] = None,
+    drop_ratio: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of each query's candidate events that the shedder drops.")] = 0.0,
+    model: Annotated[Path | None, typer.Option(help="Model of the shedder; those of this version need none.")] = None,
+    *,
+    identities: Annotated[bool, typer.Option("--identities", help="Write the identity of each composite event, too.")] = False,
+) -> None:
+    """Run queries over a file of events and write one JSON object per composite event.
+
+    A line is {"type": "...", "time": <ms or ISO-8601>, attribute: value, ...}, perhaps with "stream" and "position" [topic, partition, offset].
+    Without --config the file is every stream and is sorted first. A configured stream with allowed_lateness or ordered_by is taken in file
+    order, and late events are left out. At the end of the file all waiting matches are released.
+
+    Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
+    """
+    shed = _chosen_shedder(shedder, drop_ratio, model)
+    read_s = time.perf_counter()
+    elements = mentioned_elements((str(path), _text(path)) for path in query_files(queries))
+    source = read_input(events, settings_of(config), Choices(types == "infer", on_error == "skip", elements))
+    read_s = time.perf_counter() - read_s
+    compiled = read_queries(queries, source.streams)
+    if compiled.errors:
+        raise FindingsError(compiled.errors)
+    print_findings(compiled.warnings)
+    matching = Matching(compiled.catalog, source, _gate_of(shed))
+    if stats is not None or repeat > 1:
+        matching.once()
+    times, recording = [], Recording([])
+    for _ in range(repeat):
+        started = time.perf_counter()
+        recording = matching.once()
+        times.append(time.perf_counter() - started)
+    started = time.perf_counter()
+    _write(out, compiled.catalog, recording.found, source, identities=identities)
+    write_s = time.perf_counter() - started
+    measured = {
+        "events": len(source.file.batch),
+        "matches": sum(len(one.matches) for one in recording.found),
+        "late": len(recording.late),
+        "skipped": source.skipped,
+        "read_s": read_s,
+        "match_s": times,
+        "write_s": write_s,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    if stats is not None:
+        stats.write_bytes(orjson.dumps(measured, option=orjson.OPT_INDENT_2) + b"\n")
+    _tell(measured)
+
+
+class Matching:
+    """Everything that is ready before the clock starts: arrays in memory, one part per set of streams."""
+
+    def __init__(self, catalog: Catalog, source: ReplayInput, gate_of: GateOf | None) -> None:
+        self._gate_of = gate_of
+        arriving = [query for query, plan in enumerate(catalog.plans) if source.by_arrival(plan)]
+        self._sorted = []
+        for streams, queries in source.same_events(catalog):
+            own = [query for query in queries if query not in arriving]
+            if own:
+                self._sorted.append((own, _part(catalog, own), source.sorted_events(streams)))
+        self._arriving = (arriving, _part(catalog, arriving))
+        names = sorted({stream for query in arriving for stream in catalog.plans[query].streams})
+        self._arrivals = [source.arrivals(name) for name in names]
+
+    def once(self) -> Recording:
+        """Matches everything with fresh engines."""
+        found: list[Found] = []
+        late = np.zeros((0, 2), dtype=np.int64)
+        progress = Progress("matching", sum(len(b) for _, _, b in self._sorted) + sum(len(a.batch) for a in self._arrivals))
+        for queries, catalog, batch in self._sorted:
+            found += _renumbered(match_sorted(catalog, batch, self._gates(catalog), progress.advance), queries)
+        if self._arrivals:
+            queries, catalog = self._arriving
+            recording = match_arrivals(catalog, self._arrivals, self._gates(catalog), progress.advance)
+            found += _renumbered(recording, queries)
+            late = recording.late
+        progress.end()
+        return Recording(found, late)
+
+    def _gates(self, catalog: Catalog) -> Callable[[Selection], Gate | None] | None:
+        gate_of = self._gate_of
+        return None if gate_of is None else lambda selection: gate_of(catalog, selection)
+
+
+def _part(catalog: Catalog, queries: list[int]) -> Catalog:
+    """A catalog of some queries; they keep their order, since both are sorted by name."""
+    return Catalog.of(tuple(catalog.plans[query] for query in queries), catalog.version)
+
+
+def _renumbered(recording: Recording, queries: list[int]) -> list[Found]:
+    return [Found(queries[one.query], one.matches, one.tally, one.fed) for one in recording.found]
+
+
+def _chosen_shedder(shedder: str | None, drop_ratio: float, model: Path | None) -> Shed | None:
+    if model is not None:
+        raise CepError("no shedder of this version has a model\nhint: leave --model out")
+    if shedder is None and drop_ratio > 0:
+        raise CepError(f"--drop-ratio needs --shedder\nhint: there are {', '.join(EVENT_SHEDDERS)}")
+    if shedder is not None and shedder not in EVENT_SHEDDERS:
+        raise CepError(f'there is no event shedder "{shedder}"\nhint: there are {", ".join(EVENT_SHEDDERS)}')
+    return Shed(shedder, drop_ratio) if shedder is not None and drop_ratio > 0 else None
+
+
+def _gate_of(shed: Shed | None) -> GateOf | None:
+    if shed is None:
+        return None
+
+    def gate_of(catalog: Catalog, selection: Selection) -> Gate | None:
+        orders = {plan.name: QueryShedding(shed.drop_ratio, shed.shedder) for plan in catalog.plans}
+        return shedding_gate(catalog, selection, Directive(0, shedding=orders))
+
+    return gate_of
+
+
+def _text(path: Path) -> str:
+    """The text of a query file; one that cannot be read is reported where queries are compiled."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _write(out: Path | None, catalog: Catalog, found: Any, source: ReplayInput, *, identities: bool) -> None:
+    lines = json_lines(catalog, found, source, identities=identities)
+    if out is None:
+        sys.stdout.buffer.writelines(lines)
+        sys.stdout.buffer.flush()
+        return
+    with out.open("wb") as file:
+        file.writelines(lines)
+
+
+def _tell(measured: dict[str, Any]) -> None:
+    """One line for people; standard output belongs to the composite events."""
+    fastest = min(measured["match_s"])
+    extra = "".join(f", {measured[name]:,} {name}" for name in ("late", "skipped") if measured[name])
+    print(
+        f"{measured['events']:,} events, {measured['matches']:,} composite events{extra}; "
+        f"read {measured['read_s']:.2f} s, matched {fastest:.3f} s, written {measured['write_s']:.2f} s",
+        file=sys.stderr,
+    )
+
+

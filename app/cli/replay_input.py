@@ -1,0 +1,179 @@
+"""The events of `cep replay`: a file, perhaps a configuration, and what each query reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.hold import TimeRules
+from app.bucket.recording import Arrivals
+from app.cli.query_streams import configured_schemas
+from app.config.settings import Settings, Stream
+from app.errors import CepError, Finding, FindingsError, Location
+from app.events.batch import EventBatch, concatenate, in_total_order, take
+from app.events.conform import conformed
+from app.events.files import MAX_FINDINGS, FileEvents, FileFormat, read_events
+from app.events.types import StreamSchema
+from app.query.plan import Catalog, Plan
+from app.query.vocabulary import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user chose about reading.
+
+    Attributes:
+        infer: take all schemas from the data, also those of configured streams.
+        skip: leave unreadable events out instead of stopping.
+        elements: of arrays and maps that the queries speak of.
+    """
+
+    infer: bool = False
+    skip: bool = False
+    elements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamEvents:
+    """The events of one stream, in file order.
+
+    Attributes:
+        line: int64 (events,), their lines.
+    """
+
+    schema: StreamSchema
+    batch: EventBatch
+    line: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplayInput:
+    """A file of events, read.
+
+    Attributes:
+        file: as it was read.
+        settings: None without a configuration.
+        configured: by stream, events that a configured schema had its say about.
+        skipped: events left out because they could not be read or violate a schema.
+    """
+
+    file: FileEvents
+    settings: Settings | None = None
+    configured: Mapping[str, StreamEvents] = field(default_factory=dict)
+    skipped: int = 0
+
+    @property
+    def streams(self) -> Streams:
+        """What queries are compiled against."""
+        if self.settings is None:
+            return Streams(everything=self.file.schema)
+        return Streams({name: self.of_stream(name).schema for name in self.settings.streams})
+
+    def of_stream(self, name: str) -> StreamEvents:
+        """The events that belong to a stream, in file order."""
+        known = self.configured.get(name)
+        if known is not None:
+            return known
+        own = self.file.of_stream(name)
+        schema = StreamSchema(name, own.schema.types, None, inferred=True)
+        return StreamEvents(schema, own.batch, own.lines)
+
+    def by_arrival(self, plan: Plan) -> bool:
+        """Whether the query's events are taken in file order: one of its streams says how late events may be, or which order to trust."""
+        if self.settings is None:
+            return False
+        chosen = [self.settings.streams[stream].model_fields_set for stream in plan.streams]
+        return any({"allowed_lateness", "ordered_by"} & fields for fields in chosen)
+
+    def sorted_events(self, streams: Sequence[str]) -> EventBatch:
+        """The events of some streams in total order; an event that belongs to several is there once."""
+        if self.settings is None and self.file.streams is None:
+            return in_total_order(self.file.batch)
+        parts = [self.of_stream(name) for name in streams]
+        lines = np.concatenate([part.line for part in parts])
+        batch = concatenate([part.batch for part in parts])
+        _, first = np.unique(lines, return_index=True)
+        return in_total_order(batch if len(first) == len(batch) else take(batch, first))
+
+    def arrivals(self, name: str) -> Arrivals:
+        """A stream's events in order of arrival, with how time passes in it."""
+        assert self.settings is not None  # noqa: S101 - by_arrival was asked before
+        stream, events = self.settings.streams[name], self.of_stream(name)
+        own = frozenset(k for k, topic in enumerate(self.file.topics) if topic in stream.topics)
+        topics = own or frozenset(range(max(1, len(self.file.topics))))
+        return Arrivals(TimeRules(name, stream.allowed_lateness, stream.ordered_by, topics), events.batch, events.line)
+
+    def same_events(self, catalog: Catalog) -> list[tuple[tuple[str, ...], list[int]]]:
+        """Queries (indices) that read the very same sorted events, with their streams: they share one pass."""
+        if self.settings is None and self.file.streams is None:
+            return [((), list(range(len(catalog.plans))))]
+        shared: dict[tuple[str, ...], list[int]] = {}
+        for query, plan in enumerate(catalog.plans):
+            shared.setdefault(tuple(sorted(plan.streams)), []).append(query)
+        return list(shared.items())
+
+    def lines_of(self, source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The lines of events, by their positions."""
+        if not self.file.topics:
+            return offset
+        order = np.lexsort((self.file.batch.offset, self.file.batch.source))
+        places = self.file.batch.source[order].astype(np.complex128)  # complex numbers sort by (real, imaginary)
+        places.imag = self.file.batch.offset[order]
+        wanted = source.astype(np.complex128)
+        wanted.imag = offset
+        return self.file.lines[order[np.searchsorted(places, wanted)]]
+
+
+def read_input(path: Path, settings: Settings | None, choices: Choices) -> ReplayInput:
+    """Reads a file of events, and makes them events of the configured streams.
+
+    Raises:
+        FindingsError: unreadable events, each with its line, unless they are to be skipped.
+        CepError: the file cannot be read.
+    """
+    schemas = configured_schemas(settings, choices.elements) if settings and not choices.infer else {}
+    try:
+        file = read_events(path, file_format(path, settings, choices))
+    except OSError as error:
+        raise CepError(f"{path}: cannot be read: {(error.strerror or 'unknown reason').lower()}") from error
+    bad: dict[int, str] = {}
+    configured = {name: _conformed(file.of_stream(name), schema, bad) for name, schema in schemas.items()}
+    if bad and not choices.skip:
+        shown = sorted(bad.items())
+        findings = [Finding(message, Location(str(path), line + 1, 1)) for line, message in shown[:MAX_FINDINGS]]
+        if len(shown) > MAX_FINDINGS:
+            findings.append(Finding(f"{len(shown) - MAX_FINDINGS} more unreadable lines", Location(str(path), shown[MAX_FINDINGS][0] + 1, 1)))
+        raise FindingsError(findings)
+    return ReplayInput(file, settings, configured, file.skipped + len(bad))
+
+
+def _conformed(events: FileEvents, schema: StreamSchema, bad: dict[int, str]) -> StreamEvents:
+    found = conformed(events.batch, schema)
+    bad.update({int(events.lines[row]): message for row, message in found.bad.items()})
+    return StreamEvents(schema, found.batch, events.lines[found.rows])
+
+
+def file_format(path: Path, settings: Settings | None, choices: Choices) -> FileFormat:
+    """How to read the file. JSON lines say type and time themselves; the other formats follow the configuration.
+
+    Raises:
+        CepError: streams of one file that disagree about where type or time are.
+    """
+    streams: list[Stream] = list(settings.streams.values()) if settings else []
+    types = {stream.type_attribute or "type" for stream in streams} or {"type"}
+    times = {stream.time or "time" for stream in streams} or {"time"}
+    suffixes = {suffix.lower() for suffix in path.suffixes}
+    if len(types) > 1 or (len(times) > 1 and suffixes & {".csv", ".avro"}):
+        types, times = _as_written(path, suffixes), {"time"}
+    time = next(iter(times)) if suffixes & {".csv", ".avro"} else "time"
+    return FileFormat(next(iter(types)), time_attribute=time, elements=choices.elements, on_error="skip" if choices.skip else "stop")
+
+
+def _as_written(path: Path, suffixes: set[str]) -> set[str]:
+    if suffixes & {".csv", ".avro"}:
+        raise CepError(f"{path}: the configured streams disagree about type or time; give each its own file and configuration")
+    return {"type"}

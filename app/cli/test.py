@@ -1,0 +1,198 @@
+"""``cep test``: runs the tests that query files carry."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from xml.sax.saxutils import quoteattr
+
+import orjson
+import typer
+
+from app.bucket.composite import json_fields, plain_values
+from app.bucket.recording import match_sorted
+from app.cli.query_streams import configured_schemas, print_findings, settings_of
+from app.config.settings import Settings
+from app.errors import FindingsError
+from app.events.batch import EventBatch, in_total_order
+from app.events.conform import conformed
+from app.events.files import FileFormat, parse_events
+from app.events.types import StreamSchema
+from app.query.compile import Compilation, Compiled, compile_texts, query_files, read_queries
+from app.query.elements import mentioned_elements
+from app.query.inline_tests import QueryTest
+from app.query.plan import Catalog, Plan
+from app.query.vocabulary import UNKNOWN, Streams
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a test went.
+
+    Attributes:
+        missing: expectations that no composite event met.
+        surplus: fields of composite events that nothing expected.
+    """
+
+    query: str
+    test: str
+    missing: tuple[Fields, ...]
+    surplus: tuple[Fields, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether expectations and composite events are one to one."""
+        return not self.missing and not self.surplus
+
+    def explanation(self) -> str:
+        """What is wrong, line by line."""
+        return "\n".join([f"expected, not found: {_shown(f)}" for f in self.missing] + [f"found, not expected: {_shown(f)}" for f in self.surplus])
+
+
+def test(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Query files or folders of them.")],
+    junit: Annotated[Path | None, typer.Option(help="Write the outcomes as JUnit XML, for CI systems.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file: events are read with the schemas of its streams.")] = None,
+) -> None:
+    """Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.
+
+    Without --config the types of attributes are taken from the lines of each query's own tests.
+    """
+    outcomes = run_tests(paths, settings_of(config))
+    for outcome in outcomes:
+        print(f"{'ok  ' if outcome.passed else 'FAIL'} {outcome.query}: {outcome.test}")
+        if not outcome.passed:
+            print("       " + outcome.explanation().replace("\n", "\n       "))
+    failed = sum(not outcome.passed for outcome in outcomes)
+    print(f"{len(outcomes) - failed} passed, {failed} failed")
+    if junit is not None:
+        junit.write_text(junit_xml(outcomes), encoding="utf-8")
+    if failed:
+        raise typer.Exit(1)
+
+
+def run_tests(paths: list[Path], settings: Settings | None = None) -> list[Outcome]:
+    """The outcomes of all tests of all enabled and disabled queries.
+
+    Raises:
+        FindingsError: queries that cannot run.
+    """
+    files = query_files(paths)
+    known = configured_schemas(settings) if settings else {}
+    first = read_queries(paths, Streams(known, UNKNOWN.everything))
+    broken = [finding for finding in first.errors if not known or finding.location is None or finding.location.path in map(str, files)]
+    if broken:
+        raise FindingsError(broken)
+    outcomes = []
+    for query in first.queries:
+        path = Path(query.document.node.file.path)
+        streams = _streams_of(query, known, path)
+        again = compile_texts([(str(path), path.read_text(encoding="utf-8"))], streams)
+        outcomes += _outcomes(query, again, known)
+    return outcomes
+
+
+def _outcomes(query: Compiled, again: Compilation, known: dict[str, StreamSchema]) -> list[Outcome]:
+    """Runs one query's tests with the plan that its own events' schema gave."""
+    own = again.query(query.name)
+    if own is None or own.plan is None:
+        print_findings(again.warnings)
+        raise FindingsError(again.errors)
+    return [_outcome(own.plan, one, known) for one in own.tests]
+
+
+def _streams_of(query: Compiled, known: dict[str, StreamSchema], path: Path) -> Streams:
+    """The configured schemas, or one inferred from the events of all tests of the query."""
+    events = [event for one in query.tests for event in one.events]
+    inferred = parse_events(_json_lines(events), _format(path), str(path)).schema
+    return Streams(known, StreamSchema("events", inferred.types, None, inferred=True))
+
+
+def _outcome(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> Outcome:
+    started = time.perf_counter()
+    found = [fields for fields in _found(plan, _batch(plan, one, known))]
+    missing, surplus = unmatched(one.expect, found)
+    return Outcome(plan.name, one.name, missing, surplus, time.perf_counter() - started)
+
+
+def _batch(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> EventBatch:
+    own = [event for event in one.events if event.get("stream") in (None, *plan.streams)]
+    file = parse_events(_json_lines(own))
+    schema = known.get(plan.streams[0]) if len(plan.streams) == 1 else None
+    return in_total_order(file.batch if schema is None else conformed(file.batch, schema).batch)
+
+
+def _format(path: Path) -> FileFormat:
+    return FileFormat(elements=mentioned_elements([(str(path), path.read_text(encoding="utf-8"))]))
+
+
+def _json_lines(events: Any) -> bytes:
+    return b"".join(orjson.dumps(event) + b"\n" for event in events)
+
+
+def _found(plan: Plan, batch: EventBatch) -> list[Fields]:
+    found: list[Fields] = []
+    for one in match_sorted(Catalog.of((plan,)), batch).found:
+        columns = {field.name: plain_values(one.matches.fields[field.name], field.kind) for field in plan.returns}
+        found += [json_fields({name: column[k] for name, column in columns.items()}) for k in range(len(one.matches))]
+    return found
+
+
+def unmatched(expected: tuple[Any, ...], found: list[Fields]) -> tuple[tuple[Fields, ...], tuple[Fields, ...]]:
+    """Pairs expectations with composite events, each with at most one (augmenting paths); what is left on either side.
+
+    >>> unmatched(({"a": 1}, {}), [{"a": 1, "b": 2}, {"a": 3}])
+    ((), ())
+    """
+    partner: dict[int, int] = {}
+    fits = [[k for k, fields in enumerate(found) if _meets(fields, one)] for one in expected]
+
+    def place(one: int, seen: set[int]) -> bool:
+        for k in fits[one]:
+            if k not in seen:
+                seen.add(k)
+                if k not in partner or place(partner[k], seen):
+                    partner[k] = one
+                    return True
+        return False
+
+    missing = tuple(dict(one) for number, one in enumerate(expected) if not place(number, set()))
+    return missing, tuple(fields for k, fields in enumerate(found) if k not in partner)
+
+
+def _meets(fields: Fields, expected: Any) -> bool:
+    return all(name in fields and _equal(fields[name], value) for name, value in expected.items())
+
+
+def _equal(value: Any, wanted: Any) -> bool:
+    if isinstance(value, bool) or isinstance(wanted, bool):
+        return value is wanted
+    if isinstance(value, float) and isinstance(wanted, int | float):
+        return abs(value - wanted) <= 1e-9 * max(1.0, abs(wanted))
+    return bool(value == wanted)
+
+
+def _shown(fields: Fields) -> str:
+    return "{" + ", ".join(f"{name}: {value}" for name, value in fields.items()) + "}"
+
+
+def junit_xml(outcomes: list[Outcome]) -> str:
+    """The outcomes as JUnit XML, one suite per query."""
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
+    for query in dict.fromkeys(outcome.query for outcome in outcomes):
+        own = [outcome for outcome in outcomes if outcome.query == query]
+        failures = sum(not outcome.passed for outcome in own)
+        lines.append(f'  <testsuite name={quoteattr(query)} tests="{len(own)}" failures="{failures}" time="{sum(o.seconds for o in own):.3f}">')
+        for outcome in own:
+            head = f'    <testcase classname={quoteattr(query)} name={quoteattr(outcome.test)} time="{outcome.seconds:.3f}"'
+            if outcome.passed:
+                lines.append(f"{head}/>")
+            else:
+                lines += [f"{head}>", f"      <failure message={quoteattr(outcome.explanation())}/>", "    </testcase>"]
+        lines.append("  </testsuite>")
+    return "\n".join([*lines, "</testsuites>"]) + "\n"
