@@ -48,9 +48,9 @@ MODE_PROGRAM, MODE_INTEGERS, MODE_FLOATS, MODE_DIFFERENCE = 0, 1, 2, 3
 where a cell is not plainly present."""
 
 # state[...]: counters of an engine
-ROWS, BASE, LOW, MATCHES, OCCUPIED, PENDING_TOP, PENDING_FREE, PENDING_LIVE, STORED, PUSHED, WILD_HEADS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+ROWS, BASE, LOW, MATCHES, OCCUPIED, PENDING_TOP, PENDING_FREE, PENDING_LIVE, PUSHED, WILD_HEADS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """Next absolute row; absolute row of place 0; oldest live row; matches in the output; used slots; pending table: next unused place, first of the
-free list (-1), number in use; events stored and pushes in this feed; from WILD_HEADS on, tops of the stacks outside partitions."""
+free list (-1), number in use; pushes in this feed; from WILD_HEADS on, tops of the stacks outside partitions."""
 
 # answers of kernels
 DONE, OUTPUT_FULL, SLOTS_FULL, PENDING_FULL = 0, 1, 2, 3
@@ -60,7 +60,8 @@ FOREVER = 2**63 - 1
 
 # slots[slot, ...] = newest row (FREE: unused), key cells, tops of the stacks
 NEWEST, KEY = 0, 1
-FREE = -1
+FREE, VACANT = -1, -2
+"""In place of the newest row: never used; used by a partition that has no event yet."""
 OUTSIDE = -1
 """Hash of a candidate that lacks an equivalence attribute: it belongs to no partition (and agrees with every value)."""
 
@@ -86,6 +87,7 @@ class Machine(NamedTuple):
     Attributes:
         bound: int64 (items,), place of the event bound to each item.
         cursor, floor: int64 (positives,), next row to try and lowest row allowed at each place.
+        chosen: int64 (positives,), place of the event bound at each place.
     """
 
     programs: Programs
@@ -94,6 +96,7 @@ class Machine(NamedTuple):
     bound: Integers
     cursor: Integers
     floor: Integers
+    chosen: Integers
 
 
 class Candidates(NamedTuple):
@@ -136,7 +139,7 @@ class Output(NamedTuple):
 
 
 PLAN_TABLES = types.NamedTuple([INTEGERS, TABLE, TABLE, TABLE, TABLE, TABLE, INTEGERS, INTEGERS], PlanTables)
-MACHINE = types.NamedTuple([PROGRAMS, TEXTS, SCRATCH, INTEGERS, INTEGERS, INTEGERS], Machine)
+MACHINE = types.NamedTuple([PROGRAMS, TEXTS, SCRATCH, INTEGERS, INTEGERS, INTEGERS, INTEGERS], Machine)
 CANDIDATES = types.NamedTuple([INTEGERS, INTEGERS, TABLE], Candidates)
 MEMORY = types.NamedTuple([TABLE, TABLE, TABLE, TABLE, INTEGERS], Memory)
 OUTPUT = types.NamedTuple([TABLE, INTEGERS], Output)

@@ -119,8 +119,8 @@ class Engine:
         expected = count_candidates(masks, wanted, 0)
         self._store.prepare(expected, self._texts, self._layout)
         state = self._store.state
-        state[at.MATCHES] = state[at.STORED] = state[at.PUSHED] = 0
-        low_before = int(state[at.LOW])
+        state[at.MATCHES] = state[at.PUSHED] = 0
+        low_before, rows_before = int(state[at.LOW]), int(state[at.ROWS])
         self._reserve_output(int(expected * self._matches_per_candidate) + 64)
         self._scan(batch, masks, wanted, watermarks)
         found = int(state[at.MATCHES])
@@ -129,7 +129,7 @@ class Engine:
         tally = Tally(
             events=len(batch),
             candidates=expected,
-            stored=int(state[at.STORED]),
+            stored=int(state[at.ROWS]) - rows_before,
             pushed=int(state[at.PUSHED]),
             matches=found,
             evicted=int(state[at.LOW]) - low_before,
@@ -163,9 +163,9 @@ class Engine:
         items, places = len(self.plan.items), len(self.plan.positive)
         depth = 2 + max(1, len(layout.programs.code))
         scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
-        return Machine(
-            layout.programs, self._texts.arrays(), scratch, np.zeros(items, np.int64), np.zeros(places, np.int64), np.zeros(places, np.int64)
-        )
+        bound = np.zeros(items, np.int64)
+        cursor, floor, chosen = np.zeros((3, places), np.int64)
+        return Machine(layout.programs, self._texts.arrays(), scratch, bound, cursor, floor, chosen)
 
     def _scan(self, batch: EventBatch, masks: NDArray[np.int64], wanted: int, watermarks: Watermarks) -> None:
         lowest = max(watermarks.default_ms, min(watermarks.by_source.values(), default=watermarks.default_ms))

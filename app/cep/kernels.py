@@ -50,7 +50,7 @@ from app.cep.arrays import (
     MODE,
     MODE_DIFFERENCE,
     MODE_FLOATS,
-    MODE_INTEGERS,
+    MODE_PROGRAM,
     NEVER,
     NEWEST,
     OCCUPIED,
@@ -78,15 +78,21 @@ from app.cep.arrays import (
     START_BARRIERS,
     START_BARRIERS_END,
     STATES_AT,
-    STORED,
     TEST,
     TEST_END,
+    VACANT,
     WILD_HEADS,
     WINDOW_PUSHDOWN,
     WITHIN,
 )
-from app.cep.kernels_machine import INTEGERS, TABLE, cell_state, evaluate, order_holds
-from app.cep.opcodes import CELL_SOURCE, CELL_TIME
+from app.cep.kernels_machine import INTEGERS, TABLE, cell_state, evaluate
+from app.cep.kernels_memory import as_float, load, prefetch, store, trailing_zeros
+from app.cep.opcodes import CELL_SOURCE, CELL_TIME, STATES_PER_WORD
+
+PREFETCH = 12
+"""How many candidates ahead a partition's slot is asked for: about the time of one trip to memory."""
+OUTCOMES = 0x_6_4_3_1_5_2
+"""Per operator (= != < <= > >=) four bits: holds for less, equal, greater, not comparable."""
 
 
 
@@ -138,35 +144,46 @@ def find_slot(slots, keys, cells, row, key_hash, low):
         slot = (slot + 1) & last
 
 
+@njit(inline="always")
+def plainly(table, which, states_at, cells, bound):
+    """A predicate of the plain modes: 1 it holds, 0 it does not, 2 only the machine can tell.
+
+    Inlined where pairs of events are tried: a call with all tables as arguments cost 200 ns, this costs about 3.
+    """
+    mode = load(table, which, MODE)
+    verdict = 2
+    if mode != MODE_PROGRAM:
+        left, right = bound[load(table, which, LEFT_ITEM)], bound[load(table, which, RIGHT_ITEM)]
+        left_cell, right_cell = load(table, which, LEFT_CELL), load(table, which, RIGHT_CELL)
+        states = load(cells, left, states_at + left_cell // STATES_PER_WORD) >> (2 * (left_cell % STATES_PER_WORD))
+        states |= load(cells, right, states_at + right_cell // STATES_PER_WORD) >> (2 * (right_cell % STATES_PER_WORD))
+        if states & 3 == 0:
+            operator = load(table, which, OPERATOR)
+            a, b = load(cells, left, left_cell), load(cells, right, right_cell)
+            order = 0
+            if mode == MODE_FLOATS:
+                x, y = as_float(a), as_float(b)
+                order = (x > y) - (x < y) if x == x and y == y else 2
+            elif mode == MODE_DIFFERENCE:
+                difference = a - b
+                limit = load(table, which, CONSTANT)
+                order = (difference > limit) - (difference < limit) if ((a ^ b) & (a ^ difference)) >= 0 else 3
+            else:
+                order = (a > b) - (a < b)
+            if order != 3:
+                # bit order + 1 of the operators = != < <= > >= (2: not comparable, none holds)
+                verdict = (OUTCOMES >> (4 * operator + order + 1)) & 1
+    return verdict
+
+
 @njit(types.boolean(PLAN_TABLES, types.int64, MACHINE, TABLE), cache=True, nogil=True)
 def predicate_holds(plan, which, machine, cells):
     """One join predicate for the events bound so far."""
-    table = plan.predicates
-    mode = table[which, MODE]
-    if mode != 0:
-        states_at = plan.shape[STATES_AT]
-        left, right = machine.bound[table[which, LEFT_ITEM]], machine.bound[table[which, RIGHT_ITEM]]
-        left_cell, right_cell = table[which, LEFT_CELL], table[which, RIGHT_CELL]
-        if cell_state(cells, left, left_cell, states_at) == 0 and cell_state(cells, right, right_cell, states_at) == 0:
-            operator = table[which, OPERATOR]
-            if mode == MODE_INTEGERS:
-                a, b = cells[left, left_cell], cells[right, right_cell]
-                return order_holds(operator, (a > b) - (a < b))
-            if mode == MODE_FLOATS:
-                floats = cells.view(np.float64)
-                x, y = floats[left, left_cell], floats[right, right_cell]
-                if x != x or y != y:
-                    return False
-                return order_holds(operator, (x > y) - (x < y))
-            if mode == MODE_DIFFERENCE:
-                a, b = cells[left, left_cell], cells[right, right_cell]
-                difference = a - b
-                if ((a ^ b) & (a ^ difference)) >= 0:
-                    limit = table[which, CONSTANT]
-                    return order_holds(operator, (difference > limit) - (difference < limit))
-    return evaluate(
-        machine.programs, table[which, CODE], table[which, CODE_END], cells, plan.shape[STATES_AT], machine.bound, machine.texts, machine.scratch
-    )
+    verdict = plainly(plan.predicates, which, plan.shape[STATES_AT], cells, machine.bound)
+    if verdict != 2:
+        return verdict == 1
+    start, stop = plan.predicates[which, CODE], plan.predicates[which, CODE_END]
+    return evaluate(machine.programs, start, stop, cells, plan.shape[STATES_AT], machine.bound, machine.texts, machine.scratch)
 
 
 @njit(types.boolean(PLAN_TABLES, TABLE, types.int64, types.int64), cache=True, nogil=True)
@@ -233,14 +250,6 @@ def accepted(plan, machine, memory, place, bound_time):
     return True
 
 
-@njit(types.int64(PLAN_TABLES, MEMORY, types.int64, types.int64, types.int64), cache=True, nogil=True)
-def lowest_row(plan, memory, place, following, oldest):
-    """The lowest row that may be bound at ``place`` before ``following``: behind the newest event of every negation between them."""
-    for k in range(plan.positives[place, BARRIER], plan.positives[place, BARRIER_END]):
-        oldest = max(oldest, memory.links[following, 1 + plan.barriers[k, 0]])
-    return oldest
-
-
 @njit(types.boolean(PLAN_TABLES, MEMORY, types.int64, types.int64), cache=True, nogil=True)
 def start_is_barred(plan, memory, first, bound_time):
     """Whether a negated start without predicates stands before ``first`` inside the window."""
@@ -258,78 +267,92 @@ def construct(plan, machine, memory, output, newest, oldest):
 
     ``oldest`` is the lowest row that can be in the window.
     """
-    links, state = memory.links, memory.state
-    positives = plan.positives
-    base = state[BASE]
-    last = plan.shape[POSITIVES] - 1
-    time = links[newest, 0]
-    window = window_bound(time, plan.shape[WITHIN])
-    bound_time = window if plan.shape[WINDOW_PUSHDOWN] else np.int64(NEVER)
-    bound, cursor, floor = machine.bound, machine.cursor, machine.floor
-    rows, capacity = output.rows, len(output.time)
+    links, cells, state = memory.links, memory.cells, memory.state
+    positives, barriers, predicates, shape = plan.positives, plan.barriers, plan.predicates, plan.shape
+    base, states_at = state[BASE], shape[STATES_AT]
+    last = shape[POSITIVES] - 1
+    time = load(links, newest, 0)
+    window = window_bound(time, shape[WITHIN])
+    bound_time = window if shape[WINDOW_PUSHDOWN] else np.int64(NEVER)
+    bound, cursor, floor, chosen = machine.bound, machine.cursor, machine.floor, machine.chosen
+    rows, times, capacity = output.rows, output.time, len(output.time)
     count = state[MATCHES]
     bound[positives[last, OF_ITEM]] = newest
+    chosen[last] = newest
     if last == 0:
         if accepted(plan, machine, memory, 0, window) and not start_is_barred(plan, memory, newest, window):
             if count >= capacity:
                 return False
-            rows[count, 0] = newest
-            output.time[count] = time
+            store(rows, count, 0, newest)
+            times[count] = time
             state[MATCHES] = count + 1
         return True
-    plain = (
-        positives[0, TEST] == positives[0, TEST_END]
-        and positives[0, CHECK] == positives[0, CHECK_END]
-        and plan.shape[START_BARRIERS] == plan.shape[START_BARRIERS_END]
-        and plan.shape[WINDOW_PUSHDOWN] == 1
-        and plan.shape[RESIDUAL] == 0
-    )
-    first_stack = 1 + positives[0, STACK]
+    residual = shape[RESIDUAL] != 0
+    start_barred = shape[START_BARRIERS] < shape[START_BARRIERS_END]
+    tested = load(positives, 0, TEST) < load(positives, 0, TEST_END) or load(positives, 0, CHECK) < load(positives, 0, CHECK_END)
+    plain = not tested and not start_barred and not residual and shape[WINDOW_PUSHDOWN] == 1
+    first_stack = 1 + load(positives, 0, STACK)
     place = last - 1
-    cursor[place] = links[newest, 1 + positives[place, STACK]]
-    floor[place] = lowest_row(plan, memory, place, newest, oldest)
+    at = newest
+    enter = True
     while True:
+        stack = 1 + load(positives, place, STACK)
+        if enter:  # begin with the newest event before the one just bound; stop behind the newest event of every negation between them
+            enter = False
+            cursor[place] = load(links, at, stack)
+            lowest = oldest
+            for k in range(load(positives, place, BARRIER), load(positives, place, BARRIER_END)):
+                lowest = max(lowest, load(links, at, 1 + load(barriers, k, 0)))
+            floor[place] = lowest
         row = cursor[place]
+        lowest = floor[place]
         if place == 0 and plain:
             # the innermost loop: no test is left, every older event in the window is a match
-            while row >= floor[0]:
+            while row >= lowest:
                 at = row - base
-                if links[at, 0] <= bound_time:
+                if load(links, at, 0) <= bound_time:
                     break
                 if count >= capacity:
                     return False
-                rows[count, 0] = at
+                store(rows, count, 0, at)
                 for k in range(1, last + 1):
-                    rows[count, k] = bound[positives[k, OF_ITEM]]
-                output.time[count] = time
+                    store(rows, count, k, chosen[k])
+                times[count] = time
                 count += 1
-                row = links[at, first_stack]
+                row = load(links, at, first_stack)
             row = np.int64(-1)
-        if row < floor[place] or links[row - base, 0] <= bound_time:
+        if row < lowest or load(links, row - base, 0) <= bound_time:
             place += 1
             if place == last:
                 break
             continue
         at = row - base
-        cursor[place] = links[at, 1 + positives[place, STACK]]
-        if plan.shape[RESIDUAL] and not keys_agree(plan, memory.cells, at, newest):
+        cursor[place] = load(links, at, stack)
+        if residual and not keys_agree(plan, cells, at, newest):
             continue
-        bound[positives[place, OF_ITEM]] = at
-        if positives[place, TEST] < positives[place, TEST_END] or positives[place, CHECK] < positives[place, CHECK_END]:
+        bound[load(positives, place, OF_ITEM)] = at
+        chosen[place] = at
+        holds = 1
+        for which in range(load(positives, place, TEST), load(positives, place, TEST_END)):
+            holds = plainly(predicates, which, states_at, cells, bound)
+            if holds != 1:
+                break
+        if holds == 0:
+            continue
+        if holds == 2 or load(positives, place, CHECK) < load(positives, place, CHECK_END):
             if not accepted(plan, machine, memory, place, window):
                 continue
         if place > 0:
             place -= 1
-            cursor[place] = links[at, 1 + positives[place, STACK]]
-            floor[place] = lowest_row(plan, memory, place, at, oldest)
+            enter = True
             continue
-        if links[at, 0] <= window or start_is_barred(plan, memory, at, window):
+        if load(links, at, 0) <= window or (start_barred and start_is_barred(plan, memory, at, window)):
             continue
         if count >= capacity:
             return False
         for k in range(last + 1):
-            rows[count, k] = bound[positives[k, OF_ITEM]]
-        output.time[count] = time
+            store(rows, count, k, chosen[k])
+        times[count] = time
         count += 1
     state[MATCHES] = count
     return True
@@ -472,6 +495,27 @@ def pass_watermarks(plan, machine, memory, output, sources, watermarks, default,
     return DONE
 
 
+@njit(types.void(PLAN_TABLES, MEMORY, TABLE, types.int64, types.int64, types.int64), cache=True, nogil=True)
+def keep_outside(plan, memory, fresh, i, mask, row):
+    """Stores candidate ``i``, a negated event that belongs to no partition, on the stacks that all partitions see."""
+    state, links, cells = memory.state, memory.links, memory.cells
+    at = row - state[BASE]
+    slot_stacks, stacks, chain = plan.shape[SLOT_STACKS], plan.shape[STACKS], plan.shape[CHAIN]
+    links[at, 0] = fresh[i, CELL_TIME]
+    for k in range(slot_stacks):
+        links[at, 1 + k] = -1
+    for k in range(slot_stacks, stacks):
+        links[at, 1 + k] = state[WILD_HEADS + k - slot_stacks]
+    if chain >= 0:
+        links[at, chain] = -1
+    for item in range(len(plan.items)):
+        if (mask >> item) & 1 and plan.items[item, ITEM_WILD_STACK] >= 0:
+            state[WILD_HEADS + plan.items[item, ITEM_WILD_STACK] - slot_stacks] = row
+            state[PUSHED] += 1
+    for k in range(cells.shape[1]):
+        cells[at, k] = fresh[i, k]
+
+
 @njit(types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64), cache=True, nogil=True)
 def advance(plan, machine, candidates, memory, output, first, stop, watermark):
     """Sequence scan: candidates ``first .. stop`` enter the stacks; those of the last item start sequence construction.
@@ -481,115 +525,142 @@ def advance(plan, machine, candidates, memory, output, first, stop, watermark):
     """
     state, links, cells, slots = memory.state, memory.links, memory.cells, memory.slots
     masks, hashes, fresh = candidates.masks, candidates.hashes, candidates.cells
-    items = plan.items
-    shape = plan.shape
-    item_count = len(items)
+    items, keys, shape = plan.items, plan.keys, plan.shape
     last = shape[POSITIVES] - 1
     stacks, slot_stacks = shape[STACKS], shape[SLOT_STACKS]
-    chain = shape[CHAIN]
-    within = shape[WITHIN]
-    heads = KEY + len(plan.keys)
+    chain, within, opening = shape[CHAIN], shape[WITHIN], shape[OPENING]
+    key_count = len(keys)
+    key_cell = keys[0] if key_count else np.int64(0)
+    heads = KEY + key_count
     width = cells.shape[1]
     pushdown = shape[WINDOW_PUSHDOWN] == 1
-    slot_limit = slots.shape[0] // 2
-    base = state[BASE]
+    last_slot = slots.shape[0] - 1
+    base, row, low = state[BASE], state[ROWS], state[LOW]
+    # in order: rows die as time passes, so that "alive" and "in the window" are one comparison of row numbers
+    in_order = watermark != NEVER and within >= 0
+    oldest_time = load(links, low - base, 0) if low < row else np.int64(FOREVER)
     for i in range(first, stop):
+        ahead = i + PREFETCH
+        if ahead < stop:
+            prefetch(slots, hashes[ahead] & last_slot, 0)
         mask = masks[i]
         if mask == 0:
             continue
-        time = fresh[i, CELL_TIME]
-        if watermark != NEVER and not pass_time(plan, machine, memory, output, min(time, watermark)):
-            return i, OUTPUT_FULL
-        low = state[LOW]
-        row = state[ROWS]
+        time = load(fresh, i, CELL_TIME)
+        exact = in_order and time <= watermark
+        if in_order:
+            bound_time = window_bound(min(time, watermark), within)
+            while oldest_time <= bound_time and low < row:
+                if chain >= 0 and load(links, low - base, chain) >= 0:
+                    state[LOW] = low
+                    state[ROWS] = row
+                    if not release(plan, machine, memory, output, low - base):
+                        return i, OUTPUT_FULL
+                low += 1
+                oldest_time = load(links, low - base, 0) if low < row else np.int64(FOREVER)
         at = row - base
         if hashes[i] == OUTSIDE:
-            links[at, 0] = time
-            for k in range(slot_stacks):
-                links[at, 1 + k] = -1
-            for k in range(slot_stacks, stacks):
-                links[at, 1 + k] = state[WILD_HEADS + k - slot_stacks]
-            if chain >= 0:
-                links[at, chain] = -1
-            for item in range(item_count):
-                if (mask >> item) & 1 and items[item, ITEM_WILD_STACK] >= 0:
-                    state[WILD_HEADS + items[item, ITEM_WILD_STACK] - slot_stacks] = row
-                    state[PUSHED] += 1
-            for k in range(width):
-                cells[at, k] = fresh[i, k]
-            state[ROWS] = row + 1
-            state[STORED] += 1
+            keep_outside(plan, memory, fresh, i, mask, row)
+            row += 1
             continue
-        slot = find_slot(slots, plan.keys, fresh, i, hashes[i], low)
-        if slot < 0:
-            if mask & shape[OPENING] == 0:
+        # the partition's slot: the key's own, or where it may be entered (free, or of a partition that has died)
+        slot = hashes[i] & last_slot
+        vacant = np.int64(-1)
+        found = False
+        if key_count == 1:
+            key = load(fresh, i, key_cell)
+            while True:
+                newest = load(slots, slot, NEWEST)
+                if newest == FREE:
+                    break
+                if load(slots, slot, KEY) == key:
+                    found = True
+                    break
+                if newest < low and vacant < 0:
+                    vacant = slot
+                slot = (slot + 1) & last_slot
+        else:
+            slot = find_slot(slots, keys, fresh, i, hashes[i], low)
+            found = slot >= 0
+            if not found:
+                slot = -1 - slot
+        if not found:
+            if mask & opening == 0:
                 continue  # nothing it could continue or prevent has begun in this partition
-            slot = -1 - slot
-            if slots[slot, NEWEST] == FREE:
-                if state[OCCUPIED] >= slot_limit:
+            if vacant >= 0:
+                slot = vacant
+            if load(slots, slot, NEWEST) == FREE:
+                if 2 * state[OCCUPIED] >= slots.shape[0]:
+                    state[LOW] = low
+                    state[ROWS] = row
                     return i, SLOTS_FULL
                 state[OCCUPIED] += 1
-            for k in range(len(plan.keys)):
-                slots[slot, KEY + k] = fresh[i, plan.keys[k]]
+            for k in range(key_count):
+                store(slots, slot, KEY + k, load(fresh, i, keys[k]))
             for k in range(slot_stacks):
-                slots[slot, heads + k] = -1
-            slots[slot, NEWEST] = -2
+                store(slots, slot, heads + k, -1)
+            store(slots, slot, NEWEST, VACANT)
         # which items are worth it: the stack before them has an event in the window (and behind the newest negated one)
-        exact = time <= watermark
-        bound_time = window_bound(time, within)
         useful = np.int64(0)
         completes = False
-        for item in range(item_count):
-            if (mask >> item) & 1 == 0:
-                continue
-            needed = items[item, ITEM_NEEDS]
+        left = mask
+        while left != 0:
+            item = trailing_zeros(left)
+            left &= left - 1
+            needed = load(items, item, ITEM_NEEDS)
             if needed >= 0:
-                top = slots[slot, heads + needed]
+                top = load(slots, slot, heads + needed)
                 if pushdown:
-                    if top < low or (not exact and links[top - base, 0] <= bound_time):
+                    if top < low or (not exact and load(links, top - base, 0) <= window_bound(time, within)):
                         continue
                 elif top < base:
                     continue
-                place = items[item, ITEM_PLACE]
+                place = load(items, item, ITEM_PLACE)
                 if place > 0:
                     barred = False
-                    for k in range(plan.positives[place - 1, BARRIER], plan.positives[place - 1, BARRIER_END]):
-                        stack = plan.barriers[k, 0]
-                        newest = slots[slot, heads + stack] if stack < slot_stacks else state[WILD_HEADS + stack - slot_stacks]
+                    for k in range(load(plan.positives, place - 1, BARRIER), load(plan.positives, place - 1, BARRIER_END)):
+                        stack = load(plan.barriers, k, 0)
+                        newest = load(slots, slot, heads + stack) if stack < slot_stacks else state[WILD_HEADS + stack - slot_stacks]
                         barred = barred or newest > top
                     if barred:
                         continue
-            if items[item, ITEM_STACK] >= 0:
+            if load(items, item, ITEM_STACK) >= 0:
                 useful |= np.int64(1) << item
-            completes = completes or items[item, ITEM_PLACE] == last
+            completes = completes or load(items, item, ITEM_PLACE) == last
         if useful == 0 and not completes:
             continue
-        links[at, 0] = time
+        store(links, at, 0, time)
         for k in range(slot_stacks):
-            links[at, 1 + k] = slots[slot, heads + k]
+            store(links, at, 1 + k, load(slots, slot, heads + k))
         for k in range(slot_stacks, stacks):
-            links[at, 1 + k] = state[WILD_HEADS + k - slot_stacks]
+            store(links, at, 1 + k, state[WILD_HEADS + k - slot_stacks])
         if chain >= 0:
-            links[at, chain] = -1
+            store(links, at, chain, -1)
         for k in range(width):
-            cells[at, k] = fresh[i, k]
+            store(cells, at, k, load(fresh, i, k))
         if completes:
             before = state[MATCHES]
+            state[LOW] = low
+            state[ROWS] = row
             if not construct(plan, machine, memory, output, at, low if pushdown else base):
                 return i, OUTPUT_FULL
             if state[MATCHES] == before:
                 completes = False
             elif chain >= 0 and not await_deadline(plan, memory, output, before):
                 return i, PENDING_FULL
-        if useful == 0 and not completes:
-            continue
-        for item in range(item_count):
-            if (useful >> item) & 1:
-                slots[slot, heads + items[item, ITEM_STACK]] = row
-                state[PUSHED] += 1
-        slots[slot, NEWEST] = row
-        state[ROWS] = row + 1
-        state[STORED] += 1
+            if useful == 0 and not completes:
+                continue
+        while useful != 0:
+            item = trailing_zeros(useful)
+            useful &= useful - 1
+            store(slots, slot, heads + load(items, item, ITEM_STACK), row)
+            state[PUSHED] += 1
+        store(slots, slot, NEWEST, row)
+        if low == row:
+            oldest_time = time
+        row += 1
+    state[LOW] = low
+    state[ROWS] = row
     return stop, DONE
 
 
