@@ -157,6 +157,17 @@ def test_task_finds_a_restarted_driver_again(driver: Driver) -> None:
     assert driver.log.totals(0).reports == 1
 
 
+def test_forked_worker_opens_a_connection_of_its_own(driver: Driver) -> None:
+    task = client(driver)
+    task.directive(0)
+    of_the_parent = task._connection
+    task._pid = -1  # as after a fork
+    task.report(StageReport(0, "cep", 0))
+    assert task._connection is not of_the_parent
+    assert of_the_parent is not None
+    assert of_the_parent.sock is not None  # left open: the parent still uses it
+
+
 def test_task_gives_up_at_the_deadline_and_says_where() -> None:
     now = [0.0]
 

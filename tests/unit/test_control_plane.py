@@ -133,6 +133,13 @@ def test_silent_partition_and_silent_stream_show_in_directives(world: World) -> 
     assert world.plane.directive(1).stream_times == {"retail": T0 - 10 + 5_000}
 
 
+def test_partition_that_delivers_is_heard(world: World) -> None:
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.clock.now += 4_000
+    world.run(0, 100, duration_ms=2_000)
+    assert world.plane.directive(1).idle == (PART1,)
+
+
 def test_restarted_driver_gives_the_same_directives_and_goes_on(world: World) -> None:
     world.run(0, 100)
     logged = world.plane.directive(1)

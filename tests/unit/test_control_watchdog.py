@@ -32,6 +32,7 @@ class Plant:
     noise: float = 0.05
     seed: int = 1
     delay: int = 0
+    unseen_ms: float = 0.0
     dropped_share: Callable[[dict[str, float]], float] = lambda ratios: min(ratios.values(), default=0.0)
     now: float = 1_000_000.0
     arrived: float = 0.0
@@ -74,7 +75,7 @@ class Plant:
             self.arrive_until(planned + duration)
             self.taken += consumed
             self.marks = [mark for mark in self.marks if mark[0] >= self.taken]
-            self.latencies.append(self.now - oldest)
+            self.latencies.append(self.now - oldest + self.unseen_ms)
             self.ratios.append(ratios)
             watchdog.observe(
                 BatchObservation(
@@ -86,7 +87,7 @@ class Plant:
                     consumed=consumed,
                     kept=kept,
                     shed=shed,
-                    oldest_broker_ms=round(oldest),
+                    oldest_broker_ms=round(oldest - self.unseen_ms),
                     asked=ratios,
                     candidates={query.query: relevant for query in watchdog._queries},
                 )
@@ -153,6 +154,48 @@ def test_ratio_falls_only_when_the_backlog_is_gone() -> None:
     assert max(r.get("q", 0) for r in plant.ratios) > 0.5
     assert before == 0
     assert plant.latencies[-1] < BOUND
+
+
+def observed(batch: int, consumed: int, duration_ms: float, *, arrived: int, remaining: int, ratio: float = 0.0) -> BatchObservation:
+    shed = int(consumed * ratio)
+    return BatchObservation(
+        batch, 1_000_000 + 1_000 * batch, duration_ms, arrived, remaining, consumed, consumed - shed, shed, asked={"q": ratio}
+    )
+
+
+def test_ratio_waits_for_the_backlog_and_then_falls_in_steps() -> None:
+    plant, watchdog = at_capacity(Plant(lambda _: 0), 2.0), a_watchdog()
+    plant.run(watchdog, 60)
+    raised = watchdog.ratios["q"]
+    assert raised > 0.5
+    arrived = int(plant.arrived)
+    for batch in range(60, 65):  # hardly anything arrives any more, but something is left in Kafka
+        watchdog.observe(observed(batch, 1_000, 360.0, arrived=arrived, remaining=5_000, ratio=raised))
+        assert watchdog.ratios["q"] >= raised
+    ratios = []
+    for batch in range(65, 85):
+        watchdog.observe(observed(batch, 1_000, 360.0, arrived=arrived, remaining=0, ratio=raised))
+        ratios.append(watchdog.ratios.get("q", 0.0))
+    assert all(0 <= before - after <= 0.1 + 1e-9 for before, after in zip([raised, *ratios], ratios, strict=False))
+    assert ratios[0] < raised
+    assert ratios[-1] == 0
+
+
+def test_growing_backlog_raises_the_ratio_although_the_model_sees_no_way() -> None:
+    # All batches are alike, so the model takes their whole time for fixed cost, which no shedding could save.
+    watchdog = Watchdog(ONE, WatchdogSettings(warm_up_batches=0), 1_000)
+    for batch in range(12):
+        ratio = watchdog.ratios.get("q", 0.0)
+        watchdog.observe(observed(batch, 1_000, 1_900.0, arrived=100_000 * batch, remaining=100_000 * batch + 1, ratio=ratio))
+    assert watchdog.forecast is not None
+    assert watchdog.ratios["q"] > 0.5
+
+
+def test_waiting_that_the_model_does_not_know_is_measured_and_made_up_for() -> None:
+    plant = at_capacity(Plant(lambda _: 0, unseen_ms=390.0), 1.6)
+    plant.run(a_watchdog(), 150)
+    # Without that, latency would settle at 0.8 * 2 s + 0.39 s.
+    assert np.median(plant.latencies[80:]) < 0.9 * BOUND
 
 
 def test_load_just_below_the_bound_is_left_alone() -> None:
