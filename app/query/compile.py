@@ -6,12 +6,13 @@ Purely functional below `load_queries`, which reads the files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.errors import Finding, Severity
 from app.events.types import StreamSchema
 from app.query import resolved as r
+from app.query.assumed import assumed_schemas
 from app.query.composites import composite_schema, dependency_order
 from app.query.document import Document, read_document
 from app.query.inline_tests import QueryTest, read_tests
@@ -33,6 +34,8 @@ class Compiled:
     resolved: r.Resolved | r.ResolvedTemporal | None = None
     plan: Plan | None = None
     tests: tuple[QueryTest, ...] = ()
+    assumed: bool = False
+    """Whether no schemas were known, so that the plan speaks of guessed ones: to be shown, not to be run."""
 
     @property
     def name(self) -> str:
@@ -113,7 +116,7 @@ def _compile_all(documents: list[Document], streams: Streams, findings: list[Fin
     compiled: dict[int, Compiled] = {}
     known = {**{f"query:{document.name}": composite_schema(document.name, None) for document in documents}, **streams.known}
     for document in dependency_order(documents, findings):
-        one = _compile(document, Streams(known, streams.everything), findings)
+        one = _compile(document, replace(streams, known=known), findings)
         compiled[id(document)] = one
         known[f"query:{one.name}"] = composite_schema(one.name, _returns_of(one))
     return tuple(compiled[id(document)] for document in documents)
@@ -141,7 +144,20 @@ def _compile(document: Document, streams: Streams, findings: list[Finding]) -> C
     tests = read_tests(document, schemas, _fields(resolved) if not any(one.severity is Severity.ERROR for one in own) else None, findings)
     findings.extend(own)
     errors = any(one.severity is Severity.ERROR for one in own) or any(_inside(one, document) for one in findings[:before])
-    return Compiled(document, resolved, plan_query(resolved) if resolved is not None and not errors else None, tests)
+    if resolved is None or errors:
+        return Compiled(document, resolved, None, tests)
+    if streams.assume and not any(schema.types for schema in schemas):
+        return _assumed(document, resolved, tests)
+    return Compiled(document, resolved, plan_query(resolved), tests)
+
+
+def _assumed(document: Document, resolved: r.Resolved, tests: tuple[QueryTest, ...]) -> Compiled:
+    """The query against schemas guessed from itself; as it is where they do not fit it."""
+    unfit: list[Finding] = []
+    again = resolve_pattern_query(document, Streams(assumed_schemas(resolved, tests)), unfit)
+    if again is None or unfit:
+        return Compiled(document, resolved, plan_query(resolved), tests, assumed=True)
+    return Compiled(document, again, plan_query(again), tests, assumed=True)
 
 
 def _fields(query: r.Resolved | None) -> tuple[ReturnField, ...] | None:

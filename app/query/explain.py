@@ -148,6 +148,8 @@ def _plan_text(query: Compiled) -> str:
         f"columns shipped: {', '.join(plan.columns) or 'none'}",
         "items:",
     ]
+    if query.assumed:
+        lines.insert(1, "no schemas are known: the kinds are guessed from the query and its tests")
     for item in plan.items:
         lines.append(f"  {item.index} {'!' if item.negated else ' '}{names[item.index]}: {'/'.join(map(print_type, item.types))}")
         lines += [f"      selection: {_test(test)}" for test in item.tests]

@@ -22,6 +22,8 @@ class Streams:
 
     known: Mapping[str, StreamSchema] = field(default_factory=dict)
     everything: StreamSchema | None = None
+    assume: bool = False
+    """Where a query's streams have no types at all, its plan speaks of guessed ones (`app.query.assumed`)."""
 
     def stream(self, name: str) -> StreamSchema | None:
         """The schema of a stream."""
@@ -36,7 +38,7 @@ class Streams:
         return self.everything.stream if self.everything is not None and not own else None
 
 
-UNKNOWN = Streams(everything=StreamSchema("events", (), inferred=True))
+UNKNOWN = Streams(everything=StreamSchema("events", (), inferred=True), assume=True)
 """Nothing is known: every type may exist with every attribute. For validation without configuration and schemas."""
 
 

@@ -158,8 +158,9 @@ line_texts = st.text(st.sampled_from("ab'\"\\ .=#:,[]{}!&*?|>-%@é\t1"), min_siz
 texts = st.lists(line_texts, min_size=1, max_size=3).map("\n".join)
 
 
-@given(texts, st.sampled_from([None, "'", '"', "|", ">"]), st.booleans())
-def test_every_character_of_a_scalar_knows_its_place(text: str, style: str | None, flow: bool) -> None:
+@given(texts, st.sampled_from([None, "'", '"', "|", ">"]), st.sampled_from(["block", "flow"]))
+def test_every_character_of_a_scalar_knows_its_place(text: str, style: str | None, form: str) -> None:
+    flow = form == "flow"
     content = yaml.dump({"first": 1, "where": text}, default_style=style, allow_unicode=True, width=30, sort_keys=False)
     if flow and style not in ("|", ">"):
         content = yaml.dump([{"where": text}], default_style=style, allow_unicode=True, width=30, default_flow_style=True)

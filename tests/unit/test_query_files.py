@@ -170,3 +170,17 @@ def test_kinds_of_composite_attributes_are_those_of_the_return_fields() -> None:
         "f": Kind.INTEGER,
         "g": Kind.BOOLEAN,
     }
+
+
+def test_without_any_schemas_explain_shows_guessed_kinds_and_validation_stays_silent() -> None:
+    text = (
+        "name: q\nevent: SEQ(A a, !(N n), B b)\nwithin: 1 m\nwhere: \"[k] AND a.x > b.y AND b.y = 1.5 AND a.t > '2026-01-01' AND length(n.s) = 3\"\n"
+        "return: {k: a.k, y: b.y, z: a.z, d: a.t - b.time}\ntests:\n  - name: t\n    given: |\n      0s A k=1\n    expect: []\n"
+    )
+    (query,) = compile_texts([("q.yaml", text)], UNKNOWN).queries
+    assert query.assumed
+    assert query.plan is not None
+    assert query.plan.columns == ("k", "s", "t", "x", "y", "z")
+    assert [field.kind for field in query.plan.returns] == [Kind.INTEGER, Kind.FLOAT, Kind.STRING, Kind.DURATION]
+    clashing = "name: q\nevent: SEQ(A a, B b)\nwithin: 1 m\nwhere: a.x = 'text' AND b.x > 3\n"
+    assert not compile_texts([("q.yaml", clashing)], UNKNOWN).errors

@@ -1,0 +1,153 @@
+"""Schemas guessed from the query itself, for people who explain a query where no schemas are known.
+
+Nothing is ever reported on the ground of a guess: a plan made so is only shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.query import resolved as r
+from app.query import tree as t
+from app.query.document import Written
+from app.query.inline_tests import QueryTest
+from app.query.vocabulary import BUILT_IN, NUMERIC
+
+_LITERALS = {"timestamp": Kind.TIME}
+_LOOKS: tuple[tuple[type, Kind], ...] = ((bool, Kind.BOOLEAN), (int, Kind.INTEGER), (float, Kind.FLOAT), (str, Kind.STRING))
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """What a query's expressions say about the kinds of attributes; attributes that are compared have one kind."""
+
+    kinds: dict[str, set[Kind]] = field(default_factory=dict)
+    links: list[tuple[str, str]] = field(default_factory=list)
+    owners: dict[str, set[str]] = field(default_factory=dict)
+    """Variables by attribute."""
+
+    def expression(self, node: t.Expression) -> Kind | str | None:
+        """Reads a node; returns its kind, or the attribute that it is, or None where it could be anything."""
+        readers: dict[type, Callable[..., Kind | str | None]] = {
+            t.Constant: lambda n: _LITERALS.get(n.kind) or Kind(n.kind),
+            t.Reference: self._reference,
+            t.Arithmetic: self._arithmetic,
+            t.Negative: lambda n: self._together([n.operand], Kind.FLOAT),
+            t.Call: self._call,
+            t.Comparison: lambda n: self._together([n.left, n.right]),
+            t.Between: lambda n: self._together([n.operand, n.low, n.high]),
+            t.In: lambda n: self._together([n.operand, *n.values]),
+            t.Like: lambda n: self._together([n.operand], Kind.STRING),
+            t.IsNull: lambda n: self.expression(n.operand),
+            t.Not: lambda n: self.expression(n.operand),
+            t.And: self._each,
+            t.Or: self._each,
+            t.Equivalence: self._equivalence,
+        }
+        return readers[type(node)](node)
+
+    def _each(self, node: t.And | t.Or) -> None:
+        for operand in node.operands:
+            self.expression(operand)
+
+    def _reference(self, node: t.Reference) -> Kind | str | None:
+        if node.path in BUILT_IN:
+            return BUILT_IN[node.path]
+        if node.path:
+            self.owners.setdefault(node.path, set()).add(node.variable)
+        return node.path or None
+
+    def _equivalence(self, node: t.Equivalence) -> None:
+        self.owners.setdefault(node.path, set()).add("")
+        if node.value is not None:
+            self._note(node.path, self.expression(node.value))
+
+    def _note(self, attribute: str, other: Kind | str | None) -> None:
+        if isinstance(other, Kind):
+            self.kinds.setdefault(attribute, set()).add(other)
+        elif other is not None:
+            self.links.append((attribute, other))
+
+    def _together(self, nodes: Iterable[t.Expression], kind: Kind | None = None) -> Kind | None:
+        """All of these have one kind."""
+        seen: list[Kind | str | None] = [self.expression(node) for node in nodes] + [kind]
+        for one in seen:
+            for other in seen:
+                if isinstance(one, str) and not isinstance(one, Kind) and one != other:
+                    self._note(one, other)
+        return kind
+
+    def _arithmetic(self, node: t.Arithmetic) -> Kind | None:
+        sides = [self.expression(node.left), self.expression(node.right)]
+        timely = {Kind.TIME, Kind.DURATION} & set(sides)
+        for one in sides:
+            if isinstance(one, str) and not isinstance(one, Kind) and Kind.DURATION not in timely:
+                self._note(one, Kind.TIME if timely else Kind.FLOAT)
+        if not timely:
+            return Kind.FLOAT
+        return Kind.DURATION if Kind.DURATION not in timely or Kind.TIME not in timely else Kind.TIME
+
+    def _call(self, node: t.Call) -> Kind | None:
+        if node.function in ("length", "lower", "upper"):
+            self._together(node.arguments, Kind.STRING)
+            return Kind.INTEGER if node.function == "length" else Kind.STRING
+        if node.function in ("count", "first", "last", "min", "max"):
+            self._together(node.arguments)
+            return Kind.INTEGER if node.function == "count" else None
+        return self._together(node.arguments, Kind.FLOAT)
+
+    def kind(self, attribute: str, looks: Mapping[str, Kind]) -> Kind:
+        """The best guess: what the tests' values look like, what it is compared with, a text."""
+        linked = self._linked(attribute)
+        kinds = {kind for name in linked for kind in self.kinds.get(name, ())} - {Kind.DURATION}
+        if Kind.TIME in kinds:
+            return Kind.TIME
+        if attribute in looks:
+            return looks[attribute]
+        if kinds and kinds <= set(NUMERIC):
+            return Kind.FLOAT if Kind.FLOAT in kinds else Kind.INTEGER
+        return next(iter(sorted(kinds))) if kinds else next((looks[name] for name in sorted(linked) if name in looks), Kind.STRING)
+
+    def _linked(self, attribute: str) -> set[str]:
+        known, waiting = {attribute}, [attribute]
+        while waiting:
+            name = waiting.pop()
+            near = {other for pair in self.links if name in pair for other in pair} - known
+            known |= near
+            waiting += near
+        return known
+
+
+def assumed_schemas(query: r.Resolved, tests: Iterable[QueryTest]) -> dict[str, StreamSchema]:
+    """For every stream of the query the same schema: its types, with the attributes that it and its tests mention."""
+    evidence = _Evidence()
+    for written in _expressions(query):
+        evidence.expression(written.tree)
+    types: dict[str, dict[str, None]] = {name: {} for binding in query.bindings for name in binding.types}
+    looks: dict[str, Kind] = {}
+    for event in (event for test in tests for event in test.events):
+        for name, value in event.items():
+            if name in ("type", "time", "stream"):
+                continue
+            types.setdefault(event["type"], {})[name] = None
+            look = next((kind for python, kind in _LOOKS if isinstance(value, python)), None)
+            if look is not None:
+                looks[name] = look if looks.get(name, look) is look else Kind.FLOAT if {look, looks[name]} <= set(NUMERIC) else Kind.STRING
+    for attribute, variables in evidence.owners.items():
+        for binding in query.bindings:
+            if binding.variable in variables or "" in variables:
+                for name in binding.types:
+                    types[name][attribute] = None
+    made = tuple(
+        EventType(name, tuple(Attribute(attribute, evidence.kind(attribute, looks), nullable=True) for attribute in attributes))
+        for name, attributes in types.items()
+    )
+    return {stream: StreamSchema(stream, made) for stream in query.streams}
+
+
+def _expressions(query: r.Resolved) -> list[Written]:
+    given = query.document.values.get("return")
+    written = [query.document.expression("where"), *(given.value.values() if given is not None else ())]
+    return [one for one in written if one is not None]
