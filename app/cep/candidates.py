@@ -45,24 +45,24 @@ class CandidateTable:
         return Candidates(self._masks[:count], self._hashes[:count], self._cells[:count])
 
     def take(
-        self, batch: EventBatch, masks: NDArray[np.int64], wanted: int, start: int, layout: Layout, texts: TextTable
+        self, batch: EventBatch, masks: NDArray[np.int64], wanted: int, start: int, layout: Layout, texts: TextTable, spotted: set[int]
     ) -> tuple[int, int]:
         """Takes up the next candidates from event ``start`` on; returns how many, and the event to go on with."""
         count, following = pick_candidates(masks, wanted, start, self._rows, self._masks)
         if self._cells.shape[1] != layout.width:
             self._cells = np.empty((len(self._rows), layout.width), np.int64)
         if count:
-            self._fill(batch, count, layout, texts)
+            self._fill(batch, count, layout, texts, spotted)
         return count, following
 
-    def _fill(self, batch: EventBatch, count: int, layout: Layout, texts: TextTable) -> None:
+    def _fill(self, batch: EventBatch, count: int, layout: Layout, texts: TextTable, spotted: set[int]) -> None:
         rows, cells = self._rows[:count], self._cells[:count]
         take_identity(_whole(batch.time), _whole(batch.source), _whole(batch.offset), rows, cells, layout.states_at)
         texts.number_column(batch.type, rows, cells, CELL_TYPE)
         for name, cell in layout.attributes.items():
-            self._take(batch.columns.get(name), name, cell, rows, cells, layout, texts)
+            self._take(batch.columns.get(name), name, cell, rows, cells, layout, texts, spotted)
         for derived in layout.derived:
-            self._derive(derived, cells, layout, texts)
+            self._derive(derived, cells, layout, texts, spotted)
         tables = layout.tables
         key_candidates(tables.keys, tables.agreeing, cells, layout.states_at, self._masks[:count], self._hashes[:count], layout.outside_mask)
         self._check(cells, count, layout, texts)
@@ -76,8 +76,10 @@ class CandidateTable:
         cells: NDArray[np.int64],
         layout: Layout,
         texts: TextTable,
+        spotted: set[int],
     ) -> None:
         if column is None:
+            spotted.add(cell)
             cells[:, cell] = 0
             cells[:, layout.states_at + cell // STATES_PER_WORD] |= ABSENT << 2 * (cell % STATES_PER_WORD)
             return
@@ -88,12 +90,13 @@ class CandidateTable:
             values = np.ascontiguousarray(column.values, np.float64 if as_float else np.int64)
             take_values(values.view(np.int64), rows, cells, cell)
         if column.state is not None:
+            spotted.add(cell)
             take_states(np.ascontiguousarray(column.state), rows, cells, cell, layout.states_at)
         if layout.kinds.get(name) is Kind.FLOAT and cell in layout.tables.agreeing:
             normalise_float_key(cells, len(rows), cell, layout.states_at)
 
     @staticmethod
-    def _derive(derived: TextCell | ProgramCell, cells: NDArray[np.int64], layout: Layout, texts: TextTable) -> None:
+    def _derive(derived: TextCell | ProgramCell, cells: NDArray[np.int64], layout: Layout, texts: TextTable, spotted: set[int]) -> None:
         if isinstance(derived, TextCell):
             values = _text_values(derived, np.ascontiguousarray(cells[:, derived.source]), texts)
             shift = 2 * (derived.source % STATES_PER_WORD)
@@ -106,6 +109,8 @@ class CandidateTable:
             evaluate_rows(
                 layout.programs, derived.start, derived.stop, cells, layout.states_at, _NO_ROWS, place, texts.arrays(), scratch, values, states
             )
+        if states.any():
+            spotted.add(derived.column)
         put_cells(values, states, cells, derived.column, layout.states_at)
 
     def _check(self, cells: NDArray[np.int64], count: int, layout: Layout, texts: TextTable) -> None:

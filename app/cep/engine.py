@@ -175,7 +175,7 @@ class Engine:
         horizons = None if in_order else _horizons(time)
         start = 0
         while start < len(masks):
-            count, following = self._candidates.take(batch, masks, wanted, start, self._layout, self._texts)
+            count, following = self._candidates.take(batch, masks, wanted, start, self._layout, self._texts, self._store.spotted)
             machine = self._machine()
             self._advance(machine, count, limit)
             if horizons is not None and following < len(masks):

@@ -91,7 +91,7 @@ from app.cep.opcodes import CELL_SOURCE, CELL_TIME, STATES_PER_WORD
 
 PREFETCH = 12
 """How many candidates ahead a partition's slot is asked for: about the time of one trip to memory."""
-OUTCOMES = 0x_6_4_3_1_5_2
+OUTCOMES = 0x643152
 """Per operator (= != < <= > >=) four bits: holds for less, equal, greater, not comparable."""
 
 

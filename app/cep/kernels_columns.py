@@ -7,19 +7,22 @@ from numba import njit, types
 
 from app.cep.arrays import OUTSIDE
 from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, cell_state, evaluate
+from app.cep.kernels_memory import load, store
 from app.cep.opcodes import ABSENT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, NULL, STATES_PER_WORD
 
 _INTEGERS_IN = types.Array(types.int64, 1, "C", readonly=True)
 _STATES_IN = types.Array(types.uint8, 1, "C", readonly=True)
 _STATE_NULL, _STATE_ABSENT = NULL - 1, ABSENT - 1
+GATHER_BLOCK = 1024
+"""Matches gathered at once: 24 KB of rows for three items stay in the first-level cache."""
 
 
 @njit(types.int64(_INTEGERS_IN, types.int64, types.int64), cache=True, nogil=True)
 def count_candidates(items, wanted, start):
     """How many events from ``start`` on can be an item of the plan."""
     count = 0
-    for row in range(start, len(items)):
-        count += (items[row] & wanted) != 0
+    for mask in items[start:]:
+        count += np.int64(mask & wanted != 0)
     return count
 
 
@@ -149,8 +152,16 @@ def gather_cells(rows, cells, states_at, place, column, values, states):
     return seen
 
 
-@njit(types.void(TABLE, TABLE, types.int64, types.int64, INTEGERS), cache=True, nogil=True)
-def gather_present_cells(rows, cells, place, column, values):
-    """As `gather_cells`, for a column that has been present in every event so far."""
-    for k in range(len(values)):
-        values[k] = cells[rows[k, place], column]
+@njit(types.void(TABLE, TABLE, INTEGERS, INTEGERS, TABLE), cache=True, nogil=True)
+def gather_present(rows, cells, places, columns, values):
+    """``values[f, k]`` = cell ``columns[f]`` of the event at ``places[f]`` of match ``k``, for columns whose cells are all present.
+
+    In blocks, so that the rows of a block are read from memory once and not once per field.
+    """
+    count = values.shape[1]
+    for begin in range(0, count, GATHER_BLOCK):
+        end = min(begin + GATHER_BLOCK, count)
+        for f in range(len(columns)):
+            place, column = places[f], columns[f]
+            for k in range(begin, end):
+                store(values, f, k, load(cells, load(rows, k, place), column))

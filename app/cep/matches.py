@@ -19,7 +19,7 @@ class EventTable:
         time: int64 (stored,), milliseconds since the epoch.
         source: int64 (stored,).
         offset: int64 (stored,).
-        type: string column (stored,).
+        type: string column (stored,); its codes are a view of the stored events, int64.
     """
 
     time: NDArray[np.int64]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from app.cep.arrays import BASE, ROWS, Integers, Output
-from app.cep.kernels_columns import gather_cells
+from app.cep.kernels_columns import gather_cells, gather_present
 from app.cep.kernels_machine import Scratch, evaluate_rows
 from app.cep.layout import FieldSource, Layout
 from app.cep.matches import EventTable, Matches
@@ -18,6 +20,8 @@ from app.events.types import Kind
 from app.query.plan import Plan
 
 _ALL_PRESENT = 1
+FEW_TEXTS = 256
+"""Below this, sharing the engine's texts costs readers less than looking up which occur."""
 
 
 def matches_of(output: Output, count: int, store: Store, layout: Layout, texts: TextTable, plan: Plan) -> Matches:
@@ -27,43 +31,79 @@ def matches_of(output: Output, count: int, store: Store, layout: Layout, texts: 
         rows, time = rows.copy(), time.copy()
     stored = int(store.state[ROWS] - store.state[BASE])
     cells = store.cells[:stored]
-    dictionary = texts.dictionary()
-    types = Column(Kind.STRING, cells[:, CELL_TYPE].astype(np.int32) if count else np.zeros(0, np.int32), None, dictionary)
+    types = Column(Kind.STRING, cells[:, CELL_TYPE], None, texts.dictionary())
     events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
-    fields = {field.name: _field(field, rows, store.cells, layout, texts, dictionary) for field in layout.fields}
-    last = rows.shape[1] - 1
+    columns = _Columns(rows, store, layout, texts).of(layout.fields)
+    fields = {field.name: column for field, column in zip(layout.fields, columns, strict=True)}
+    return Matches(time, rows, events, fields, _key(rows, store, layout, texts, fields, plan))
+
+
+def _key(
+    rows: Integers, store: Store, layout: Layout, texts: TextTable, fields: Mapping[str, Column], plan: Plan
+) -> dict[str, Column]:
+    """The partition key; where a field returns the attribute of some event, it is that column: equal in all events of a match."""
+    known = {field.cell: fields[field.name] for field in layout.fields if field.cell >= 0}
     key = {}
     for name in sorted(plan.equivalence):
-        source = FieldSource(name, layout.kinds.get(name, Kind.INTEGER), last, layout.attributes[name], 0, 0)
-        key[name] = _field(source, rows, store.cells, layout, texts, dictionary)
-    return Matches(time, rows, events, fields, key)
+        cell = layout.attributes[name]
+        if cell not in known:
+            source = FieldSource(name, layout.kinds.get(name, Kind.INTEGER), 0, cell, 0, 0)
+            (known[cell],) = _Columns(rows, store, layout, texts).of([source])
+        key[name] = known[cell]
+    return key
 
 
-def _field(field: FieldSource, rows: Integers, cells: Integers, layout: Layout, texts: TextTable, dictionary: Dictionary) -> Column:
-    values, states = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint8)
-    if field.cell >= 0:
-        seen = gather_cells(rows, cells, layout.states_at, field.place, field.cell, values, states)
-    else:
-        depth = field.stop - field.start + 2
-        scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
-        seen = evaluate_rows(
-            layout.programs, field.start, field.stop, cells, layout.states_at, rows, layout.place_of_item, texts.arrays(), scratch, values, states
-        )
-    return _column(field, values, states, seen, dictionary)
+class _Columns:
+    """Columns of the matches at ``rows``."""
 
+    def __init__(self, rows: Integers, store: Store, layout: Layout, texts: TextTable) -> None:
+        self._rows, self._store, self._layout, self._texts = rows, store, layout, texts
 
-def _column(field: FieldSource, values: Integers, states: NDArray[np.uint8], seen: int, dictionary: Dictionary) -> Column:
-    """A field's values as a column; an absent attribute is null in a composite event."""
-    became_float = seen >> BECAME_FLOAT & 1
-    if field.kind.textual:
-        return Column(field.kind, values.astype(np.int32), _missing(states, seen), dictionary)
-    if field.kind is Kind.FLOAT:
-        return Column(Kind.FLOAT, values.view(np.float64), _missing(states, seen))
-    if became_float:
-        # an integer left 64 bit: the column of this feed is one of floats
-        floats = np.where(states == BECAME_FLOAT, values.view(np.float64), values.astype(np.float64))
-        return Column(Kind.FLOAT, floats, _missing(states, seen))
-    return Column(field.kind, values, _missing(states, seen))
+    def of(self, fields: Sequence[FieldSource]) -> list[Column]:
+        """One per field; those that are nothing but cells that have always been present are gathered in one go."""
+        plain = [k for k, field in enumerate(fields) if field.cell >= 0 and field.cell not in self._store.spotted]
+        places = np.array([fields[k].place for k in plain], np.int64)
+        cells = np.array([fields[k].cell for k in plain], np.int64)
+        values = np.empty((len(plain), len(self._rows)), np.int64)
+        gather_present(self._rows, self._store.cells, places, cells, values)
+        gathered = dict(zip(plain, values, strict=True))
+        return [self._column(field, gathered.get(k)) for k, field in enumerate(fields)]
+
+    def _column(self, field: FieldSource, gathered: Integers | None) -> Column:
+        if gathered is not None:
+            return self._typed(field, gathered, np.zeros(0, np.uint8), _ALL_PRESENT)
+        layout, cells, rows = self._layout, self._store.cells, self._rows
+        values, states = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint8)
+        if field.cell >= 0:
+            seen = gather_cells(rows, cells, layout.states_at, field.place, field.cell, values, states)
+        else:
+            depth = field.stop - field.start + 2
+            scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
+            texts, places = self._texts.arrays(), layout.place_of_item
+            program = (layout.programs, field.start, field.stop)
+            seen = evaluate_rows(*program, cells, layout.states_at, rows, places, texts, scratch, values, states)
+        return self._typed(field, values, states, seen)
+
+    def _typed(self, field: FieldSource, values: Integers, states: NDArray[np.uint8], seen: int) -> Column:
+        """A field's values as a column; an absent attribute is null in a composite event."""
+        if field.kind.textual:
+            return self._text_column(field.kind, values, _missing(states, seen))
+        if field.kind is Kind.FLOAT:
+            return Column(Kind.FLOAT, values.view(np.float64), _missing(states, seen))
+        if seen >> BECAME_FLOAT & 1:
+            # an integer left 64 bit: the column of this feed is one of floats
+            floats = np.where(states == BECAME_FLOAT, values.view(np.float64), values.astype(np.float64))
+            return Column(Kind.FLOAT, floats, _missing(states, seen))
+        return Column(field.kind, values, _missing(states, seen))
+
+    def _text_column(self, kind: Kind, numbers: Integers, state: NDArray[np.uint8] | None) -> Column:
+        """Codes into all texts of the engine, or into those that occur where they are few: readers pay per entry."""
+        if len(self._texts) <= FEW_TEXTS or 4 * len(numbers) > len(self._texts):
+            return Column(kind, numbers.astype(np.int32), state, self._texts.dictionary())
+        if state is not None:
+            numbers = np.where(state == 0, numbers, 0)
+        occurring, codes = np.unique(numbers, return_inverse=True)
+        return Column(kind, codes.astype(np.int32), state, Dictionary.of([self._texts.text(number) for number in occurring.tolist()]))
 
 
 def _missing(states: NDArray[np.uint8], seen: int) -> NDArray[np.uint8] | None:

@@ -15,7 +15,7 @@ from app.cep import arrays as at
 from app.cep.arrays import Memory
 from app.cep.kernels import live_slots, refill_slots
 from app.cep.layout import Layout
-from app.cep.opcodes import CELL_TYPE
+from app.cep.opcodes import CELL_TYPE, STATES_PER_WORD
 from app.cep.program import TextCell
 from app.cep.texts import TextTable
 
@@ -37,6 +37,8 @@ class Store:
         self.cells = np.empty((0, layout.width), np.int64)
         self.slots = _slots(64, layout.slot_width)
         self.pending = np.empty((0, 1 + int(layout.tables.shape[at.POSITIVES])), np.int64)
+        self.spotted: set[int] = set()
+        """Cells that were not present in some event so far; the others need no look at their states."""
         self._texts_kept = 1024
 
     def memory(self) -> Memory:
@@ -130,6 +132,8 @@ class Store:
         while capacity < 4 * len(arrays["slots"]) + 64:
             capacity *= 2
         self.slots = _slots(capacity, layout.slot_width)
+        words = np.bitwise_or.reduce(self.cells[:, layout.states_at :], axis=0) if len(self.cells) else []
+        self.spotted = {cell for cell in range(layout.states_at) if len(words) and words[cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3}
         self.state[at.OCCUPIED] = refill_slots(_places(layout), arrays["slots"].copy(), self.slots, int(self.state[at.LOW]))
 
 
