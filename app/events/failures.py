@@ -28,7 +28,7 @@ class Reason(StrEnum):
 
 
 class Failure(IntEnum):
-    """What exactly failed. 0 is success."""
+    """What exactly failed. 0 is success. Add at the end and never renumber: cached kernels have the numbers baked in."""
 
     NONE = 0
     TRUNCATED = 1

@@ -6,11 +6,10 @@ carries `"position": [topic, partition, offset]`.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,9 @@ import orjson
 from numpy.typing import NDArray
 
 from app.errors import Finding, FindingsError, Location
-from app.events.batch import EventBatch, take
-from app.events.rows import BadValueError, Inference, Row, flattened, time_in_ms
+from app.events.batch import Column, Dictionary, EventBatch, take
+from app.events.csv_files import csv_columns, csv_rows
+from app.events.rows import TIME_FACTORS, BadValueError, Inference, Row, flattened, time_in_ms
 from app.events.types import Kind, StreamSchema
 
 CHUNK = 100_000
@@ -94,9 +94,21 @@ def read_events(path: Path, file_format: FileFormat | None = None) -> FileEvents
     """
     file_format = file_format or FileFormat()
     names = [suffix.lower() for suffix in path.suffixes]
-    data = gzip.decompress(path.read_bytes()) if names and names[-1] == ".gz" else path.read_bytes()
+    data = path.read_bytes()
+    if names and names[-1] == ".gz":
+        data = _unpacked(data, path)
     kind = next((name for name in reversed(names) if name != ".gz"), "")
+    whole = _csv_at_once(data, file_format) if kind == ".csv" else None
+    if whole is not None:
+        return _finished(whole, [], path, file_format)
     return _gather(READERS.get(kind, _json_rows)(data, file_format), path, file_format)
+
+
+def _unpacked(data: bytes, path: Path) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FindingsError([Finding(f"no gzip file, or a broken one: {error}", Location(str(path), 1, 1))]) from error
 
 
 def parse_events(text: bytes, file_format: FileFormat | None = None, name: str = "events.jsonl") -> FileEvents:
@@ -122,6 +134,10 @@ def _gather(outcomes: Iterator[Outcome], path: Path, file_format: FileFormat) ->
         else:
             bad.append(outcome)
     bad += inference.add(chunk)
+    return _finished(inference, bad, path, file_format)
+
+
+def _finished(inference: Inference, bad: list[tuple[int, str]], path: Path, file_format: FileFormat) -> FileEvents:
     findings = [Finding(message, Location(str(path), line + 1, 1)) for line, message in sorted(bad)[:MAX_FINDINGS]]
     if bad and file_format.on_error == "stop":
         if len(bad) > MAX_FINDINGS:
@@ -179,73 +195,74 @@ def _row(line: int, values: dict[str, Any], file_format: FileFormat, *, nested: 
     return Row(line, name, time, flattened(values, file_format.elements) if nested else values, position, stream)
 
 
-def _csv_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
-    """Cells are integers, floats, true/false or text by column; empty cells are null."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        yield data[: error.start].count(b"\n"), "invalid UTF-8"
-        return
-    reader = csv.reader(io.StringIO(text, newline=""))
-    header = next(reader, None)
-    if header is None:
-        return
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for cells in reader:
-        if len(cells) == len(header):
-            rows.append(cells)
-            lines.append(reader.line_num - 1)
-        elif cells:
-            yield reader.line_num - 1, f"{len(cells)} cells, but the header has {len(header)}"
-    columns = [_csv_column(name, cells, file_format) for name, cells in zip(header, zip(*rows, strict=True), strict=False)]
-    del rows
-    for line, values in zip(lines, zip(*columns, strict=True), strict=True):
-        yield _row(line, dict(zip(header, values, strict=True)), file_format, nested=False)
-
-
-def _csv_column(name: str, cells: Sequence[str], file_format: FileFormat) -> Sequence[Any]:
-    """The cells as the narrowest of integer, float, boolean, text that holds all of them; the event type stays text."""
-    given = file_format.kinds.get(name)
-    if name != file_format.type_attribute and (given is None or not given.textual):
-        for convert in (int, float, _csv_boolean):
-            try:
-                return [convert(cell) if cell and NO_NUMBER.match(cell) is None else _csv_word(cell, convert) for cell in cells]
-            except ValueError:
-                continue
-    return [cell or None for cell in cells]
-
-
-NO_NUMBER = re.compile(r"[+-]?0\d|[^\d+.-]|.*_")
-"""What Python would take for a number, but is an identifier or a word: ``007``, ``1_000``, ``nan``, ``infinity``."""
-
-
-def _csv_word(cell: str, convert: Callable[[str], Any]) -> Any:
-    """A cell that is empty or no number."""
-    if cell and convert is not _csv_boolean:
-        raise ValueError(cell)
-    return _csv_boolean(cell) if cell else None
-
-
-def _csv_boolean(cell: str) -> bool:
-    if cell not in ("true", "True", "false", "False"):
-        raise ValueError(cell)
-    return cell in ("true", "True")
-
-
 def _avro_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
     """Records of an Avro container; the record's name is the type."""
     line = -1
     try:
-        reader = fastavro.reader(io.BytesIO(data))
+        reader = fastavro.reader(io.BytesIO(data), return_record_name=True, return_record_name_override=True)
         schema = reader.writer_schema
-        name = schema.get("name", "").rsplit(".", 1)[-1] if isinstance(schema, dict) else ""
-        for line, record in enumerate(reader):
-            values = {"type": name, **record} if isinstance(record, dict) else {}
+        records = [branch for branch in (schema if isinstance(schema, list) else [schema]) if isinstance(branch, dict)]
+        only = records[0].get("name", "") if records else ""
+        for line, found in enumerate(reader):
+            name, record = found if isinstance(found, tuple) else (only, found)
+            values = {"type": name.rsplit(".", 1)[-1], **record} if isinstance(record, dict) else {}
             yield _row(line, values, file_format)
     except Exception as error:  # noqa: BLE001
         # fastavro raises whatever the bytes lead to
         yield line + 1, f"no Avro container, or a broken one: {error}"
+
+
+def _csv_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
+    for line, values in csv_rows(data, _csv_texts(file_format)):
+        yield (line, values) if isinstance(values, str) else _row(line, values, file_format, nested=False)
+
+
+def _csv_texts(file_format: FileFormat) -> frozenset[str]:
+    """Columns that are text whatever they look like."""
+    textual = {name for name, kind in file_format.kinds.items() if kind.textual}
+    return frozenset({*textual, file_format.type_attribute, "type", "stream"})
+
+
+def _csv_at_once(data: bytes, file_format: FileFormat) -> Inference | None:
+    """What the rows of a plain CSV file come to, without making rows; None if the file needs the care of `_csv_rows`."""
+    columns = csv_columns(data, _csv_texts(file_format))
+    if columns is None or "stream" in columns:
+        return None
+    time = _time_at_once(columns.get(file_format.time_attribute), file_format.time_unit)
+    if time is None:
+        return None
+    types = columns.get(file_format.type_attribute)
+    if types is None and file_format.type_name is not None:
+        types = Column(Kind.STRING, np.zeros(len(time), np.int32), None, Dictionary.of([file_format.type_name.encode()]))
+    if types is None or types.state is not None or types.dictionary is None:
+        return None
+    hidden = {file_format.time_attribute, "time", "type"}
+    attributes = {name: column for name, column in columns.items() if name not in hidden}
+    present = {name: column for name, column in attributes.items() if column is not None}
+    if any(present[name].kind is not kind for name, kind in file_format.kinds.items() if name in present):
+        return None
+    lines = np.arange(1, len(time) + 1, dtype=np.int64)
+    batch = EventBatch(time, np.zeros(len(time), np.int64), lines, types, present)
+    return Inference(
+        given=file_format.kinds,
+        kinds={name: column.kind for name, column in present.items()},
+        shapes={(entry.decode(), *attributes): None for entry in types.dictionary.entries()},
+        parts=[batch],
+        lines=[lines],
+        streams=[None] * len(time),
+        positions=[None] * len(time),
+    )
+
+
+def _time_at_once(column: Column | None, unit: str) -> NDArray[np.int64] | None:
+    """Milliseconds of a column of integers; None for anything else."""
+    if column is None or column.kind is not Kind.INTEGER or column.state is not None:
+        return None
+    multiplier, divisor = TIME_FACTORS[unit]
+    if len(column.values) and np.abs(column.values.astype(np.float64)).max() * multiplier > 2.0**62:
+        return None
+    found: NDArray[np.int64] = column.values.astype(np.int64) * multiplier // divisor
+    return found
 
 
 READERS: Mapping[str, Callable[[bytes, FileFormat], Iterator[Outcome]]] = {".csv": _csv_rows, ".avro": _avro_rows}

@@ -7,13 +7,41 @@ Every read is checked against the record's end; a failed record leaves no trace 
 from __future__ import annotations
 
 from collections import namedtuple
+from enum import IntEnum
 
 import numpy as np
 from numba import njit, types
 
 from app.events.failures import Failure
 from app.events.kernels_text import BYTES, bits_of_float, float_of_bits, is_utf8, load32, load64, single_of_bits, trailing_zeros
-from app.events.program import Op
+
+
+class Op(IntEnum):
+    """Operations of the kernel, as `app.events.program` writes them.
+
+    They stand in this file because numba bakes them into the cached kernel and notices changes of this file only.
+    """
+
+    BOOLEAN = 0
+    INT = 1
+    LONG = 2
+    INTEGER_AS_FLOAT = 3
+    SCALED = 4
+    FLOAT = 5
+    DOUBLE = 6
+    TEXT = 7
+    FIXED = 8
+    ENUM = 9
+    UNION = 10
+    JUMP = 11
+    STATES = 12
+    CONSTANT = 13
+    SYMBOL = 14
+    FAIL = 15
+    BLOCK = 16
+    NEXT = 17
+    DECIMAL = 18
+
 
 LONGS = types.Array(types.int64, 1, "C", readonly=True)
 NUMBERS = types.int64[::1]

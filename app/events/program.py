@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from app.events.avro import (
 )
 from app.events.batch import ABSENT, NULL
 from app.events.failures import Failure
+from app.events.kernels import Op
 from app.events.types import Attribute, Kind
 
 TIME_COLUMN, TYPE_COLUMN = 0, 1
@@ -36,30 +36,6 @@ MAX_NESTING = 8
 """Arrays within arrays that the kernel has counters for."""
 MAX_SCALE = 22
 """10**22 is the greatest power of ten that a float64 holds exactly."""
-
-
-class Op(IntEnum):
-    """Operations of the kernel."""
-
-    BOOLEAN = 0
-    INT = 1
-    LONG = 2
-    INTEGER_AS_FLOAT = 3
-    SCALED = 4
-    FLOAT = 5
-    DOUBLE = 6
-    TEXT = 7
-    FIXED = 8
-    ENUM = 9
-    UNION = 10
-    JUMP = 11
-    STATES = 12
-    CONSTANT = 13
-    SYMBOL = 14
-    FAIL = 15
-    BLOCK = 16
-    NEXT = 17
-    DECIMAL = 18
 
 
 class TooGeneralError(Exception):

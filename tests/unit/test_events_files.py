@@ -1,11 +1,15 @@
 import gzip
 import io
+from pathlib import Path
 
 import fastavro
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.errors import FindingsError
+from app.events import files
 from app.events.batch import ABSENT, NULL, source_number
 from app.events.conform import conformed
 from app.events.files import FileFormat, parse_events, read_events
@@ -119,6 +123,67 @@ def test_csv_rows_of_another_width_are_unreadable(tmp_path):
     path.write_text("type,time\nA,1\nA,1,2\n")
     with pytest.raises(FindingsError, match=r"e\.csv:3:1: 3 cells, but the header has 2"):
         read_events(path)
+
+
+CELLS = st.sampled_from(
+    ["", "1", "-2", "007", "1.5", "1e3", "nan", "true", "False", "x", "é", '"a,b"', "1_0", " 3", "99999999999999999999", "+4"]
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(CELLS, CELLS, st.sampled_from(["A", "B", "C"])), min_size=1, max_size=6))
+def test_both_ways_through_a_csv_file_agree(rows):
+    data = "a,b,type,time\n" + "".join(f"{a},{b},{t},{k}\n" for k, (a, b, t) in enumerate(rows))
+    at_once = files._finished(files._csv_at_once(data.encode(), FileFormat()), [], Path("e.csv"), FileFormat())
+    by_rows = files._gather(files._csv_rows(data.encode(), FileFormat()), Path("e.csv"), FileFormat())
+    assert at_once.schema == by_rows.schema
+    assert at_once.lines.tolist() == by_rows.lines.tolist()
+    for name, column in by_rows.batch.columns.items():
+        other = at_once.batch.columns[name]
+        assert (column.kind, np.asarray(column.state).tolist()) == (other.kind, np.asarray(other.state).tolist())
+        present = slice(None) if column.state is None else column.state == 0
+        assert (texts(column) if column.kind.textual else column.values[present].tolist()) == (
+            texts(other) if column.kind.textual else other.values[present].tolist()
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "type,time",
+        "type,time\n",
+        'a,type,time\n"x\ny",A,1\n',
+        "type,time\n\nA,1\n",
+        "type,time\r\nA,1\r\n",
+        "type,time\nA,1970-01-01\n",
+    ],
+)
+def test_odd_csv_files_are_read(tmp_path, text):
+    path = tmp_path / "e.csv"
+    path.write_bytes(text.encode())
+    events = read_events(path)
+    assert len(events.batch) == ("A" in text)
+    assert events.lines.tolist() == [text.replace("\r\n", "\n")[:-1].count("\n")] * ("A" in text)
+
+
+def test_a_broken_gzip_file_says_so(tmp_path):
+    path = tmp_path / "e.csv.gz"
+    path.write_bytes(gzip.compress(b"type,time\nA,1\n")[:-9])
+    with pytest.raises(FindingsError, match="no gzip file, or a broken one"):
+        read_events(path)
+
+
+def test_avro_containers_of_a_union_have_several_types(tmp_path):
+    path = tmp_path / "e.avro"
+    union = [
+        {"type": "record", "name": f"x.{name}", "fields": [{"name": "time", "type": "long"}, {"name": name.lower(), "type": "int"}]}
+        for name in "AB"
+    ]
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, union, [("x.B", {"time": 1, "b": 1}), ("x.A", {"time": 2, "a": 1})])
+    path.write_bytes(buffer.getvalue())
+    assert kinds(read_events(path)) == {"B": {"b": "integer"}, "A": {"a": "integer"}}
 
 
 def test_avro_containers_have_the_records_name_as_type(tmp_path):

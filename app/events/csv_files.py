@@ -1,0 +1,142 @@
+"""CSV files: cells → integers, floats, booleans or text, by column. Empty cells are null.
+
+Two ways with the same outcome: `csv_columns` by Arrow for plain files, `csv_rows` row by row for those that need care.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from app.events.batch import NULL, Column, Dictionary
+from app.events.types import Kind
+
+NO_NUMBER = r"^(-?0\d|[^\d.-]|.*[_\s])"
+"""What Python would take for a number, but is an identifier or a word: ``007``, ``+49``, ``1_000``, ``nan``, ``infinity``."""
+BOOLEANS: Mapping[str, bool] = {"true": True, "True": True, "false": False, "False": False}
+_no_number = re.compile(NO_NUMBER)
+
+
+def csv_columns(data: bytes, textual: frozenset[str]) -> dict[str, Column | None] | None:
+    """All columns of a file, row 0 being line 1; None stands for a column of empty cells.
+
+    Args:
+        data: of the file, with a header row.
+        textual: columns that are text whatever they look like.
+
+    Returns:
+        None if the file has rows of another width, rows of several lines, blank lines, columns of one name, or is no UTF-8.
+    """
+    options = arrow_csv.ReadOptions(use_threads=False, block_size=max(1 << 20, len(data) + 1))
+    parsing = arrow_csv.ParseOptions(newlines_in_values=False, ignore_empty_lines=False)
+    header = next(csv.reader(io.StringIO(data[: data.find(b"\n") + 1 or len(data)].decode("utf-8-sig", "replace"))), [])
+    if not header or len(set(header)) < len(header) or b"\r" in data.replace(b"\r\n", b"\n"):
+        return None
+    converting = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, pa.large_string()), strings_can_be_null=False)
+    try:
+        table = arrow_csv.read_csv(pa.BufferReader(data), options, parsing, converting)
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return None
+    if table.column_names != header or table.num_rows != data.count(b"\n") - (data.endswith(b"\n") is True):
+        return None
+    return {name: _column(table.column(name).combine_chunks(), text=name in textual) for name in header}
+
+
+def _column(cells: pa.Array | pa.ChunkedArray, *, text: bool) -> Column | None:
+    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    empty = pc.equal(cells, "")
+    missing = bool(pc.any(empty).as_py())
+    if missing and pc.all(empty).as_py():
+        return None
+    state = np.where(np.asarray(empty), NULL, 0).astype(np.uint8) if missing else None
+    values = pc.if_else(empty, None, cells) if missing else cells
+    if not text:
+        found = _number(values, state) or _booleans(values, state)
+        if found is not None:
+            return found
+    encoded = cells.dictionary_encode()
+    entries = encoded.dictionary
+    dictionary = Dictionary.of([entry.encode() for entry in entries.to_pylist()])
+    return Column(Kind.STRING, np.asarray(encoded.indices, dtype=np.int32), state, dictionary)
+
+
+def _number(values: pa.Array, state: Any) -> Column | None:
+    if pc.any(pc.match_substring_regex(values, NO_NUMBER)).as_py():
+        return None
+    for kind, target, dtype in ((Kind.INTEGER, pa.int64(), np.int64), (Kind.FLOAT, pa.float64(), np.float64)):
+        try:
+            numbers = pc.cast(values, target)
+        except pa.ArrowInvalid:
+            continue
+        return Column(kind, np.asarray(pc.fill_null(numbers, 0), dtype=dtype), state)
+    return None
+
+
+def _booleans(values: pa.Array, state: Any) -> Column | None:
+    distinct = pc.unique(pc.drop_null(values.slice(0, 1000)))
+    if not set(distinct.to_pylist()) <= set(BOOLEANS) or not set(pc.unique(pc.drop_null(values)).to_pylist()) <= set(BOOLEANS):
+        return None
+    true = pc.is_in(values, pa.array(["true", "True"], values.type))
+    return Column(Kind.BOOLEAN, np.asarray(true, dtype=np.int64), state)
+
+
+def csv_rows(data: bytes, textual: frozenset[str]) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """All rows with the (last) 0-based line of each, or what is wrong with the line."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        yield data[: error.start].count(b"\n"), "invalid UTF-8"
+        return
+    reader = csv.reader(io.StringIO(text, newline=""))
+    header = next(reader, None)
+    if header is None:
+        return
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for cells in reader:
+        if len(cells) == len(header):
+            rows.append(cells)
+            lines.append(reader.line_num - 1)
+        elif cells:
+            yield reader.line_num - 1, f"{len(cells)} cells, but the header has {len(header)}"
+    columns = [_values(cells, text=name in textual) for name, cells in zip(header, zip(*rows, strict=True), strict=False)]
+    del rows
+    for line, values in zip(lines, zip(*columns, strict=True), strict=True):
+        yield line, dict(zip(header, values, strict=True))
+
+
+def _values(cells: Sequence[str], *, text: bool) -> Sequence[Any]:
+    """The cells as the narrowest of integer, float, boolean, text that holds all of them."""
+    converters: tuple[Callable[[str], Any], ...] = () if text else (_integer, _float, _boolean)
+    for convert in converters:
+        try:
+            return [convert(cell) if cell else None for cell in cells]
+        except ValueError:
+            continue
+    return [cell or None for cell in cells]
+
+
+def _integer(cell: str) -> int:
+    if _no_number.match(cell):
+        raise ValueError(cell)
+    return int(cell)
+
+
+def _float(cell: str) -> float:
+    if _no_number.match(cell):
+        raise ValueError(cell)
+    return float(cell)
+
+
+def _boolean(cell: str) -> bool:
+    if cell not in BOOLEANS:
+        raise ValueError(cell)
+    return BOOLEANS[cell]
