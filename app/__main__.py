@@ -15,9 +15,11 @@ def main() -> None:
 
     from app.bootstrap.environment import RUN_LOCK, enter  # noqa: PLC0415
     from app.bootstrap.failure import SetupError  # noqa: PLC0415
+    from app.bootstrap.kernels import warm_kernels  # noqa: PLC0415
 
     try:
         enter(RUN_LOCK, "app", sys.argv[1:])
+        warm_kernels()
     except SetupError as error:
         print(error, file=sys.stderr)
         sys.exit(69)

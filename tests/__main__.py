@@ -15,6 +15,7 @@ import time
 
 from app.bootstrap.environment import TEST_LOCK, enter
 from app.bootstrap.failure import SetupError
+from app.bootstrap.kernels import warm_kernels
 from app.bootstrap.places import PROJECT
 
 SELECTIONS = {
@@ -61,6 +62,7 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     try:
         enter(TEST_LOCK, "tests", sys.argv[1:])
+        warm_kernels()
     except SetupError as error:
         print(error, file=sys.stderr)
         sys.exit(69)
