@@ -183,7 +183,7 @@ def runs_in_the_kernel(decoder, writer):
     return True
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(messages())
 def test_columns_hold_what_fastavro_reads(message):
     raw, rows = message
@@ -198,7 +198,7 @@ def test_columns_hold_what_fastavro_reads(message):
     assert cells(decoded.batch) == [expected(records, schema, payload, schema) for payload in payloads]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(messages())
 def test_the_general_path_fills_the_same_cells_as_the_kernel(message):
     raw, rows = message
@@ -239,7 +239,7 @@ def evolved(draw, raw):
     return {**raw, "fields": draw(st.permutations(fields))}
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(st.data())
 def test_resolution_agrees_with_fastavro(data):
     raw, rows = data.draw(messages())
@@ -260,7 +260,7 @@ def test_resolution_agrees_with_fastavro(data):
         assert cells(decode(decoder, [prefix(7) + payload]).batch) == want
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 @given(st.data())
 def test_broken_bytes_fail_alone_and_leave_their_neighbours_untouched(data):
     raw, rows = data.draw(messages().filter(lambda message: len(message[1]) > 1))
