@@ -191,8 +191,16 @@ def _watch(query: StreamingQuery, plane: ControlPlane, stop: Stop) -> None:
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
         if not query.isActive:
-            failure = query.exception()
-            raise QueryFailedError(f"the streaming query ended: {failure or 'without an error'}")
+            raise QueryFailedError(f"the streaming query ended: {_reason(query)}")
+
+
+def _reason(query: StreamingQuery) -> str:
+    """The cause in a few lines; the whole of it, plan and stack traces included, is for the log at DEBUG."""
+    failure = str(query.exception() or "without an error")
+    log.debug("query failed", failure=failure)
+    head, _, rest = failure.partition("=== Streaming Query ===")
+    causes = [line.strip() for line in (head or rest).splitlines() if line.strip() and not line.lstrip().startswith(("at ", "File ", "^"))]
+    return "\n".join(dict.fromkeys(causes[:1] + causes[-3:]))
 
 
 def _stop_between_batches(query: StreamingQuery, committed: threading.Event, settings: Settings, stop: Stop) -> None:

@@ -1,0 +1,231 @@
+"""The whole pipeline on one machine: real broker, real registry, real Spark.
+
+    python -m ops.bench.pipeline catch-up [--quotes N] [--rounds N] [--json FILE]
+    python -m ops.bench.pipeline paced [--rates 1000,10000,100000] [--seconds N] [--json FILE]
+
+*catch-up*: quotes in 4 topic partitions are read from the beginning, in turn by Spark's bare Kafka source into nothing and by the whole
+application (decode, selection, shuffle, matching, state log, Kafka sink); events per second of all batches but the first, and their ratio.
+
+*paced*: quotes arrive at a rate; detection latency is the broker's time of the composite event minus the broker's time of its last
+constituent (both topics LogAppendTime), after a warm-up that is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyspark
+import yaml
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from app.config.settings import Settings, load_settings
+from app.control.plane import ControlPlane, RunningCatalog
+from app.delivery.security import client_options
+from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
+from app.events.registry import Registry, RegistrySettings
+from app.local.embedded import Embedded, embedded_services
+from app.local.generators import generate
+from app.local.outlets import outlet_of
+from app.local.sending import Due, Sender, at_once, at_rate
+from app.pipeline.assemble import outputs, to_kafka
+from app.pipeline.deployment import store_deployment
+from app.pipeline.ingress import TaskSettings
+from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
+from app.pipeline.schemas import SchemaKeeping
+from app.pipeline.session import start_session
+from app.pipeline.source import kafka_records
+
+ROOT = Path(__file__).resolve().parents[2]
+WARM_UP_S = 20
+SHARE_WARM = 0.25
+
+__all__ = ["catch_up", "paced"]
+
+
+def bench_settings(folder: Path, services: Embedded, topic: str, *, per_trigger: int = 400_000) -> Settings:
+    """One trusted stream of quotes in four topic partitions, and the shipped query that finds rising prices."""
+    plain = {
+        "kafka": {
+            "bootstrap_servers": services.broker.bootstrap_servers,
+            "starting_offsets": "earliest",
+            "max_offsets_per_trigger": per_trigger,
+        },
+        "schema_registry": {"url": services.registry.url},
+        "streams": {
+            "stocks": {
+                "topics": [topic],
+                "schemas": [str(ROOT / "schemas" / "Quote.avsc")],
+                "time": "time",
+                "ordered_by": "symbol",
+                "partitions": 4,
+            }
+        },
+        "queries": {"paths": [str(ROOT / "queries" / "price-run.yaml")]},
+        "topics": {"prefix": f"{topic}-out"},
+        "checkpoint": {"path": str(folder / f"checkpoint-{uuid.uuid4().hex[:6]}")},
+        "http": {"host": "127.0.0.1", "port": 0},
+        "watchdog": {"enabled": False},
+    }
+    file = folder / f"settings-{uuid.uuid4().hex[:6]}.yaml"
+    file.write_text(yaml.safe_dump(plain))
+    return load_settings(file, {})
+
+
+def apply_topics(settings: Settings) -> None:
+    compiled = compile_queries(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry))))
+    wanted = wanted_topics(settings, compiled.catalog)
+    administrator = TopicAdministrator(settings)
+    administrator.apply(plan_changes(wanted, administrator.existing(topic.name for topic in wanted)))
+
+
+def send(settings: Settings, events: int, due: Due = at_once, rate: float = 1000.0) -> None:
+    registry = Registry(RegistrySettings(settings.schema_registry.url))
+    outlet = outlet_of("stocks", settings.streams["stocks"], registry)
+    with Sender(client_options(settings.kafka), outlet, due) as sender:
+        sender.send(generate("stocks", events, seed=1, start_ms=int(time.time() * 1000), rate_per_s=rate).batches)
+
+
+@contextmanager
+def application(spark: SparkSession, settings: Settings, *, available_now: bool) -> Iterator[StreamingQuery]:
+    """The application's query in this process."""
+    plane = ControlPlane(settings, {"version": "bench", "spark": pyspark.__version__})
+    registry = Registry(registry_settings(settings.schema_registry))
+    streams = read_streams(settings, registry)
+    deployment = prepare(settings, compile_queries(settings, streams), streams, registry)
+    plane.open(RunningCatalog(deployment.catalog, store_deployment(settings.checkpoint.path, deployment)))
+    keeping = SchemaKeeping(settings.checkpoint.path, registry_settings(settings.schema_registry), 5.0)
+    tasks = TaskSettings(
+        settings.checkpoint.path, plane.address, keeping, tuple(sorted(client_options(settings.kafka).items())), "bench", uuid.uuid4().hex
+    )
+    writer = to_kafka(outputs(kafka_records(spark, settings), settings, tasks), settings)
+    query = (writer.trigger(availableNow=True) if available_now else writer).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+        plane.close()
+
+
+def batches_of(query: StreamingQuery) -> list[dict[str, Any]]:
+    progress = [p if isinstance(p, dict) else json.loads(p.json) for p in query.recentProgress]
+    return [p for p in progress if p["numInputRows"] > 0]
+
+
+def per_second(batches: list[dict[str, Any]]) -> float:
+    """Without the first batch: it warms up workers and kernels."""
+    counted = batches[1:]
+    return sum(b["numInputRows"] for b in counted) / sum(b["durationMs"]["triggerExecution"] for b in counted) * 1000
+
+
+def catch_up(spark: SparkSession, services: Embedded, folder: Path, quotes: int, rounds: int) -> dict[str, Any]:
+    base = bench_settings(folder, services, "catch")
+    apply_topics(base)
+    send(base, quotes)
+    bare, whole, phases = [], [], []
+    for _ in range(rounds):
+        options = {"checkpointLocation": str(folder / f"bare-{uuid.uuid4().hex[:6]}")}
+        records = kafka_records(spark, base)
+        query = records.writeStream.format("noop").options(**options).trigger(availableNow=True).start()
+        query.awaitTermination()
+        bare.append(per_second(batches_of(query)))
+        settings = bench_settings(folder, services, "catch")
+        with application(spark, settings, available_now=True) as query:
+            query.awaitTermination()
+            batches = batches_of(query)
+        whole.append(per_second(batches))
+        phases.append({name: round(statistics.median(b["durationMs"].get(name, 0) for b in batches[1:])) for name in batches[-1]["durationMs"]})
+        print(f"bare {bare[-1]:,.0f}/s  whole {whole[-1]:,.0f}/s  ratio {whole[-1] / bare[-1]:.2f}  {phases[-1]}", flush=True)
+    ratios = [w / b for w, b in zip(whole, bare, strict=True)]
+    return {"quotes": quotes, "bare_per_s": bare, "whole_per_s": whole, "ratio": ratios, "ratio_median": statistics.median(ratios), "phases_ms": phases}
+
+
+def paced(spark: SparkSession, services: Embedded, folder: Path, rates: list[int], seconds: int) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    for rate in rates:
+        settings = bench_settings(folder, services, f"paced{rate}")
+        apply_topics(settings)
+        send(settings, 1000)
+        with application(spark, settings, available_now=False) as query:
+            started_ms = time.time() * 1000
+            send(settings, rate * (seconds + WARM_UP_S), at_rate(rate), rate)
+            time.sleep(3)
+            batches = batches_of(query)[-20:]
+        found = latencies(settings, f"paced{rate}", started_ms + WARM_UP_S * 1000)
+        quantiles = {f"p{q}": round(float(np.percentile(found, q))) for q in (50, 95, 99)} if len(found) else {}
+        batch_ms = [b["durationMs"]["triggerExecution"] for b in batches]
+        figures[str(rate)] = {"composites": len(found), **quantiles, "batch_median_ms": statistics.median(batch_ms) if batch_ms else None}
+        phases = {name: round(statistics.median(b["durationMs"].get(name, 0) for b in batches)) for name in batches[-1]["durationMs"]}
+        print(rate, figures[str(rate)], phases, flush=True)
+    return figures
+
+
+def latencies(settings: Settings, topic: str, after_ms: float) -> np.ndarray:
+    """Broker time of every composite event minus broker time of its last constituent, ms."""
+    arrived = {(m.partition(), m.offset()): m.timestamp()[1] for m in everything(settings, topic)}
+    schema: Any = None
+    found = []
+    for message in everything(settings, f"{topic}-out.price-run"):
+        if schema is None:
+            registry = Registry(registry_settings(settings.schema_registry))
+            schema = registry.latest(f"{topic}-out.price-run-cep.PriceRun")
+            schema = fastavro.parse_schema(json.loads(schema.text))
+
+
+        value = fastavro.schemaless_reader(io.BytesIO(message.value()[5:]), schema)
+        last = value["events"][-1]
+        at = arrived[last["partition"], last["offset"]]
+        if at >= after_ms:
+            found.append(message.timestamp()[1] - at)
+    return np.array(found)
+
+
+def everything(settings: Settings, topic: str) -> Iterator[Any]:
+    consumer = Consumer({**client_options(settings.kafka), "group.id": "bench", "enable.auto.commit": False})
+    for number in consumer.list_topics(topic).topics[topic].partitions:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+        consumer.assign([TopicPartition(topic, number, 0)])
+        at = 0
+        while at < end:
+            for message in consumer.consume(10_000, timeout=5):
+                at = message.offset() + 1
+                yield message
+    consumer.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["catch-up", "paced"])
+    parser.add_argument("--quotes", type=int, default=4_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rates", default="1000,10000,100000")
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, embedded_services() as services:
+        spark = start_session(bench_settings(Path(folder), services, "none"))
+        if chosen.what == "catch-up":
+            figures = catch_up(spark, services, Path(folder), chosen.quotes, chosen.rounds)
+        else:
+            figures = paced(spark, services, Path(folder), [int(rate) for rate in chosen.rates.split(",")], chosen.seconds)
+        spark.stop()
+    print(json.dumps(figures))
+    if chosen.json:
+        chosen.json.write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

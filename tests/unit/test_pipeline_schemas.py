@@ -1,0 +1,87 @@
+"""Writers' schemas are kept in the checkpoint, so that a registry that is down stops nobody who is known."""
+
+import pytest
+
+from app.errors import DependencyError
+from app.events.avro import parse_schema
+from app.events.registry import RegistrySettings
+from app.pipeline.schemas import KeptSchemas, SchemaKeeping
+
+SCHEMA = parse_schema('{"type": "record", "name": "a.B", "fields": [{"name": "x", "type": "int"}]}')
+
+
+class FakeRegistry:
+    """Answers from a dictionary while it is up; counts the questions. The real one is asked in tests/kafka."""
+
+    def __init__(self, known=None):
+        self.known, self.up, self.asked = known or {}, True, 0
+
+    def schema(self, key):
+        self.asked += 1
+        if not self.up:
+            raise DependencyError("down")
+        return self.known.get(key)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def keeping(tmp_path):
+    return SchemaKeeping(str(tmp_path), RegistrySettings("http://nowhere"), retry_for_s=5)
+
+
+def kept(keeping, registry, clock=None):
+    clock = clock or Clock()
+    return KeptSchemas(keeping, registry, clock, clock.sleep)
+
+
+def test_a_known_schema_needs_no_registry_in_another_worker(keeping):
+    kept(keeping, FakeRegistry({7: SCHEMA})).schema(7)
+    down = FakeRegistry()
+    down.up = False
+    assert kept(keeping, down).schema(7).root == SCHEMA.root
+    assert down.asked == 0
+
+
+def test_an_unknown_id_is_not_kept(keeping):
+    registry = FakeRegistry()
+    assert kept(keeping, registry).schema(9) is None
+    registry.known[9] = SCHEMA
+    assert kept(keeping, registry).schema(9) is not None
+
+
+def test_a_registry_that_is_down_is_asked_again_for_a_while_then_given_up(keeping):
+    clock, down = Clock(), FakeRegistry()
+    down.up = False
+    schemas = kept(keeping, down, clock)
+    assert schemas.schema(7) is None
+    assert 5 <= clock.now - 100 < 7
+    before = clock.now
+    assert schemas.schema(8) is None, "the next unknown id does not wait again"
+    assert clock.now == before
+
+
+def test_a_registry_that_comes_back_in_time_loses_nothing(keeping):
+    clock, registry = Clock(), FakeRegistry({7: SCHEMA})
+    registry.up = False
+
+    def sleep(seconds):
+        clock.sleep(seconds)
+        registry.up = clock.now > 102
+
+    assert KeptSchemas(keeping, registry, clock, sleep).schema(7) is not None
+
+
+def test_ids_of_another_registry_mean_other_schemas(keeping, tmp_path):
+    kept(keeping, FakeRegistry({7: SCHEMA})).schema(7)
+    other = SchemaKeeping(str(tmp_path), RegistrySettings("http://elsewhere"), 0.0)
+    assert kept(other, FakeRegistry()).schema(7) is None
