@@ -146,6 +146,13 @@ def _numbers(column: Column) -> list[Any]:
     return column.values.tolist()
 
 
+def _milliseconds(column: Column) -> list[Any]:
+    """Times and durations are written as whole milliseconds, half away from zero; what is none (NaN, infinity) is null."""
+    if column.values.dtype.kind != "f":
+        return column.values.tolist()
+    return [int(math.copysign(math.floor(abs(value) + 0.5), value)) if math.isfinite(value) else None for value in column.values.tolist()]
+
+
 def _booleans(column: Column) -> list[Any]:
     return [bool(value) for value in column.values.tolist()]
 
@@ -164,7 +171,13 @@ def _bytes(column: Column) -> list[Any]:
     return _by_code(column.dictionary.entries(), column.values)
 
 
-_PLAIN: dict[Kind, Callable[[Column], list[Any]]] = {Kind.BOOLEAN: _booleans, Kind.STRING: _strings, Kind.BYTES: _bytes}
+_PLAIN: dict[Kind, Callable[[Column], list[Any]]] = {
+    Kind.BOOLEAN: _booleans,
+    Kind.STRING: _strings,
+    Kind.BYTES: _bytes,
+    Kind.TIME: _milliseconds,
+    Kind.DURATION: _milliseconds,
+}
 
 
 def json_fields(fields: dict[str, Any]) -> dict[str, Any]:
