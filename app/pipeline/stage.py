@@ -175,7 +175,7 @@ def _report(
         rejected={LATE: late} if late else {},
         cost_ns=spent.by_phase,
         waiting=output.held + output.pending,
-        next_release_ms=output.next_release_ms,
+        next_release_ms=output.next_release_ms if not output.pending else None,  # when negated ends are due, only engines know
         state_rows=sum(found.tally.live_events for found in output.found),
         state_bytes=live.snapshot_bytes + live.bytes_since_snapshot,
     )
