@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Candidates
+from app.cep.arrays import Candidates, as_input
 from app.cep.kernels_columns import (
     filter_candidates,
     key_candidates,
@@ -57,7 +57,8 @@ class CandidateTable:
 
     def _fill(self, batch: EventBatch, count: int, layout: Layout, texts: TextTable, spotted: set[int]) -> None:
         rows, cells = self._rows[:count], self._cells[:count]
-        take_identity(_whole(batch.time), _whole(batch.source), _whole(batch.offset), rows, cells, layout.states_at)
+        time, source, offset = (as_input(values, np.int64) for values in (batch.time, batch.source, batch.offset))
+        take_identity(time, source, offset, rows, cells, layout.states_at)
         texts.number_column(batch.type, rows, cells, CELL_TYPE)
         for name, cell in layout.attributes.items():
             self._take(batch.columns.get(name), name, cell, rows, cells, layout, texts, spotted)
@@ -87,11 +88,11 @@ class CandidateTable:
             texts.number_column(column, rows, cells, cell)
         else:
             as_float = layout.kinds.get(name) is Kind.FLOAT
-            values = np.ascontiguousarray(column.values, np.float64 if as_float else np.int64)
+            values = as_input(column.values, np.float64 if as_float else np.int64)
             take_values(values.view(np.int64), rows, cells, cell)
         if column.state is not None:
             spotted.add(cell)
-            take_states(np.ascontiguousarray(column.state), rows, cells, cell, layout.states_at)
+            take_states(as_input(column.state, np.uint8), rows, cells, cell, layout.states_at)
         if layout.kinds.get(name) is Kind.FLOAT and cell in layout.tables.agreeing:
             normalise_float_key(cells, len(rows), cell, layout.states_at)
 
@@ -123,10 +124,6 @@ class CandidateTable:
             filter_candidates(
                 layout.programs, first, stop, item, cells, layout.states_at, bound, texts.arrays(), scratch, self._masks[:count]
             )
-
-
-def _whole(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.ascontiguousarray(values, np.int64)
 
 
 def _text_values(derived: TextCell, numbers: NDArray[np.int64], texts: TextTable) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep import arrays as at
-from app.cep.arrays import Machine, Output
+from app.cep.arrays import Integers, Machine, Output, as_input
 from app.cep.candidates import CandidateTable
 from app.cep.kernels import advance, pass_time, pass_watermarks
 from app.cep.kernels_columns import count_candidates, never_falls
@@ -100,6 +100,8 @@ class Engine:
         self._kinds: dict[str, Kind] = {}
         self._texts = TextTable(text_constants(plan))
         self._layout: Layout = layout_of(plan, self._kinds, self._texts, self.options)
+        self._workspace = _workspace(self._layout)
+        self._no_matches: Matches | None = None
         self._store = Store(self._layout)
         self._candidates = CandidateTable(self.options.chunk)
         self._matches_per_candidate = 1.0
@@ -113,7 +115,7 @@ class Engine:
             watermarks: after the batch.
         """
         self._learn(batch)
-        masks = np.ascontiguousarray(items).view(np.int64)
+        masks = as_input(items, np.uint64).view(np.int64)
         wanted = (1 << len(self.plan.items)) - 1
         wanted = wanted - (1 << 64) if wanted >= 1 << 63 else wanted
         expected = count_candidates(masks, wanted, 0)
@@ -125,7 +127,7 @@ class Engine:
         self._scan(batch, masks, wanted, watermarks)
         found = int(state[at.MATCHES])
         self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
-        matches = matches_of(self._output, found, self._store, self._layout, self._texts, self.plan)
+        matches = self._matches(found)
         tally = Tally(
             events=len(batch),
             candidates=expected,
@@ -139,6 +141,15 @@ class Engine:
             texts=len(self._texts),
         )
         return matches, tally
+
+    def _matches(self, found: int) -> Matches:
+        """Most feeds of most queries find nothing: that answer is built once."""
+        if found == 0 and self._no_matches is not None:
+            return self._no_matches
+        matches = matches_of(self._output, found, self._store, self._layout, self._texts, self.plan)
+        if found == 0:
+            self._no_matches = matches
+        return matches
 
     def _learn(self, batch: EventBatch) -> None:
         """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches."""
@@ -157,19 +168,16 @@ class Engine:
         if news:
             self._kinds.update(news)
             self._layout = layout_of(self.plan, self._kinds, self._texts, self.options)
+            self._workspace = _workspace(self._layout)
+            self._no_matches = None
 
     def _machine(self) -> Machine:
-        layout = self._layout
-        items, places = len(self.plan.items), len(self.plan.positive)
-        depth = 2 + max(1, len(layout.programs.code))
-        scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
-        bound = np.zeros(items, np.int64)
-        cursor, floor, chosen = np.zeros((3, places), np.int64)
-        return Machine(layout.programs, self._texts.arrays(), scratch, bound, cursor, floor, chosen)
+        """The machine with the texts as they are now: their arrays move when they grow."""
+        return Machine(self._layout.programs, self._texts.arrays(), *self._workspace)
 
     def _scan(self, batch: EventBatch, masks: NDArray[np.int64], wanted: int, watermarks: Watermarks) -> None:
         lowest = max(watermarks.default_ms, min(watermarks.by_source.values(), default=watermarks.default_ms))
-        time = np.ascontiguousarray(batch.time)
+        time = as_input(batch.time, np.int64)
         in_order = not watermarks.by_source and bool(never_falls(time))
         limit = max(lowest, at.NEVER + 1) if in_order else at.NEVER
         horizons = None if in_order else _horizons(time)
@@ -248,6 +256,7 @@ class Engine:
         engine._kinds = {name: Kind(kind) for name, kind in kinds.items()}
         engine._texts.load(arrays)
         engine._layout = layout_of(plan, engine._kinds, engine._texts, engine.options)
+        engine._workspace = _workspace(engine._layout)
         engine._store = Store(engine._layout)
         engine._store.load(arrays, engine._layout)
         return engine
@@ -260,6 +269,14 @@ class Engine:
         """
         self._texts.validate()
         validate_store(self._store, self._layout)
+
+
+def _workspace(layout: Layout) -> tuple[Scratch, Integers, Integers, Integers, Integers]:
+    """Scratch of the kernels; what stands in it means nothing between calls."""
+    depth = 2 + max(1, len(layout.programs.code))
+    items, places = len(layout.place_of_item), len(layout.tables.positives)
+    cursor, floor, chosen = np.zeros((3, places), np.int64)
+    return Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64)), np.zeros(items, np.int64), cursor, floor, chosen
 
 
 def _horizons(time: NDArray[np.int64]) -> NDArray[np.int64]:

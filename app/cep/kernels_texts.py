@@ -73,7 +73,7 @@ def number_of(source, start, stop, data, offsets, table, sizes):
 
 
 @njit(
-    types.void(types.Array(types.int32, 1, "C", readonly=True), _INTEGERS_IN, _INTEGERS, _BYTES_IN, _INTEGERS_IN, _BYTES, _INTEGERS, _TABLE, _INTEGERS, _TABLE, types.int64),
+    types.void(types.Array(types.int32, 1, "C", readonly=True), _INTEGERS, _INTEGERS, _BYTES_IN, _INTEGERS_IN, _BYTES, _INTEGERS, _TABLE, _INTEGERS, _TABLE, types.int64),
     cache=True,
     nogil=True,
 )

@@ -30,7 +30,7 @@ def matches_of(output: Output, count: int, store: Store, layout: Layout, texts: 
     if 2 * count + 1024 < len(output.time):  # do not keep a large buffer alive for a few matches
         rows, time = rows.copy(), time.copy()
     stored = int(store.state[ROWS] - store.state[BASE])
-    cells = store.cells[:stored]
+    cells = store.cells[:stored] if count else store.cells[:0].copy()
     types = Column(Kind.STRING, cells[:, CELL_TYPE], None, texts.dictionary())
     events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
     columns = _Columns(rows, store, layout, texts).of(layout.fields)
@@ -61,6 +61,9 @@ class _Columns:
 
     def of(self, fields: Sequence[FieldSource]) -> list[Column]:
         """One per field; those that are nothing but cells that have always been present are gathered in one go."""
+        if not len(self._rows):
+            nothing = np.zeros(0, np.int64)
+            return [self._typed(field, nothing, np.zeros(0, np.uint8), _ALL_PRESENT) for field in fields]
         plain = [k for k, field in enumerate(fields) if field.cell >= 0 and field.cell not in self._store.spotted]
         places = np.array([fields[k].place for k in plain], np.int64)
         cells = np.array([fields[k].cell for k in plain], np.int64)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from app.cep.arrays import as_input
 from app.cep.kernels_machine import Texts
 from app.cep.kernels_texts import COUNT, USED_BYTES, keep_marked, number_codes, number_of, rebuild_table
 from app.events.batch import Column, Dictionary
@@ -69,8 +70,8 @@ class TextTable:
         if known is None or known[0] is not entries:
             known = (entries, np.full(len(entries), -1, np.int64))
             self._known[at] = known
-        codes = np.ascontiguousarray(column.values, np.int32)
-        data, offsets = np.ascontiguousarray(entries.data), np.ascontiguousarray(entries.offsets)
+        codes = as_input(column.values, np.int32)
+        data, offsets = as_input(entries.data, np.uint8), as_input(entries.offsets, np.int64)
         number_codes(codes, rows, known[1], data, offsets, self._data, self._offsets, self._table, self._sizes, cells, at)
 
     def computed(self, name: str, function: Callable[[str], int], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
