@@ -15,6 +15,8 @@ from shedding.identity import identities
 from shedding.interface import JudgedEvents
 from shedding.registry import event_shedder
 
+RANDOM = "random"
+
 
 def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive) -> Gate | None:
     """A gate for this batch; None when no query of the stream sheds, so that shedding off costs nothing and changes nothing."""
@@ -40,6 +42,26 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive) 
     return gate
 
 
+def dropped_before_decoding(
+    catalog: Catalog, selection: Selection, directive: Directive, source: NDArray[np.int64], offset: NDArray[np.int64]
+) -> NDArray[np.bool_] | None:
+    """Records that every query of the stream drops whatever is in them: no need to decode these.
+
+    `random` compares one number per event with each query's ratio, so the smallest ratio is what all agree on. Only when all queries of the
+    stream shed so, and none of them must keep events of negated items.
+
+    Returns:
+        bool (records,), or None when nothing may be dropped unseen.
+    """
+    orders = [directive.shedding.get(catalog.plans[query].name) for query in selection.layout.queries]
+    unseen = [one for one in orders if one is not None and one.shedder == RANDOM and one.place == "ingress" and one.drop_ratio > 0]
+    guarded = any(_guarded(catalog, selection, query) is not None for query in selection.layout.queries)
+    if not orders or guarded or len(unseen) < len(orders):
+        return None
+    ratio = min(one.drop_ratio for one in unseen)
+    return event_shedder(RANDOM, directive.seed).mask(JudgedEvents(identities(source, offset)), ratio)
+
+
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:
     """The bits of items whose events must stay: negated ones, when the query allows no false positives."""
     plan = catalog.plans[query]
@@ -50,4 +72,4 @@ def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.u
         if item.negated:
             word, bit = divmod(selection.bit(query, item.index), 64)
             guarded[word] |= np.uint64(1 << bit)
-    return guarded
+    return guarded if guarded.any() else None

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
+from app.asc.selection import SelectedEvents
 from app.bucket.ingress import Gate, Ingested, IngressPlan
 from app.control.client import ControlAddress, client_of
 from app.control.directives import Directive
@@ -25,7 +26,7 @@ from app.events.batch import PARTITION_BITS, Column, EventBatch
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.types import Kind
 from app.pipeline.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
-from app.pipeline.gate import shedding_gate
+from app.pipeline.gate import dropped_before_decoding, shedding_gate
 from app.pipeline.recovery import progress_of
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.shipment import CHUNK, TICK, Refused, shipment
@@ -155,27 +156,48 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
     offset = _int64(records, "offset")
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
+    work.count("consumed", len(source))
+    plan = _plan(settings.checkpoint, directive.deployment, context.number)
+    unseen = dropped_before_decoding(context.deployment.catalog, plan.selection, directive, source, offset)
+    dropped = 0
+    if unseen is not None:
+        dropped, kept = int(np.count_nonzero(unseen)), ~unseen
+        records, source, offset, ingested_ms = records.filter(pa.array(kept)), source[kept], offset[kept], ingested_ms[kept]
+        started = work.spend("shed", started)
     headers = records.column("headers") if context.stream.with_headers else None
     decoder = _decoder(settings, directive.deployment, context.number)
-    decoded = decoder.decode(records.column("value"), source, offset, headers)
+    decoded = decoder.decode(records.column("value"), source, offset, headers, ingested_ms)
     started = work.spend("decode", started)
-    work.count("consumed", len(source))
     _refuse_undecodable(work, decoded, source, offset, context.deployment.buckets)
     columns = {**decoded.batch.columns, INGESTED: Column(Kind.TIME, ingested_ms[decoded.rows])}
     batch = EventBatch(decoded.batch.time, decoded.batch.source, decoded.batch.offset, decoded.batch.type, columns)
-    plan = _plan(settings.checkpoint, directive.deployment, context.number)
-    gate: Gate | None = shedding_gate(context.deployment.catalog, plan.selection, directive)
+    gate = _timed(shedding_gate(context.deployment.catalog, plan.selection, directive), work)
     ingested = plan.ingest(batch, progress_of(directive), gate)
     started = work.spend("select", started)
     _refuse_late(work, batch, ingested, context.deployment.buckets)
-    _tally(work, ingested, context)
+    _tally(work, ingested, dropped, context)
     work.rows += [(bucket, CHUNK + packed) for bucket, packed in ingested.packed()]
     work.spend("pack", started)
 
 
-def _tally(work: _Work, ingested: Ingested, context: _Context) -> None:
+def _timed(gate: Gate | None, work: _Work) -> Gate | None:
+    """The gate with its time noted under ``shed``; it is part of ``select`` as well."""
+    if gate is None:
+        return None
+
+    def timed(batch: EventBatch, selected: SelectedEvents) -> SelectedEvents:
+        started = perf_counter_ns()
+        kept = gate(batch, selected)
+        work.spend("shed", started)
+        return kept
+
+    return timed
+
+
+def _tally(work: _Work, ingested: Ingested, dropped: int, context: _Context) -> None:
+    """Counts; events that were dropped unseen count as candidates of every query, which each of them may have been."""
     work.count("irrelevant", ingested.irrelevant)
-    work.count("shed", ingested.shed)
+    work.count("shed", ingested.shed + dropped)
     work.count("matched", ingested.forwarded)
     work.count("late", len(ingested.late))
     if len(ingested.late):
@@ -186,7 +208,7 @@ def _tally(work: _Work, ingested: Ingested, context: _Context) -> None:
         name = context.deployment.catalog.plans[query].name
         known = work.queries.get(name, QueryTally(name))
         lost = ingested.lost.get(query, 0)
-        work.queries[name] = QueryTally(name, known.candidates + candidates, known.shed + lost)
+        work.queries[name] = QueryTally(name, known.candidates + candidates + dropped, known.shed + lost + dropped)
 
 
 def _refuse_undecodable(

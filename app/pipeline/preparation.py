@@ -46,9 +46,11 @@ def read_streams(settings: Settings, registry: Registry) -> tuple[StreamDeployme
         ConfigurationError: schemas that are missing or make no stream; all findings at once.
         DependencyError: the registry cannot be asked.
     """
-    topics, findings, streams = settings.source_topics, [], []
+    topics = settings.source_topics
+    findings: list[Finding] = []
+    streams: list[StreamDeployment] = []
     for name, stream in sorted(settings.streams.items()):
-        definition = StreamDefinition(name, stream.type_attribute, stream.time or "time", stream.rename)
+        definition = StreamDefinition(name, stream.type_attribute, stream.time, stream.rename)
         rules = TimeRules(name, stream.allowed_lateness, stream.ordered_by, frozenset(topics.index(topic) for topic in stream.topics))
         try:
             readers = _reader_schemas(name, stream, registry)

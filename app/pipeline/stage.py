@@ -15,6 +15,7 @@ import pyarrow as pa
 from app.bucket.bucket import BucketOutput
 from app.bucket.chunk import unpack_chunk
 from app.bucket.composite import composite_events
+from app.bucket.matching import Found
 from app.control.client import client_of
 from app.control.directives import Directive
 from app.control.reports import QueryTally, StageReport
@@ -42,6 +43,16 @@ class _Spent:
         now = perf_counter_ns()
         self.by_phase[name] = self.by_phase.get(name, 0) + now - self.at
         self.at = now
+
+
+@dataclass(frozen=True, slots=True)
+class _Orders:
+    """Which bucket, which batch, under what deployment and settings."""
+
+    key: BucketKey
+    directive: Directive
+    deployment: Deployment
+    settings: TaskSettings
 
 
 def stage(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
@@ -74,7 +85,8 @@ def _bucket(
     output = live.bucket.advance(opened, progress_of(directive))
     spent.phase("match")
     records = Records()
-    tallies = tuple(_emit(records, found_query, output, deployment, directive, settings, arrivals) for found_query in range(len(output.found)))
+    orders = _Orders(key, directive, deployment, settings)
+    tallies = tuple(_emit(records, found, arrivals, orders) for found in output.found)
     if key.number == 0:
         add_shed_reports(records, directive.shed_reports, deployment.reports)
     late = _late_of_bucket(output)
@@ -87,7 +99,7 @@ def _bucket(
         write_snapshot(live, log)
     give_back(key, live)
     spent.phase("state")
-    return records, _report(key, directive, settings, output, live, tallies, len(output.late), spent)
+    return records, _report(output, live, tallies, spent, orders)
 
 
 @lru_cache(maxsize=256)
@@ -95,17 +107,9 @@ def _arrivals(key: BucketKey) -> Arrivals:
     return Arrivals()
 
 
-def _emit(
-    records: Records,
-    number: int,
-    output: BucketOutput,
-    deployment: Deployment,
-    directive: Directive,
-    settings: TaskSettings,
-    arrivals: Arrivals,
-) -> QueryTally:
+def _emit(records: Records, found: Found, arrivals: Arrivals, orders: _Orders) -> QueryTally:
     """Encodes what one query found, and counts it."""
-    found = output.found[number]
+    deployment, directive, settings = orders.deployment, orders.directive, orders.settings
     plan = deployment.catalog.plans[found.query]
     started = perf_counter_ns()
     latencies, total_ms = [0] * (len(LATENCY_BOUNDS_MS) + 1), 0
@@ -155,21 +159,13 @@ def _reader(options: tuple[tuple[str, str], ...]) -> OriginalReader:
     return OriginalReader(dict(options))
 
 
-def _report(
-    key: BucketKey,
-    directive: Directive,
-    settings: TaskSettings,
-    output: BucketOutput,
-    live: LiveBucket,
-    tallies: tuple[QueryTally, ...],
-    late: int,
-    spent: _Spent,
-) -> StageReport:
+def _report(output: BucketOutput, live: LiveBucket, tallies: tuple[QueryTally, ...], spent: _Spent, orders: _Orders) -> StageReport:
+    late = len(output.late)
     return StageReport(
-        directive.batch,
+        orders.directive.batch,
         "cep",
-        key.number,
-        run=settings.run,
+        orders.key.number,
+        run=orders.settings.run,
         queries=tallies,
         counts={"matched": -late, "late": late},  # the ingress counted them as handed to matching
         rejected={LATE: late} if late else {},
