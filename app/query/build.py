@@ -173,11 +173,7 @@ class Builder:
         names = tuple(self._type_name(b) for b in _branches(branch) if b.data == "type_name")
         if branch.data == "types":
             return t.Types(names, span=span_of(branch))
-        seen: set[str] = set()
-        for name in names:
-            if name.name in seen:
-                self.report(f'type "{name.name}" stands twice in ANY', name.span, "leave one of them")
-            seen.add(name.name)
+        different = len({name.name for name in names})
         if branch.data == "any_types":
             return t.Types(names, any=True, span=span_of(branch))
         count_token = next(c for c in branch.children if isinstance(c, Token) and c.type == "INT")
@@ -185,9 +181,9 @@ class Builder:
         count = int(count_token)
         if not 1 <= count <= MAX_COUNT:
             self.report(f"ANY asks for {count} events", span_of(count_token), f"write a number from 1 to {MAX_COUNT}")
-        elif path is None and len(seen) < count:
+        elif path is None and different < count:
             self.report(
-                f"ANY asks for {count} events of different types, but lists {len(seen)}",
+                f"ANY asks for {count} events of different types, but lists {different}",
                 span_of(branch),
                 "list more types, or say what must differ: ANY(n; A by attribute)",
             )

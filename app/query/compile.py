@@ -88,7 +88,7 @@ def compile_texts(texts: Iterable[tuple[str, str]], streams: Streams | Mapping[s
         documents.extend(document for node in nodes if (document := read_document(node, findings)) is not None)
     _unique_names(documents, findings)
     queries = _compile_all(documents, known, findings)
-    findings.sort(key=_by_place)
+    findings = sorted(dict.fromkeys(findings), key=_by_place)
     catalog = Catalog.of(tuple(query.plan for query in queries if query.plan is not None and query.enabled))
     return Compilation(queries, tuple(findings), catalog)
 
@@ -182,11 +182,15 @@ def _inside(finding: Finding, document: Document) -> bool:
 
 
 def query_files(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The query files among paths: files as given, of folders all ``*.yaml`` and ``*.yml`` below, sorted."""
+    """The query files among paths: files as given, of folders all ``*.yaml`` and ``*.yml`` below, sorted.
+
+    Hidden folders are left out: a mounted ConfigMap keeps its files a second time in one (``..2026_11_21…``).
+    """
     files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
-            found = [inner for inner in path.rglob("*") if inner.suffix in (".yaml", ".yml") and inner.is_file()]
+            found = [inner for inner in path.rglob("*.y*ml") if inner.suffix in (".yaml", ".yml") and inner.is_file()]
+            found = [inner for inner in found if not any(part.startswith(".") for part in inner.relative_to(path).parts)]
             files.update(dict.fromkeys(sorted(found)))
         else:
             files[path] = None

@@ -74,6 +74,16 @@ def _unused(query: r.Resolved) -> Iterator[Finding]:
             )
 
 
+def _repeated_types(query: r.Resolved) -> Iterator[Finding]:
+    event = query.document.expression("event")
+    for node in _primaries(query):
+        seen: set[str] = set()
+        for name in node.types.names:
+            if name.name in seen and event is not None:
+                yield _warning(f'type "{name.name}" stands twice in ANY', event.location(name.span), "leave one of them out")
+            seen.add(name.name)
+
+
 def _mentioned_names(query: r.Resolved) -> set[str]:
     document = query.document
     given = document.values.get("return")
@@ -191,6 +201,7 @@ RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _no_partition,
     _equality_instead_of_equivalence,
     _unused,
+    _repeated_types,
     _contiguity_with_negation,
     _reluctant_without_after,
     _waiting_after,

@@ -170,6 +170,10 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
     (lambda m: m.found == "+" and re.search(r"\[\s*i$", m.before), "there is no [i+1]; compare x[i] with x[i-1]"),
     (lambda m: re.search(r"\[[\s-]*$", m.before) and m.found == "-", "elements are counted from the end by x[last], x[last-1]"),
     (_patterns(lambda m: m.after.startswith(("->", "→"))), "events after each other are written SEQ(A a, B b)"),
+    (
+        _patterns(lambda m: re.match(r"[+*?{]", m.after) and re.search(r"(!|¬|\bNOT)\s*\([^()]*\)$", m.before, re.IGNORECASE)),
+        "a negation has no quantifier: no such event at all is !(B b)",
+    ),
     (_patterns(lambda m: m.found == "{"), "a number of times is written {2}, {2,4}, {2,} or {,4}"),
     (
         _patterns(lambda m: re.match(r"[+*?]", m.after) and m.before.endswith(")")),

@@ -39,7 +39,7 @@ def _event(query: r.Resolved) -> Written:
 
 def _pattern(query: r.Resolved) -> Iterator[Finding]:
     written = _event(query)
-    yield from _structure(query.pattern, written, top=True)
+    yield from _structure(query.pattern, written)
     for leaf in r.leaves(query.pattern):
         if leaf.quantifier is not None:
             what = "an optional item" if leaf.quantifier.optional else "a closure"
@@ -57,13 +57,11 @@ def _pattern(query: r.Resolved) -> Iterator[Finding]:
         yield Finding(f"a pattern has at most {MAX_ITEMS} items, this one {len(query.bindings)}", written.scalar.location())
 
 
-def _structure(node: r.Node, written: Written, *, top: bool) -> Iterator[Finding]:
+def _structure(node: r.Node, written: Written) -> Iterator[Finding]:
+    """Layers of the pattern; SEQs inside SEQs are gone by now."""
     if isinstance(node, r.Series):
-        if not top:
-            yield _refused("a SEQ inside another pattern", written.location(node.span), "write its items into the outer SEQ")
-            return
         for item in node.items:
-            yield from _structure(item, written, top=False)
+            yield from _structure(item, written)
     elif isinstance(node, r.AllOf):
         yield _refused("AND of patterns", written.location(node.span))
     elif isinstance(node, r.OneOf):

@@ -32,7 +32,7 @@ def resolve_pattern_query(document: Document, streams: Streams, findings: list[F
         return None
     names, vocabulary = found
     resolver = PatternResolver(event, vocabulary, findings)
-    pattern = resolver.resolve(event.tree)
+    pattern = r.flattened(resolver.resolve(event.tree))
     bindings = tuple(resolver.bindings)
     pattern = _with_untils(pattern, resolver, bindings, vocabulary, findings)
     predicates, equivalence = _where(document, bindings, vocabulary, findings)

@@ -35,6 +35,19 @@ def _check_bounds(query: r.Resolved, findings: list[Finding]) -> None:
             findings.append(Finding(f"a negation at the {place} needs within", event.location(absence.span), hint))
 
 
+def _check_partitioned_window(query: r.Resolved, findings: list[Finding]) -> None:
+    per, event = query.document.record("window").get("per"), query.document.expression("event")
+    if per is None or event is None:
+        return
+    for binding in query.bindings:
+        types = [known for name in binding.types if (known := query.vocabulary.event_type(name)) is not None and known.occurs]
+        for one in query.equivalence:
+            lacking = next((known for known in types if known.attribute(one.attribute) is None), None)
+            if binding.negated and lacking is not None:
+                message = f'a negated {lacking.name} has no "{one.attribute}": it is in no partition, but windows are per partition'
+                findings.append(Finding(message, event.location(binding.span), "leave per: partition out, or negate other types"))
+
+
 def resolve_window(document: Document, vocabulary: Vocabulary, findings: list[Finding]) -> e.Expression | None:
     """Checks ``window:`` and resolves the condition of its opener."""
     window = document.record("window")
@@ -176,6 +189,7 @@ def _check_shedding(query: r.Resolved, findings: list[Finding]) -> None:
 
 CHECKS: tuple[Callable[[r.Resolved, list[Finding]], None], ...] = (
     _check_bounds,
+    _check_partitioned_window,
     _check_strategy,
     _check_after,
     _check_output,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.events.types import Kind
 from app.query import expressions as e
@@ -167,3 +167,19 @@ def leaves(node: Node) -> list[Leaf]:
         return []
     inner = (node.inner,) if isinstance(node, Repeat) else node.items if isinstance(node, Series) else node.operands
     return [leaf for part in inner for leaf in leaves(part)]
+
+
+def flattened(node: Node) -> Node:
+    """The same pattern without layers that mean nothing: a SEQ inside a SEQ, an AND or OR of one."""
+    if isinstance(node, AllOf | OneOf):
+        operands = tuple(flattened(operand) for operand in node.operands)
+        return operands[0] if len(operands) == 1 else replace(node, operands=operands)
+    if isinstance(node, Repeat):
+        return replace(node, inner=flattened(node.inner))
+    if not isinstance(node, Series):
+        return node
+    items: list[Node] = []
+    for item in node.items:
+        flat = flattened(item)
+        items.extend(flat.items if isinstance(flat, Series) else (flat,))
+    return replace(node, items=tuple(items))
