@@ -1,0 +1,116 @@
+"""Recorded topics through local Spark give the composite events of `cep replay`: same identities, whatever the batches and restarts."""
+
+import json
+import uuid
+
+import orjson
+import pyspark
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from app.config.settings import load_settings
+from app.control.plane import ControlPlane, RunningCatalog
+from app.local.generators import generate
+from app.pipeline.assemble import outputs
+from app.pipeline.deployment import store_deployment
+from app.pipeline.ingress import TaskSettings
+from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
+from app.pipeline.schemas import SchemaKeeping
+from app.pipeline.source import recorded_records
+from tests.spark.recorded import ROOT, KnownSchemas, recorded, write_parquet
+
+START_MS = 1_780_000_000_000
+QUERIES = ("shoplifting", "counterfeit-path", "price-run", "cross-symbol-move")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Events, settings, and what `cep replay` finds."""
+    folder = tmp_path_factory.mktemp("recorded")
+    schema = lambda *names: [str(ROOT / "schemas" / f"{one}.avsc") for one in names]  # noqa: E731
+    retail = schema("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
+    settings = {
+        "streams": {
+            "retail": {"topics": ["retail"], "schemas": retail, "time": "time", "ordered_by": "tag_id"},
+            "stocks": {"topics": ["stocks"], "schemas": schema("Quote"), "time": "time", "allowed_lateness": "2 s"},
+        },
+        "queries": {"paths": [str(ROOT / "queries" / f"{query}.yaml") for query in QUERIES]},
+        "heartbeat": {"enabled": False},
+    }
+    (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
+    registry = KnownSchemas()
+    records, lines = [], []
+    for kind, topic, key in (("retail", "retail", "tag_id"), ("stocks", "stocks", "symbol")):
+        for batch in generate(kind, 6000, seed=3, start_ms=START_MS, rate_per_s=100.0).batches:
+            found, plain = recorded(batch, topic, key, registry)
+            records += found
+            lines += [{**event, "stream": topic} for event in plain]
+    # what a day later every partition says, so that time passes for all that was before
+    order = sorted(range(len(records)), key=lambda k: records[k]["time"])
+    records, lines = [records[k] for k in order], [lines[k] for k in order]
+    (folder / "events.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    arguments = [part for query in QUERIES for part in ("--queries", str(ROOT / "queries" / f"{query}.yaml"))]
+    out = folder / "replay.jsonl"
+    done = CliRunner().invoke(
+        cli,
+        ["replay", *arguments, "--events", str(folder / "events.jsonl"), "--config", str(folder / "settings.yaml"), "--identities", "--out", str(out)],
+        catch_exceptions=False,
+    )
+    assert done.exit_code == 0, done.output
+    expected = {found["id"]: found for found in map(json.loads, out.read_text().splitlines())}
+    assert {found["query"] for found in expected.values()} == set(QUERIES), "every query finds something, or the test shows nothing"
+    return folder, records, expected
+
+
+def run(spark, folder, name: str, buckets: int) -> None:
+    """The application over the files that are there, until they are used up; the next call goes on from the checkpoint."""
+    plain = yaml.safe_load((folder / "settings.yaml").read_text())
+    plain |= {"checkpoint": {"path": str(folder / f"checkpoint-{name}")}, "http": {"host": "127.0.0.1", "port": 0}}
+    plain |= {"spark": {"buckets": buckets}}
+    (folder / "run.yaml").write_text(yaml.safe_dump(plain))
+    settings = load_settings(folder / "run.yaml", {})
+    registry = KnownSchemas()
+    streams = read_streams(settings, registry)
+    deployment = prepare(settings, compile_queries(settings, streams), streams, registry)
+    plane = ControlPlane(settings, {"version": "test", "spark": pyspark.__version__})
+    try:
+        plane.open(RunningCatalog(deployment.catalog, store_deployment(settings.checkpoint.path, deployment)))
+        plane.assign((topic, partition) for topic in deployment.topics for partition in range(3))
+        keeping = SchemaKeeping(settings.checkpoint.path, registry_settings(settings.schema_registry), 0.0)
+        registry.teach(keeping)
+        tasks = TaskSettings(settings.checkpoint.path, plane.address, keeping, (), "test", uuid.uuid4().hex)
+        written = outputs(recorded_records(spark, settings, str(folder / f"topics-{name}")), settings, tasks)
+        options = {"checkpointLocation": f"{settings.checkpoint.path}/spark", "path": str(folder / f"out-{name}")}
+        query = written.writeStream.format("parquet").options(**options).trigger(availableNow=True).start()
+        query.awaitTermination()
+    finally:
+        plane.close()
+
+
+def emitted(spark, folder, name: str) -> list[str]:
+    rows = spark.read.parquet(str(folder / f"out-{name}")).select("topic", "headers").collect()
+    return [bytes(next(h.value for h in row.headers if h.key == "ce_id")).decode() for row in rows]
+
+
+@pytest.mark.parametrize(("name", "files", "buckets"), [("few", 3, 1), ("many", 11, 3)])
+def test_recorded_topics_give_the_identities_of_replay(spark, world, name, files, buckets):
+    folder, records, expected = world
+    topics = folder / f"topics-{name}"
+    write_parquet(folder / f"all-{name}", records, files)
+    topics.mkdir()
+    parts = sorted((folder / f"all-{name}").iterdir())
+    for part in parts[: files // 2]:
+        part.rename(topics / part.name)
+    run(spark, folder, name, buckets)
+    for part in parts[files // 2 :]:
+        part.rename(topics / part.name)
+    run(spark, folder, name, buckets)
+    found = emitted(spark, folder, name)
+    assert len(found) == len(set(found)), "nothing twice"
+    # without an end of input the last quotes wait for later ones: their matches are the only ones that may be missing
+    missing = set(expected) - set(found)
+    last = min(max(r["time"] for r in records if r["topic"] == "stocks" and r["partition"] == p) for p in range(3))
+    assert set(found) <= set(expected)
+    assert all(expected[one]["query"] in ("price-run", "cross-symbol-move") and expected[one]["time"] >= last - 2000 for one in missing)
