@@ -76,20 +76,16 @@ class Store:
         self._keep_texts(texts, layout)
 
     def _keep_texts(self, texts: TextTable, layout: Layout) -> None:
+        # new arrays: matches that were handed out keep the old numbers, and dead rows do not keep dangling ones
+        self._move(len(self.links))
         live, columns = self.live, text_cells(layout)
-        # dead rows that are still in place would keep dangling numbers
-        if live.start:
-            self._move(len(self.links))
-            live = self.live
         used = np.unique(self.cells[live][:, columns])
         renumbered = texts.keep(used[(used >= 0) & (used < len(texts))])
         self._texts_kept = max(1024, len(texts))
-        fresh = self.cells.copy()  # matches that were handed out keep the old numbers
         for column in columns:
-            numbers = fresh[live, column]
-            valid = (numbers >= 0) & (numbers < len(renumbered))
-            fresh[live, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
-        self.cells = fresh
+            numbers = self.cells[live, column]
+            valid = (numbers >= 0) & (numbers < len(renumbered))  # undefined where a cell is not present
+            self.cells[live, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
         keys = layout.tables.keys.tolist()
         if set(keys) & set(columns):
             slots = _slots(len(self.slots), self.slots.shape[1])
