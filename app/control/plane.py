@@ -39,6 +39,8 @@ from app.query.plan import Catalog, Plan
 KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
 
+Speakers = Callable[[int], Iterable[tuple[str, int]] | None]
+
 log = get_logger(__name__)
 
 
@@ -83,6 +85,8 @@ class ControlPlane:
         self._lock = threading.RLock()
         self._log: DirectiveLog | None = None
         self._catalog: RunningCatalog | None = None
+        self._speakers: Speakers = lambda _: None
+        self._decided = False
         self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
         self._idle = IdleSources(
             {name: stream.idle_after for name, stream in settings.streams.items()},
@@ -126,8 +130,12 @@ class ControlPlane:
         local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
         return ControlAddress(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
 
-    def open(self, running: RunningCatalog) -> None:
+    def open(self, running: RunningCatalog, speakers: Speakers = lambda _: None) -> None:
         """Makes a catalog the running one: directives are decided from now on. Goes on from the checkpoint's last directive.
+
+        Args:
+            running: the catalog.
+            speakers: the topic partitions that have records in a batch, asked when its directive is decided; None when nobody knows.
 
         Raises:
             SnapshotError: the directive log was written by a newer version.
@@ -145,7 +153,7 @@ class ControlPlane:
             watchdog.restore(memory.get("watchdog", {}))
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
-            self._watchdog, self._catalog = watchdog, running
+            self._watchdog, self._catalog, self._speakers = watchdog, running, speakers
             self._show_catalog(running)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -263,6 +271,7 @@ class ControlPlane:
         before, totals = self._log.logged(batch - 1), self._log.totals(batch - 1)
         with self._lock:
             now = self._clock()
+            self._listen(batch, now)
             running, silence, forecast = self._catalog, self._idle.decide(greatest_times, now), self._watchdog.forecast
             plans = {plan.name: plan for plan in running.catalog.plans}
             unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
@@ -286,6 +295,14 @@ class ControlPlane:
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
             )
             return Frozen(directive, {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot()})
+
+    def _listen(self, batch: int, now: int) -> None:
+        """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run."""
+        speaking = self._speakers(batch)
+        places = [self._source(*place) for place in speaking or () if place[0] in self._topics]
+        self._idle.assign(self._known_sources(places), now)
+        self._idle.hear(places if self._decided else self._idle.sources, now)
+        self._decided = True
 
     def _heartbeat_is_due(self) -> bool:
         with self._lock:

@@ -30,6 +30,7 @@ from app.observe.logs import get_logger
 from app.pipeline.assemble import outputs, to_kafka
 from app.pipeline.deployment import Deployment, store_deployment
 from app.pipeline.ingress import TaskSettings
+from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings
 from app.pipeline.schemas import SchemaKeeping
 from app.pipeline.session import start_session
@@ -139,7 +140,7 @@ def run(settings: Settings, stop: Stop) -> None:
         cleanup.callback(plane.close)
         deployment = _prepared(settings, stop)
         fingerprint = store_deployment(settings.checkpoint.path, deployment)
-        plane.open(RunningCatalog(deployment.catalog, fingerprint))
+        plane.open(RunningCatalog(deployment.catalog, fingerprint), PlannedOffsets(settings.checkpoint.path).speakers)
         plane.assign(_partitions(settings))
         spark = start_session(settings)
         cleanup.callback(spark.stop)

@@ -135,9 +135,23 @@ def test_silent_partition_and_silent_stream_show_in_directives(world: World) -> 
 
 def test_partition_that_delivers_is_heard(world: World) -> None:
     world.plane.assign([("readings", 0), ("readings", 1)])
+    world.run(0, 100)
     world.clock.now += 4_000
-    world.run(0, 100, duration_ms=2_000)
-    assert world.plane.directive(1).idle == (PART1,)
+    world.run(1, 100, duration_ms=2_000)
+    assert world.plane.directive(2).idle == (PART1,)
+
+
+def test_nobody_is_idle_in_the_first_batch_of_a_run_however_long_the_start_took(world: World) -> None:
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.clock.now += 60_000
+    assert world.plane.directive(0).idle == ()
+
+
+def test_partition_whose_records_waited_behind_a_slow_batch_is_not_idle(world: World) -> None:
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment"), lambda batch: [("readings", 1)] if batch == 1 else [])
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.run(0, 100, duration_ms=60_000)
+    assert world.plane.directive(1).idle == (PART0,)
 
 
 def test_restarted_driver_gives_the_same_directives_and_goes_on(world: World) -> None:
