@@ -1,0 +1,38 @@
+"""Which topic partitions have records in a batch, from Spark's own log of offsets.
+
+The log is written before a batch runs, so the driver knows at the first request for a directive who speaks in this batch: a topic partition
+whose records wait behind a slow batch is not idle.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyarrow import fs
+
+Offsets = dict[tuple[str, int], int]
+
+
+class PlannedOffsets:
+    """Reads ``<checkpoint>/spark/offsets``."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._files, base = fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
+        self._folder = f"{base}/spark/offsets"
+
+    def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:
+        """Topic partitions with records in the batch; None when the log does not say (sources other than Kafka)."""
+        ends, starts = self._ends(batch), self._ends(batch - 1)
+        if ends is None:
+            return None
+        return frozenset(place for place, end in ends.items() if end > (starts or {}).get(place, 0))
+
+    def _ends(self, batch: int) -> Offsets | None:
+        """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
+        try:
+            with self._files.open_input_stream(f"{self._folder}/{batch}") as stream:
+                lines = stream.readall().decode().splitlines()
+            topics = json.loads(lines[2])
+            return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
+        except (OSError, ValueError, IndexError, AttributeError):
+            return None
