@@ -12,6 +12,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ class Regions:
 def integer_regions(tests: Sequence[BitTest], words: int) -> Regions:
     """Regions of a column of integers; constants that are no integers of 64 bit divide it exactly all the same."""
     points = _sorted_points(_floor(constant) for constant in _constants(tests))
-    inside = [point for point in points if _INT64[0] <= point <= _INT64[1]]
+    inside = [point for point in points if _INT64[0] <= point <= _INT64[1]]  # type: ignore[operator]  # numbers
 
     def place(constant: Point) -> _Place:
         floor = _floor(constant)
@@ -117,20 +118,20 @@ def like_tests(tests: Sequence[BitTest]) -> tuple[LikeTest, ...]:
 
 
 def _like_expression(pattern: str) -> str:
-    """The regular expression of a LIKE pattern.
+    r"""The regular expression of a LIKE pattern.
 
     >>> _like_expression("a%b_.")
-    'a.*b.\\\\.'
+    'a.*b.\\.'
     """
     return "".join({"%": ".*", "_": "."}.get(character) or re.escape(character) for character in pattern)
 
 
-def _constants(tests: Sequence[BitTest]) -> Iterable[Point]:
+def _constants(tests: Sequence[BitTest]) -> Iterable[Any]:
     return (value for entry in tests if "like" not in entry.test.operator for value in entry.test.values if value is not None)
 
 
 def _sorted_points(points: Iterable[Point]) -> list[Point]:
-    return sorted(set(points))  # type: ignore[type-var]  # all of one kind
+    return sorted(set(points))  # all of one kind
 
 
 def _floor(constant: Point) -> int:

@@ -115,10 +115,10 @@ def _topic(topics: Sequence[str], source: int) -> str:
 
 
 def key_text(values: Sequence[Any]) -> str:
-    """Key values as one text.
+    r"""Key values as one text.
 
     >>> key_text(["T1"]), key_text([7, 'a,b', True])
-    ('T1', '7,a\\\\,b,true')
+    ('T1', '7,a\\,b,true')
     """
     if len(values) == 1:
         return _text(values[0])
@@ -181,9 +181,9 @@ _PLAIN: dict[Kind, Callable[[Column], list[Any]]] = {
 
 
 def json_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields as JSON holds them: NaN and infinity are null, bytes are texts of their code points (as in Avro's JSON).
+    r"""Return fields as JSON holds them: NaN and infinity are null, bytes are texts of their code points (as in Avro's JSON).
 
-    >>> json_fields({"x": float("nan"), "b": b"\\xff"})
+    >>> json_fields({"x": float("nan"), "b": b"\xff"})
     {'x': None, 'b': 'ÿ'}
     """
     return {name: _json_value(value) for name, value in fields.items()}

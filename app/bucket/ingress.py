@@ -48,10 +48,13 @@ class Ingested:
 
 
 def trusted(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> bool:
-    """Whether the group is fed as events arrive: it reads this stream alone, and all its items carry the attribute the stream is ordered by."""
+    """Whether the group is fed as events arrive: it reads this stream alone, and all its items carry all partition attributes.
+
+    An event that lacks one belongs to many partitions of the engine, and over several keys arrival is no order of time.
+    """
     if rules.ordered_by is None or group.streams != (rules.stream,) or rules.ordered_by not in group.equivalence:
         return False
-    return not any(rules.ordered_by in item.lacks for query in group.queries for item in catalog.plans[query].items)
+    return not any(item.lacks for query in group.queries for item in catalog.plans[query].items)
 
 
 RIDER = "@"

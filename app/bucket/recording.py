@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from app.asc.selection import SelectedEvents, Selection
 from app.bucket.bucket import Bucket
+from app.bucket.chunk import Chunk
 from app.bucket.hold import FOREVER, Progress, TimeRules, merged_times
 from app.bucket.ingress import Gate, IngressPlan
 from app.bucket.matching import Found, GroupMatching
@@ -115,7 +116,8 @@ def match_arrivals(
     late: list[NDArray[np.int64]] = []
     end = max((int(stream.line[-1]) + 1 for stream in streams if len(stream.line)), default=0)
     for start in range(0, max(end, 1), SLICE):
-        chunks, learnt, closing = [], dict(known), start + SLICE >= end
+        chunks: list[Chunk] = []
+        learnt, closing = dict(known), start + SLICE >= end
         for stream, plan, gate in zip(streams, plans, gates, strict=True):
             first, last = np.searchsorted(stream.line, [start, start + SLICE])
             part = rows_between(stream.batch, int(first), int(last))

@@ -21,7 +21,9 @@ ALL_STAGES = {**STAGES, "asc": SELECTION, "code": TABLES}
 
 def explain(
     name: Annotated[str, typer.Argument(help="Name of the query, or its file when that holds only one.")],
-    stage: Annotated[str, typer.Option(help=f"One of {', '.join(ALL_STAGES)}: as read, as planned, as selected, as the engine runs it.")] = "plan",
+    stage: Annotated[
+        str, typer.Option(help=f"One of {', '.join(ALL_STAGES)}: as read, as planned, as selected, as the engine runs it.")
+    ] = "plan",
     form: Annotated[str, typer.Option("--format", help="text, mermaid or json.")] = "text",
     queries: Annotated[list[Path] | None, typer.Option(help="Query files or folders; may be repeated.", show_default="queries")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,

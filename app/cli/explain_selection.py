@@ -51,18 +51,17 @@ def _attributes(plan: Plan) -> list[_Attribute]:
 
 
 def _bounds(regions: Regions) -> list[str]:
-    """Regions as intervals.
-
-    Point regions are single values, the others open intervals between them.
-    """
-    points = [point.decode(errors="replace") if isinstance(point, bytes) else str(point) for point in np.asarray(regions.points, dtype=object)]
+    """Regions as text: single values, and the open intervals between them."""
+    points = [
+        point.decode(errors="replace") if isinstance(point, bytes) else str(point) for point in np.asarray(regions.points, dtype=object)
+    ]
     if not points:
         return ["any value"]
-    texts = [f"less than {points[0]}"]
-    for k, point in enumerate(points):
-        texts.append(point)
-        texts.append(f"between {point} and {points[k + 1]}" if k + 1 < len(points) else f"greater than {point}")
-    return texts
+    ends = [*points[1:], None]
+    intervals = [
+        f"between {point} and {end}" if end is not None else f"greater than {point}" for point, end in zip(points, ends, strict=True)
+    ]
+    return [f"less than {points[0]}", *(text for pair in zip(points, intervals, strict=True) for text in pair)]
 
 
 def _items(plan: Plan, bits: int) -> tuple[int, ...]:
@@ -75,9 +74,12 @@ def _names(plan: Plan, items: tuple[int, ...]) -> str:
 
 def _text(query: Compiled) -> str:
     plan = _plan(query)
-    lines = [f"selection of {plan.name}: one bit per item; an event's bitmap is the AND of its type's and of one region's per attribute", "types:"]
-    for name in sorted({name for item in plan.items for name in item.types}):
-        lines.append(f"  {name}: {_names(plan, tuple(item.index for item in plan.items if name in item.types))}")
+    lines = [
+        f"selection of {plan.name}: one bit per item; an event's bitmap is the AND of its type's and of one region's per attribute",
+        "types:",
+    ]
+    types = sorted({name for item in plan.items for name in item.types})
+    lines += [f"  {name}: {_names(plan, tuple(item.index for item in plan.items if name in item.types))}" for name in types]
     for attribute in _attributes(plan):
         lines.append(f"attribute {attribute.name}:")
         lines += [f"  {text}: {_names(plan, items)}" for text, items in attribute.regions]

@@ -31,10 +31,12 @@ def _layout(query: Compiled) -> Layout:
 
 
 def _tables(layout: Layout) -> dict[str, Any]:
-    tables = {name: [dict(zip(columns, row, strict=True)) for row in getattr(layout.tables, name).tolist()] for name, columns in COLUMNS.items()}
+    tables = {
+        name: [dict(zip(columns, row, strict=True)) for row in getattr(layout.tables, name).tolist()] for name, columns in COLUMNS.items()
+    }
     code = [[OPCODES.get(operation, str(operation)), *arguments] for operation, *arguments in layout.programs.code.tolist()]
     return {
-        "cells": {name: cell for name, cell in layout.attributes.items()},
+        "cells": dict(layout.attributes),
         "cells_per_event": layout.width,
         **tables,
         "local": [list(one) for one in layout.local],

@@ -48,10 +48,14 @@ def replay(  # noqa: PLR0917 - the command's options
     out: Annotated[Path | None, typer.Option(help="File for the composite events; standard output when not given.")] = None,
     stats: Annotated[Path | None, typer.Option(help="Write counts and times as JSON. Matching is then warmed up by a first run.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Match so many times from arrays in memory, each time with fresh engines.")] = 1,
-    types: Annotated[Literal["infer", "config"], typer.Option(help="infer: all schemas from the data. config: where a stream has them.")] = "config",
+    types: Annotated[
+        Literal["infer", "config"], typer.Option(help="infer: all schemas from the data. config: where a stream has them.")
+    ] = "config",
     on_error: Annotated[Literal["stop", "skip"], typer.Option(help="What unreadable events do; skipped ones are counted.")] = "stop",
     shedder: Annotated[str | None, typer.Option(help=f"Shed events with it: {', '.join(EVENT_SHEDDERS)}.")] = None,
-    drop_ratio: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of each query's candidate events that the shedder drops.")] = 0.0,
+    drop_ratio: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of each query's candidate events that the shedder drops.")
+    ] = 0.0,
     model: Annotated[Path | None, typer.Option(help="Model of the shedder; those of this version need none.")] = None,
     *,
     identities: Annotated[bool, typer.Option("--identities", help="Write the identity of each composite event, too.")] = False,
@@ -191,5 +195,3 @@ def _tell(measured: dict[str, Any]) -> None:
         f"read {measured['read_s']:.2f} s, matched {fastest:.3f} s, written {measured['write_s']:.2f} s",
         file=sys.stderr,
     )
-
-

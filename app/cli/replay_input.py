@@ -146,7 +146,9 @@ def read_input(path: Path, settings: Settings | None, choices: Choices) -> Repla
         shown = sorted(bad.items())
         findings = [Finding(message, Location(str(path), line + 1, 1)) for line, message in shown[:MAX_FINDINGS]]
         if len(shown) > MAX_FINDINGS:
-            findings.append(Finding(f"{len(shown) - MAX_FINDINGS} more unreadable lines", Location(str(path), shown[MAX_FINDINGS][0] + 1, 1)))
+            findings.append(
+                Finding(f"{len(shown) - MAX_FINDINGS} more unreadable lines", Location(str(path), shown[MAX_FINDINGS][0] + 1, 1))
+            )
         raise FindingsError(findings)
     return ReplayInput(file, settings, configured, file.skipped + len(bad))
 

@@ -51,13 +51,15 @@ class Outcome:
 
     def explanation(self) -> str:
         """What is wrong, line by line."""
-        return "\n".join([f"expected, not found: {_shown(f)}" for f in self.missing] + [f"found, not expected: {_shown(f)}" for f in self.surplus])
+        return "\n".join(
+            [f"expected, not found: {_shown(f)}" for f in self.missing] + [f"found, not expected: {_shown(f)}" for f in self.surplus]
+        )
 
 
 def test(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Query files or folders of them.")],
-    junit: Annotated[Path | None, typer.Option(help="Write the outcomes as JUnit XML, for CI systems.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file: events are read with the schemas of its streams.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the outcomes as JUnit XML, for CI systems.")] = None,  # noqa: PT028 - a command, no test
+    config: Annotated[Path | None, typer.Option(help="Settings file: events are read with the schemas of its streams.")] = None,  # noqa: PT028
 ) -> None:
     """Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.
 
@@ -115,7 +117,7 @@ def _streams_of(query: Compiled, known: dict[str, StreamSchema], path: Path) -> 
 
 def _outcome(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> Outcome:
     started = time.perf_counter()
-    found = [fields for fields in _found(plan, _batch(plan, one, known))]
+    found = _found(plan, _batch(plan, one, known))
     missing, surplus = unmatched(one.expect, found)
     return Outcome(plan.name, one.name, missing, surplus, time.perf_counter() - started)
 
@@ -187,7 +189,9 @@ def junit_xml(outcomes: list[Outcome]) -> str:
     for query in dict.fromkeys(outcome.query for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.query == query]
         failures = sum(not outcome.passed for outcome in own)
-        lines.append(f'  <testsuite name={quoteattr(query)} tests="{len(own)}" failures="{failures}" time="{sum(o.seconds for o in own):.3f}">')
+        lines.append(
+            f'  <testsuite name={quoteattr(query)} tests="{len(own)}" failures="{failures}" time="{sum(o.seconds for o in own):.3f}">'
+        )
         for outcome in own:
             head = f'    <testcase classname={quoteattr(query)} name={quoteattr(outcome.test)} time="{outcome.seconds:.3f}"'
             if outcome.passed:

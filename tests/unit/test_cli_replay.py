@@ -1,0 +1,327 @@
+"""The command line over files: the contract of query-language.md, section 8."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli.main import main
+
+QUERY = """\
+name: rise
+from: quotes
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > a.price"
+within: 10 s
+return: {symbol: a.symbol, gain: b.price - a.price, took: b.time - a.time}
+"""
+
+
+@pytest.fixture
+def cep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture):
+    """Runs a command in an empty folder; gives exit code, standard output and error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["cep", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as exit_:
+            code = exit_.code or 0
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+def write(path: str, text: str) -> str:
+    Path(path).write_text(text)
+    return path
+
+
+def events(*rows: dict) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def quote(time: int, price: float, symbol: str = "IBM", **more: object) -> dict:
+    return {"type": "Quote", "time": time, "symbol": symbol, "price": price, **more}
+
+
+def objects(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_composite_event_has_exactly_the_promised_form(cep) -> None:
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(quote(0, 1.0), quote(5, 9.0, "SAP"), {"type": "Other", "time": 6}, quote(2000, 3.5)))
+    code, out, _ = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0
+    assert objects(out) == [
+        {
+            "query": "rise",
+            "version": 1,
+            "time": 2000,
+            "window": None,
+            "fields": {"symbol": "IBM", "gain": 2.5, "took": 2000},
+            "events": [{"var": "a", "position": 0}, {"var": "b", "position": 3}],
+        }
+    ]
+
+
+def test_without_configuration_the_file_is_sorted_and_positions_stay_those_of_the_file(cep) -> None:
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(quote(3000, 3.0), quote(1000, 1.0), quote(2000, 2.0)))
+    code, out, _ = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--out", "o")
+    assert (code, out) == (0, "")
+    found = [(o["time"], [e["position"] for e in o["events"]]) for o in objects(Path("o").read_text())]
+    assert found == [(2000, [1, 2]), (3000, [1, 0]), (3000, [2, 0])]
+
+
+def test_order_is_match_time_then_events_then_query(cep) -> None:
+    write("q.yaml", QUERY + "---\n" + QUERY.replace("rise", "again"))
+    write("e.jsonl", events(quote(0, 1.0), quote(0, 1.5), quote(1, 9.0)))
+    _, out, _ = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    found = [(o["query"], [e["position"] for e in o["events"]]) for o in objects(out)]
+    assert found == [("again", [0, 1]), ("rise", [0, 1]), ("again", [0, 2]), ("rise", [0, 2]), ("again", [1, 2]), ("rise", [1, 2])]
+
+
+def test_an_anonymous_item_has_no_name_and_nan_is_null(cep) -> None:
+    write("q.yaml", 'name: q\nfrom: s\nevent: SEQ(A, B b)\nwithin: 1 s\nreturn: {r: "b.x / b.y", n: "0.0 * b.inf"}\n')
+    write("e.jsonl", events({"type": "A", "time": 0}, {"type": "B", "time": 1, "x": 1, "y": 0, "inf": 1e308}))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0, err
+    (found,) = objects(out)
+    assert found["events"] == [{"var": None, "position": 0}, {"var": "b", "position": 1}]
+    assert found["fields"] == {"r": None, "n": 0.0}
+
+
+def test_nothing_found_is_an_empty_file(cep) -> None:
+    write("q.yaml", QUERY)
+    write("e.jsonl", "")
+    assert cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--out", "o")[0] == 0
+    assert Path("o").read_bytes() == b""
+
+
+def test_an_invalid_query_ends_with_findings_and_without_an_output_file(cep) -> None:
+    write("q.yaml", QUERY.replace("a.price }", "x").replace("b.price > a.price", "b.prize > a.price"))
+    write("e.jsonl", events(quote(0, 1.0)))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--out", "o")
+    assert (code, out, Path("o").exists()) == (1, "", False)
+    assert "q.yaml:4:" in err
+    assert "prize" in err
+
+
+def test_unreadable_events_end_with_their_lines_or_are_counted(cep) -> None:
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(quote(0, 1.0)) + "{broken\n" + events(quote(1, 2.0)) + '{"type": "Quote"}\n')
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--out", "o")
+    assert (code, Path("o").exists()) == (1, False)
+    assert "e.jsonl:2:" in err
+    assert "e.jsonl:4:" in err
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--on-error", "skip")
+    assert (code, len(objects(out))) == (0, 1)
+    assert "2 skipped" in err
+
+
+def test_a_missing_file_is_a_sentence(cep) -> None:
+    write("q.yaml", QUERY)
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "nowhere.jsonl")
+    assert code == 1
+    assert err.startswith("nowhere.jsonl: cannot be read")
+
+
+CONFIG = "streams:\n  quotes:\n    allowed_lateness: 2 s\n"
+
+
+def test_a_stream_with_allowed_lateness_is_taken_in_file_order_and_late_events_are_left_out(cep) -> None:
+    write("q.yaml", QUERY)
+    write("c.yaml", CONFIG)
+    write("e.jsonl", events(quote(5000, 5.0), quote(3000, 3.0), quote(2999, 2.0), quote(6000, 6.0)))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--config", "c.yaml", "--stats", "s.json")
+    assert code == 0, err
+    found = [[e["position"] for e in o["events"]] for o in objects(out)]
+    assert found == [[1, 0], [1, 3], [0, 3]]
+    assert json.loads(Path("s.json").read_text())["late"] == 1
+
+
+def test_a_configured_stream_without_allowed_lateness_is_sorted(cep) -> None:
+    write("q.yaml", QUERY)
+    write("c.yaml", "streams:\n  quotes: {}\n")
+    write("e.jsonl", events(quote(5000, 5.0), quote(3000, 3.0)))
+    assert len(objects(cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--config", "c.yaml")[1])) == 1
+
+
+def test_a_trusted_stream_is_late_by_key_only(cep) -> None:
+    write("q.yaml", QUERY)
+    write("c.yaml", "streams:\n  quotes: {ordered_by: symbol}\n")
+    rows = [quote(5000, 5.0), quote(1000, 1.0, "SAP"), quote(4999, 9.0), quote(2000, 2.0, "SAP")]
+    write("e.jsonl", events(*rows))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--config", "c.yaml")
+    assert code == 0, err
+    assert [[e["position"] for e in o["events"]] for o in objects(out)] == [[1, 3]]
+    assert "1 late" in err
+
+
+def test_lines_that_name_a_stream_belong_to_it_alone_others_to_all(cep) -> None:
+    write("q.yaml", QUERY + "---\n" + QUERY.replace("rise", "other").replace("from: quotes", "from: [trades, quotes]"))
+    write("e.jsonl", events(quote(0, 1.0, stream="quotes"), quote(1, 2.0, stream="trades"), quote(2, 3.0)))
+    _, out, _ = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    found = sorted((o["query"], tuple(e["position"] for e in o["events"])) for o in objects(out))
+    assert found == [("other", (0, 1)), ("other", (0, 2)), ("other", (1, 2)), ("rise", (0, 2))]
+
+
+def test_an_event_of_two_streams_is_late_when_it_is_late_for_both_and_counts_once(cep) -> None:
+    write("q.yaml", QUERY.replace("from: quotes", "from: [a, b]"))
+    write("c.yaml", "streams:\n  a: {allowed_lateness: 0 s}\n  b: {allowed_lateness: 2 s}\n")
+    write("e.jsonl", events(quote(5000, 5.0), quote(4000, 4.0), quote(2000, 2.0)))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--config", "c.yaml")
+    assert code == 0, err
+    assert [[e["position"] for e in o["events"]] for o in objects(out)] == [[1, 0]]
+    assert "1 late" in err
+
+
+def test_negated_ends_fire_at_the_end_of_the_file(cep) -> None:
+    write("q.yaml", 'name: q\nfrom: s\nevent: SEQ(A a, !(B b))\nwhere: "[k]"\nwithin: 1 h\nreturn: {k: a.k}\n')
+    write("e.jsonl", events({"type": "A", "time": 0, "k": 1}, {"type": "A", "time": 1, "k": 2}, {"type": "B", "time": 2, "k": 1}))
+    _, out, _ = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert [(o["time"], o["fields"]) for o in objects(out)] == [(3600001, {"k": 2})]
+
+
+def test_schemas_of_the_configuration_decide_what_is_absent_and_what_is_wrong(cep) -> None:
+    schema = {
+        "type": "record",
+        "name": "Quote",
+        "fields": [
+            {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "symbol", "type": "string"},
+            {"name": "price", "type": "double"},
+        ],
+    }
+    write("Quote.avsc", json.dumps(schema))
+    write("c.yaml", "streams:\n  quotes: {schemas: [Quote.avsc]}\n")
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(quote(0, 1), quote(1, 2), {"type": "Trade", "time": 2}))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--config", "c.yaml")
+    assert (code, objects(out)[0]["fields"]["gain"]) == (0, 1.0), err
+    write("e.jsonl", events(quote(0, 1), quote(1, "much")))
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--config", "c.yaml")
+    assert code == 1
+    assert "e.jsonl:2:" in err
+
+
+def test_positions_in_the_lines_make_order_and_identity_but_lines_are_reported(cep) -> None:
+    write("q.yaml", QUERY)
+    first = [quote(0, 1.0, position=["t", 1, 7]), quote(0, 2.0, position=["t", 0, 3])]
+    write("e.jsonl", events(*first))
+    write("turned.jsonl", events(*reversed(first)))
+    runs = [objects(cep("replay", "--identities", "--queries", "q.yaml", "--events", name)[1]) for name in ("e.jsonl", "turned.jsonl")]
+    assert runs == [[], []], "partition 0 comes first, so the price falls"
+    write("q.yaml", QUERY.replace("b.price > a.price", "b.price < a.price"))
+    one, other = [
+        objects(cep("replay", "--identities", "--queries", "q.yaml", "--events", name)[1])[0] for name in ("e.jsonl", "turned.jsonl")
+    ]
+    assert one["id"] == other["id"]
+    assert [e["position"] for e in one["events"]] == [1, 0]
+    assert [e["position"] for e in other["events"]] == [0, 1]
+
+
+def test_statistics_list_every_repetition(cep) -> None:
+    write("q.yaml", QUERY)
+    Path("e.jsonl.gz").write_bytes(gzip.compress(events(quote(0, 1.0), quote(1, 2.0)).encode()))
+    assert cep("replay", "--queries", "q.yaml", "--events", "e.jsonl.gz", "--stats", "s.json", "--repeat", "3")[0] == 0
+    stats = json.loads(Path("s.json").read_text())
+    assert (stats["events"], stats["matches"], len(stats["match_s"])) == (2, 1, 3)
+    assert stats["peak_memory_bytes"] > 0
+    assert min(stats["read_s"], stats["write_s"], *stats["match_s"]) > 0
+
+
+def test_csv_is_read_too(cep) -> None:
+    write("q.yaml", QUERY)
+    write("e.csv", "type,time,symbol,price\nQuote,0,IBM,1\nQuote,1,IBM,2.5\n")
+    assert objects(cep("replay", "--queries", "q.yaml", "--events", "e.csv")[1])[0]["fields"]["gain"] == 1.5
+
+
+def test_dropping_everything_finds_nothing_and_dropping_nothing_changes_nothing(cep) -> None:
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(*(quote(k, float(k)) for k in range(50))))
+    common = ["replay", "--queries", "q.yaml", "--events", "e.jsonl"]
+    whole = cep(*common)[1]
+    assert cep(*common, "--shedder", "random", "--drop-ratio", "0")[1] == whole
+    assert cep(*common, "--shedder", "random", "--drop-ratio", "1")[1] == ""
+    half = cep(*common, "--shedder", "random", "--drop-ratio", "0.5")[1]
+    assert 0 < len(half.splitlines()) < len(whole.splitlines())
+    assert set(half.splitlines()) < set(whole.splitlines())
+
+
+def test_disabled_queries_are_skipped(cep) -> None:
+    write("q.yaml", QUERY + "enabled: false\n")
+    write("e.jsonl", events(quote(0, 1.0), quote(1, 2.0)))
+    assert cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")[:2] == (0, "")
+
+
+TESTED = (
+    QUERY
+    + """\
+tests:
+  - name: up
+    given: |
+      0s Quote symbol=A price=1
+      1s Quote symbol=A price=2.5
+    expect:
+      - {gain: 1.5, took: 1s}
+  - name: wrong on purpose
+    given: |
+      0s Quote symbol=A price=1
+      1s Quote symbol=A price=2
+    expect: []
+"""
+)
+
+
+def test_inline_tests_say_what_is_missing_and_what_is_too_much(cep) -> None:
+    write("q.yaml", TESTED)
+    code, out, _ = cep("test", "q.yaml", "--junit", "j.xml")
+    assert code == 1
+    assert "ok   rise: up" in out
+    assert "FAIL rise: wrong on purpose" in out
+    assert "found, not expected: {symbol: A, gain: 1.0, took: 1000}" in out
+    assert "1 passed, 1 failed" in out
+    assert 'tests="2" failures="1"' in Path("j.xml").read_text()
+
+
+def test_validate_lists_everything_at_once(cep) -> None:
+    write("q.yaml", QUERY)
+    assert cep("validate", "q.yaml")[0] == 0
+    write("bad.yaml", "name: bad\nevent: SEQ(A a\n")
+    write("worse.yaml", "name: worse\nevents: A a\n")
+    code, _, err = cep("validate", ".")
+    assert code == 1
+    assert "bad.yaml:2:" in err
+    assert "worse.yaml:" in err
+
+
+@pytest.mark.parametrize("stage", ["ast", "plan", "asc", "code"])
+@pytest.mark.parametrize("form", ["text", "mermaid", "json"])
+def test_every_stage_can_be_explained_in_every_format(cep, stage: str, form: str) -> None:
+    write("q.yaml", QUERY)
+    code, out, err = cep("explain", "rise", "--stage", stage, "--format", form, "--queries", "q.yaml")
+    assert code == 0, err
+    assert out.strip()
+    if form == "json":
+        json.loads(out)
+
+
+def test_explaining_an_unknown_query_names_the_known_ones(cep) -> None:
+    write("q.yaml", QUERY)
+    code, _, err = cep("explain", "rize", "--queries", "q.yaml")
+    assert code == 1
+    assert "rise" in err
+
+
+def test_version_is_a_line(cep) -> None:
+    assert cep("version")[1].startswith("cep ")
