@@ -198,6 +198,8 @@ class Stream(_Section):
     """How far a topic partition's watermark stays behind its greatest time: the longest disorder that is repaired. Every event waits this long."""
     idle_after: Duration = Field(default="5 s", validate_default=True)
     """A topic partition that is silent this long holds the others up no longer. Longer than the producers' usual pauses and several micro-batches."""
+    max_ahead: Duration = Field(default="1 d", validate_default=True)
+    """How far an event's time may be ahead of the record's Kafka timestamp; what lies further ahead becomes a dead letter (``time-ahead``). A day forgives clocks and time zones; one event from next year would carry the watermark along and make all others late. Streams shown in time-lapse want more."""
     ordered_by: str | None = None
     """An attribute by which producers write in time order into one topic partition: matches that share it wait for no other partition."""
     rename: dict[str, str] = {}

@@ -25,6 +25,10 @@ class Reason(StrEnum):
     """The time is null."""
     NO_TYPE = "no-type"
     """The attribute that holds the event type is null."""
+    TIME_AHEAD = "time-ahead"
+    """The time is further ahead of the record's Kafka timestamp than the stream's ``max_ahead``."""
+    TIME_OUT_OF_RANGE = "time-out-of-range"
+    """The time is outside the years 1 to 9999."""
 
 
 class Failure(IntEnum):
@@ -50,6 +54,8 @@ class Failure(IntEnum):
     NO_TIME = 17
     NO_TYPE = 18
     OTHER = 19
+    TIME_AHEAD = 20
+    TIME_OUT_OF_RANGE = 21
     GENERAL_PATH = 255
     """Not a failure: the kernel leaves the record to fastavro."""
 
@@ -74,6 +80,8 @@ TEXTS: Mapping[Failure, tuple[Reason, str]] = {
     Failure.NO_TIME: (Reason.NO_TIME, "no time"),
     Failure.NO_TYPE: (Reason.NO_TYPE, "no type"),
     Failure.OTHER: (Reason.UNDECODABLE, "undecodable"),
+    Failure.TIME_AHEAD: (Reason.TIME_AHEAD, "the time is too far ahead of the record's Kafka timestamp"),
+    Failure.TIME_OUT_OF_RANGE: (Reason.TIME_OUT_OF_RANGE, "the time is outside the years 1 to 9999"),
 }
 
 

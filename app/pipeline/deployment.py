@@ -40,6 +40,8 @@ class StreamDeployment:
     """Readers' schemas, Avro JSON."""
     rules: TimeRules
     idle_after_ms: int
+    max_ahead_ms: int
+    """How far an event's time may be ahead of its record's Kafka timestamp."""
     with_headers: bool = False
 
 

@@ -24,6 +24,7 @@ from app.control.reports import QueryTally, SourceProgress, StageReport
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, Column, EventBatch
 from app.events.decoder import BatchDecoder, DecodedBatch
+from app.events.plausible import without_implausible_times
 from app.events.types import Kind
 from app.pipeline.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
 from app.pipeline.gate import dropped_before_decoding, shedding_gate
@@ -167,6 +168,7 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
     headers = records.column("headers") if context.stream.with_headers else None
     decoder = _decoder(settings, directive.deployment, context.number)
     decoded = decoder.decode(records.column("value"), source, offset, headers, ingested_ms)
+    decoded = without_implausible_times(decoded, ingested_ms, context.stream.max_ahead_ms)
     started = work.spend("decode", started)
     _refuse_undecodable(work, decoded, source, offset, context.deployment.buckets)
     columns = {**decoded.batch.columns, INGESTED: Column(Kind.TIME, ingested_ms[decoded.rows])}

@@ -61,7 +61,8 @@ def read_streams(settings: Settings, registry: Registry) -> tuple[StreamDeployme
         except (SchemaError, OSError) as error:
             findings.append(Finding(f'stream "{name}": {error}'))
             continue
-        streams.append(StreamDeployment(definition, readers, rules, stream.idle_after, stream.wire == "guid-header"))
+        with_headers = stream.wire == "guid-header"
+        streams.append(StreamDeployment(definition, readers, rules, stream.idle_after, stream.max_ahead, with_headers))
     if findings:
         raise ConfigurationError(findings)
     return tuple(streams)
