@@ -1,0 +1,128 @@
+"""Events out of order, in several topic partitions, ingress tasks, buckets and micro-batches: matches and late events as by the definitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from app.bucket.bucket import Bucket
+from app.bucket.chunk import Chunk
+from app.bucket.hold import Progress, TimeRules
+from app.bucket.ingress import IngressPlan
+from app.query.compile import compile_texts
+from app.query.plan import Catalog
+from tests.naive.arrival import arrive, on_time
+from tests.naive.language import Equivalence, Event, Query, yaml_text
+from tests.naive.matching import matches
+from tests.property.application_way import Answer, answers, expected
+from tests.property.event_arrays import event_batch, stream_schema
+from tests.property.random_queries import Schemas, cuts, queries, schemas, streams
+
+SOURCES = 3
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, known: Schemas) -> list[Event]:
+    """Events in the order in which they arrive: sorted by time, then some pushed back; offsets count per topic partition."""
+    events = draw(streams(known, sources=SOURCES))
+    delays = [draw(st.sampled_from([0, 0, 0, 1, 3, 10])) for _ in events]
+    shuffled = [event for _, event in sorted(zip(delays, events, strict=True), key=lambda pair: pair[0] + pair[1]["time"])]
+    return numbered(shuffled)
+
+
+def numbered(events: list[Event]) -> list[Event]:
+    counts: Counter[int] = Counter()
+    made = []
+    for event in events:
+        made.append({**event, "offset": counts[event["source"]]})
+        counts[event["source"]] += 1
+    return made
+
+
+class Stage:
+    """Ingress tasks and buckets over one stream."""
+
+    def __init__(self, catalog: Catalog, known: Schemas, rules: TimeRules, buckets: int) -> None:
+        self.catalog, self.known, self.rules = catalog, known, rules
+        self.ingress = IngressPlan(catalog, rules, buckets)
+        self.buckets = [Bucket(catalog, [rules], number) for number in range(buckets)]
+        self.greatest: dict[int, int] = {}
+        self.found: dict[str, Counter[Answer]] = {plan.name: Counter() for plan in catalog.plans}
+        self.late: set[tuple[int, int]] = set()
+
+    def micro_batch(self, events: list[Event], tasks: list[set[int]], *, closing: bool = False) -> None:
+        progress = Progress(dict(self.greatest), frozenset(range(SOURCES)), closing=closing)
+        chunks: list[list[Chunk | bytes]] = [[] for _ in self.buckets]
+        for sources in tasks:
+            batch = event_batch([event for event in events if event["source"] in sources], self.known)
+            ingested = self.ingress.ingest(batch, progress)
+            self.late |= {(int(batch.source[row]), int(batch.offset[row])) for row in ingested.late}
+            for number, chunk in ingested.packed():
+                chunks[number].append(chunk)
+        for event in events:
+            self.greatest[event["source"]] = max(event["time"], self.greatest.get(event["source"], event["time"]))
+        for number, bucket in enumerate(self.buckets):
+            output = bucket.advance(chunks[number], progress)
+            bucket.validate()
+            self.late |= {(int(source), int(offset)) for source, offset in output.late}
+            for found in output.found:
+                plan = self.catalog.plans[found.query]
+                self.found[plan.name].update(answers(plan, found.matches))
+
+    def restart(self) -> None:
+        self.buckets = [Bucket.restore(self.catalog, [self.rules], bucket.number, bucket.snapshot()) for bucket in self.buckets]
+
+
+def drive(data: st.DataObject, stage: Stage, events: list[Event]) -> None:
+    tasks = data.draw(st.sampled_from([[{0, 1, 2}], [{0, 2}, {1}], [{0}, {1}, {2}]]))
+    begin = 0
+    for end in data.draw(cuts(len(events))):
+        if data.draw(st.booleans()):
+            stage.restart()
+        stage.micro_batch(events[begin:end], tasks)
+        begin = end
+    stage.micro_batch([], tasks, closing=True)
+
+
+def catalog_of(data: st.DataObject, wanted: list[Query], known: Schemas, ordered_by: str | None = None) -> Catalog:
+    texts = [(f"{query.name}.yaml", yaml_text(query, "input")) for query in wanted]
+    note("---\n".join(text for _, text in texts))
+    compilation = compile_texts(texts, {"input": stream_schema(known)})
+    assert not compilation.errors
+    return compilation.catalog
+
+
+@given(st.data())
+def test_disorder_within_the_allowed_lateness_is_repaired_and_the_rest_is_late(data: st.DataObject) -> None:
+    known = data.draw(schemas())
+    wanted = [replace(data.draw(queries(known)), name=f"q{number}") for number in range(data.draw(st.sampled_from([1, 1, 3])))]
+    events = data.draw(arrivals(known))
+    lateness = data.draw(st.sampled_from([0, 1, 5, 100]))
+    stage = Stage(catalog_of(data, wanted, known), known, TimeRules("input", lateness), data.draw(st.sampled_from([1, 3])))
+    drive(data, stage, events)
+    late = arrive(events, lateness, frozenset(range(SOURCES))).late
+    assert stage.late == {(event["source"], event["offset"]) for event in late}
+    for query in wanted:
+        assert stage.found[query.name] == expected(matches(query, on_time(events, lateness)), known)
+
+
+@given(st.data())
+def test_trusted_order_gives_the_same_matches(data: st.DataObject) -> None:
+    """Each key stays in one topic partition and in order; keys and partitions drift apart within the allowed lateness."""
+    known = {name: {"k": "integer", **attributes} for name, attributes in data.draw(schemas()).items()}
+    query = data.draw(queries(known))
+    if Equivalence("k") not in query.equivalence:
+        query = replace(query, equivalence=(Equivalence("k"), *(test for test in query.equivalence if test.attribute != "k")))
+    events = data.draw(streams(known))
+    keys = [event["attributes"]["k"] for event in events]
+    lag = {key: data.draw(st.integers(0, 6)) for key in (0, 1, None)}
+    for event, key in zip(events, keys, strict=True):
+        event["source"] = data.draw(st.integers(0, 2)) if key is None else key + 1
+    moved = numbered([event for _, event in sorted(zip(keys, events, strict=True), key=lambda pair: pair[1]["time"] + lag[pair[0]])])
+    stage = Stage(catalog_of(data, [query], known), known, TimeRules("input", 6, ordered_by="k"), data.draw(st.sampled_from([1, 3])))
+    drive(data, stage, moved)
+    assert stage.late == set()
+    assert stage.found[query.name] == expected(matches(query, moved), known)
