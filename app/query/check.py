@@ -14,6 +14,8 @@ from app.events.types import Kind
 from app.query import expressions as e
 from app.query import tree as t
 from app.query.document import Written
+from app.query.folding import fold
+from app.query.kinds import A_KIND, aggregable, arithmetic_hint, arithmetic_kind, comparable, kind_hint
 from app.query.resolved import Binding
 from app.query.similar import did_you_mean
 from app.query.timestamps import parse_timestamp
@@ -35,11 +37,6 @@ FUNCTIONS = {
     "haversine": 4,
 }
 """Functions and how many arguments they take (min and max: at least)."""
-
-_A_KIND = {
-    Kind.BOOLEAN: "a boolean", Kind.INTEGER: "an integer", Kind.FLOAT: "a float", Kind.STRING: "a text",
-    Kind.BYTES: "bytes", Kind.TIME: "a time", Kind.DURATION: "a duration",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +126,7 @@ class Checker:
         if operand.kind is None:
             operand = _of_kind(operand, Kind.STRING)
         elif operand.kind is not Kind.STRING:
-            self.report(f"LIKE needs a text, this is {_A_KIND[operand.kind]}", node.operand.span)
+            self.report(f"LIKE needs a text, this is {A_KIND[operand.kind]}", node.operand.span)
         return e.Like(operand.value, node.pattern, node.negated)
 
     def _agree(self, typed: list[Typed], span: t.Span, verb: str) -> list[Typed]:
@@ -142,9 +139,9 @@ class Checker:
         known = list(dict.fromkeys(one.kind for one in typed if one.kind is not None))
         if not known:
             return typed
-        first = next((kind for kind in known if kind is not known[0] and not _comparable(known[0], kind)), None)
+        first = next((kind for kind in known if kind is not known[0] and not comparable(known[0], kind)), None)
         if first is not None:
-            self.report(f"{_A_KIND[known[0]]} is {verb} {_A_KIND[first]}", span, _kind_hint(known[0], first))
+            self.report(f"{A_KIND[known[0]]} is {verb} {A_KIND[first]}", span, kind_hint(known[0], first))
         return [_of_kind(one, known[0]) if one.kind is None else one for one in typed]
 
     def _as_time(self, typed: Typed, span: t.Span) -> Typed:
@@ -184,7 +181,7 @@ class Checker:
     def _negative(self, node: t.Negative) -> Typed:
         operand = self._scalar(node.operand)
         if operand.kind not in (None, *NUMERIC, Kind.DURATION):
-            self.report(f"minus before {_A_KIND[operand.kind]}", node.span, "numbers and durations have a sign")
+            self.report(f"minus before {A_KIND[operand.kind]}", node.span, "numbers and durations have a sign")
             return _BAD
         return Typed(fold(e.Negative(operand.kind or Kind.INTEGER, operand.value)), operand.kind)
 
@@ -197,12 +194,12 @@ class Checker:
         if left.kind is None or right.kind is None:
             # of an unknown kind only types that never occur are: nothing to report
             return Typed(e.Arithmetic(Kind.FLOAT, node.operator, left.value, right.value), None)
-        kind = _arithmetic_kind(node.operator, left.kind, right.kind)
+        kind = arithmetic_kind(node.operator, left.kind, right.kind)
         if kind is None:
             self.report(
-                f"{_A_KIND[left.kind]} {node.operator} {_A_KIND[right.kind]} has no meaning",
+                f"{A_KIND[left.kind]} {node.operator} {A_KIND[right.kind]} has no meaning",
                 node.span,
-                _arithmetic_hint(left.kind, right.kind),
+                arithmetic_hint(left.kind, right.kind),
             )
             return _BAD
         return Typed(fold(e.Arithmetic(kind, node.operator, left.value, right.value)), kind)
@@ -243,7 +240,7 @@ class Checker:
             accepted = (Kind.STRING, Kind.BYTES) if name == "length" else (Kind.STRING,)
         for argument, written in zip(arguments, node.arguments, strict=True):
             if argument.kind is not None and argument.kind not in accepted:
-                self.report(f"{name}() of {_A_KIND[argument.kind]}", written.span, f"it takes {_A_KIND[accepted[0]]}")
+                self.report(f"{name}() of {A_KIND[argument.kind]}", written.span, f"it takes {A_KIND[accepted[0]]}")
                 return _BAD
         kinds = [argument.kind for argument in arguments]
         if name in ("distance", "haversine"):
@@ -367,9 +364,9 @@ class Checker:
         kind, known = self._attribute_kind(binding, reference)
         if not known:
             return _BAD
-        if kind is not None and not _aggregable(name, kind):
+        if kind is not None and not aggregable(name, kind):
             self.report(
-                f"{name}() of {_A_KIND[kind]}",
+                f"{name}() of {A_KIND[kind]}",
                 node.span,
                 "numbers and durations have sums and averages; first() and last() take everything",
             )
@@ -389,7 +386,7 @@ class Checker:
             kind = self.vocabulary.column_kind(path)
             if kind is None:
                 kinds = self.vocabulary.kinds(path)
-                listed = " and ".join(f"{_A_KIND[known]} in {owner}" for known, owner in kinds.items())
+                listed = " and ".join(f"{A_KIND[known]} in {owner}" for known, owner in kinds.items())
                 self.report(f'attribute "{path}" is {listed}', span, "give them different names in the stream's configuration")
                 return None, False
             return kind, True
@@ -422,54 +419,6 @@ class Checker:
         return agreed[1].value
 
 
-def _comparable(left: Kind, right: Kind) -> bool:
-    return left is right or (left in NUMERIC and right in NUMERIC)
-
-
-def _kind_hint(left: Kind, right: Kind) -> str | None:
-    kinds = {left, right}
-    if Kind.DURATION in kinds and kinds & set(NUMERIC):
-        return "durations have a unit: 5 s, 3 minutes"
-    if Kind.TIME in kinds and kinds & set(NUMERIC):
-        return "a time is written TIMESTAMP '2026-01-31T12:00:00Z'"
-    if Kind.TIME in kinds and Kind.DURATION in kinds:
-        return "time - time is a duration"
-    if Kind.BOOLEAN in kinds:
-        return "booleans are compared with true or false, without quotes"
-    if Kind.STRING in kinds and kinds & set(NUMERIC):
-        return "texts are quoted, numbers are not"
-    return None
-
-
-def _arithmetic_kind(operator: str, left: Kind, right: Kind) -> Kind | None:
-    """The kind of ``left operator right``; None where it has no meaning."""
-    if left in NUMERIC and right in NUMERIC:
-        return Kind.FLOAT if operator == "/" or Kind.FLOAT in (left, right) else Kind.INTEGER
-    if left is Kind.DURATION and right is Kind.DURATION:
-        return {"+": Kind.DURATION, "-": Kind.DURATION, "%": Kind.DURATION, "/": Kind.FLOAT}.get(operator)
-    table = {
-        ("-", Kind.TIME, Kind.TIME): Kind.DURATION,
-        ("+", Kind.TIME, Kind.DURATION): Kind.TIME,
-        ("-", Kind.TIME, Kind.DURATION): Kind.TIME,
-        ("+", Kind.DURATION, Kind.TIME): Kind.TIME,
-    }
-    if (operator, left, right) in table:
-        return table[operator, left, right]
-    if left is Kind.DURATION and right in NUMERIC and operator in "*/":
-        return Kind.DURATION
-    return Kind.DURATION if left in NUMERIC and right is Kind.DURATION and operator == "*" else None
-
-
-def _arithmetic_hint(left: Kind, right: Kind) -> str | None:
-    return _kind_hint(left, right) or "arithmetic takes numbers, durations, and times minus times"
-
-
-def _aggregable(name: str, kind: Kind) -> bool:
-    if name in ("sum", "avg"):
-        return kind in (*NUMERIC, Kind.DURATION)
-    return name in ("first", "last") or kind not in (Kind.BOOLEAN, Kind.BYTES)
-
-
 def _of_kind(typed: Typed, kind: Kind) -> Typed:
     """An attribute of unknown kind, read as the kind it is compared with."""
     if isinstance(typed.value, e.AttributeOf):
@@ -480,38 +429,3 @@ def _of_kind(typed: Typed, kind: Kind) -> Typed:
 
 def _as_bytes(typed: Typed) -> Typed:
     return Typed(e.Literal(Kind.BYTES, (typed.constant_text or "").encode()), Kind.BYTES)
-
-
-def fold(expression: e.Expression) -> e.Expression:
-    """Arithmetic on constants, done once; left alone where the result is null."""
-    if isinstance(expression, e.Negative) and isinstance(expression.operand, e.Literal):
-        value = expression.operand.value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return _number(expression.kind, -value)
-    if isinstance(expression, e.Arithmetic) and isinstance(expression.left, e.Literal) and isinstance(expression.right, e.Literal):
-        left, right = expression.left.value, expression.right.value
-        if isinstance(left, int | float) and isinstance(right, int | float) and not (expression.operator in "/%" and right == 0):
-            return _number(expression.kind, _OPERATIONS[expression.operator](left, right))
-    return expression
-
-
-def _remainder(left: float, right: float) -> float:
-    rest = abs(left) % abs(right)
-    return -rest if left < 0 else rest
-
-
-_OPERATIONS: dict[str, Callable[[float, float], float]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
-    "/": lambda left, right: left / right,
-    "%": _remainder,
-}
-
-
-def _number(kind: Kind, value: float) -> e.Literal:
-    if kind is Kind.INTEGER and not -(1 << 63) <= value < 1 << 63:
-        return e.Literal(Kind.FLOAT, float(value))
-    if kind in (Kind.TIME, Kind.DURATION) and value == int(value):
-        return e.Literal(kind, int(value))
-    return e.Literal(kind, value)

@@ -13,6 +13,7 @@ from app.errors import Finding, Location
 from app.query import keys as k
 from app.query import tree as t
 from app.query.parse import Parsed, parse_condition, parse_interval_test, parse_opener, parse_pattern, parse_value
+from app.query.parse_tree import whole
 from app.query.plan import Within
 from app.query.similar import closest, did_you_mean
 from app.query.source import Items, Mapping, Node, Scalar
@@ -175,10 +176,12 @@ def _number(shape: k.Number, node: Node, findings: list[Finding], key: str) -> L
     if pattern.fullmatch(scalar.text) is None:
         _wrong(node, findings, f'"{scalar.text}" is no {what}')
         return None
-    value = int(scalar.text) if shape.integer else float(scalar.text)
+    value = float(scalar.text)
+    if shape.integer and abs(value) < 1 << 53:
+        value = int(scalar.text)
     too_low = shape.low is not None and (value <= shape.low if shape.above else value < shape.low)
     if too_low or (shape.high is not None and value > shape.high) or abs(value) > 2**53:
-        _wrong(node, findings, f'"{key}" cannot be {scalar.text}', _range(shape))
+        _wrong(node, findings, f'"{key}" cannot be {scalar.text}', "it is too large" if abs(value) > 2**53 else _range(shape))
         return None
     return Located(value, node)
 
@@ -232,7 +235,7 @@ def _duration(shape: k.Duration, node: Node, findings: list[Finding], key: str) 
 def _duration_ms(scalar: Scalar, findings: list[Finding]) -> int | None:
     try:
         value = parse_duration(scalar.text)
-    except ValueError:
+    except (ValueError, OverflowError):
         unit = _NUMBER.fullmatch(scalar.text.strip()) is not None
         hint = f'a duration needs a unit: "{scalar.text} s"' if unit else 'write a number and one of ms, s, m, h, d, w, for instance "5 s"'
         _wrong(scalar, findings, f'"{scalar.text}" is no duration', hint)
@@ -248,7 +251,7 @@ def _count(shape: k.Count, node: Node, findings: list[Finding], key: str) -> Loc
     if scalar is None:
         return None
     found = re.fullmatch(rf"\s*(\d+)\s*{shape.unit[:-1]}s?\s*", scalar.text)
-    if found is None or not 1 <= int(found[1]) < 1 << 53:
+    if found is None or not 1 <= whole(found[1]) < 1 << 53:
         _wrong(node, findings, f'"{scalar.text}" is no number of {shape.unit}', f'write for instance "1000 {shape.unit}"')
         return None
     return Located(Within(int(found[1]), "events"), node)
@@ -322,7 +325,7 @@ def core_value(node: Node) -> Any:
         return None
     if node.text in _BOOLEANS:
         return _BOOLEANS[node.text]
-    if _INTEGER.fullmatch(node.text):
+    if _INTEGER.fullmatch(node.text) and len(node.text) < 20:
         return int(node.text)
     return float(node.text) if _NUMBER.fullmatch(node.text) else node.text
 

@@ -124,7 +124,9 @@ def _line(text: str, offset: int, node: Scalar, findings: list[Finding]) -> _Lin
     time, kind = words[0][1], words[1][1]
     try:
         at_ms = 0 if time.text == "0" else parse_duration(time.text)
-    except ValueError:
+        if at_ms >= 1 << 53:
+            raise OverflowError(time.text)
+    except (ValueError, OverflowError):
         findings.append(
             Finding(
                 f'"{time.text}" is no time',
@@ -211,7 +213,7 @@ def _event(
         kind = kinds.get(key) or looks.get(key, Kind.STRING)
         try:
             event[key] = _value(raw, kind)
-        except ValueError:
+        except (ValueError, OverflowError):
             findings.append(
                 Finding(
                     f'"{raw.text}" is no {kind.value}', node.location(raw.start, raw.end), f'attribute "{key}" has the kind {kind.value}'
@@ -224,7 +226,7 @@ def _value(raw: _Raw, kind: Kind) -> Any:
     if not raw.quoted and raw.text in ("null", ""):
         return None
     if kind is Kind.INTEGER:
-        return int(raw.text)
+        return _int64(raw.text)
     if kind is Kind.FLOAT:
         return float(raw.text)
     if kind is Kind.BOOLEAN:
@@ -234,10 +236,17 @@ def _value(raw: _Raw, kind: Kind) -> Any:
     return _time(raw.text) if kind in (Kind.TIME, Kind.DURATION) else raw.text
 
 
+def _int64(text: str) -> int:
+    value = int(text) if len(text) < 40 else 1 << 64
+    if not -(1 << 63) <= value < 1 << 63:
+        raise OverflowError(text)
+    return value
+
+
 def _time(text: str) -> int:
     """Milliseconds of a number, a duration or a timestamp."""
     if _INTEGER.fullmatch(text):
-        return int(text)
+        return _int64(text)
     if text.startswith("-"):
         return -parse_duration(text[1:])
     try:
@@ -263,7 +272,7 @@ def _expected(expect: Located, returns: Iterable[ReturnField] | None, findings: 
                 continue
             try:
                 row[name.text] = _field(value, _known_kind(known))
-            except ValueError:
+            except (ValueError, OverflowError):
                 kind = known.kind.value if known is not None else "value"
                 findings.append(Finding(f"this is no {kind}", value.location(), f'field "{name.text}" has the kind {kind}'))
         rows.append(row)

@@ -10,8 +10,10 @@ from typing import Generic, TypeVar
 from lark import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from app.query import tree as t
-from app.query.build import Branch, Builder, Problem
+from app.query.build import ExpressionBuilder
+from app.query.build_pattern import PatternBuilder
 from app.query.grammar import RESERVED, parser
+from app.query.parse_tree import Branch, Problem
 
 T = TypeVar("T")
 
@@ -30,22 +32,22 @@ def parse_pattern(text: str) -> Parsed[t.Pattern]:
     >>> parse_pattern("SEQ(A a, B b)").tree.items[1].variable
     'b'
     """
-    return _parse(text, "pattern", Builder.pattern)
+    return _parse(text, "pattern", lambda builder, branch: PatternBuilder(builder).pattern(branch))
 
 
 def parse_condition(text: str) -> Parsed[t.Expression]:
     """``where:``."""
-    return _parse(text, "predicate", Builder.predicate)
+    return _parse(text, "predicate", ExpressionBuilder.predicate)
 
 
 def parse_value(text: str) -> Parsed[t.Expression]:
     """A field of ``return:``."""
-    return _parse(text, "value", Builder.value_only)
+    return _parse(text, "value", ExpressionBuilder.value_only)
 
 
 def parse_opener(text: str) -> Parsed[t.Opener]:
     """``open:`` of a window."""
-    return _parse(text, "opener", Builder.opener)
+    return _parse(text, "opener", lambda builder, branch: PatternBuilder(builder).opener(branch))
 
 
 def parse_interval_test(text: str) -> Parsed[t.IntervalTest]:
@@ -53,10 +55,10 @@ def parse_interval_test(text: str) -> Parsed[t.IntervalTest]:
     return _parse(text, "interval", lambda builder, branch: getattr(builder, branch.data)(branch))
 
 
-def _parse(text: str, start: str, build: Callable[[Builder, Branch], T]) -> Parsed[T]:
+def _parse(text: str, start: str, build: Callable[[ExpressionBuilder, Branch], T]) -> Parsed[T]:
     if not text.strip():
         return Parsed(None, (Problem(f"{_THING[start]} is empty", t.Span(0, 1), _EXAMPLE[start]),))
-    builder = Builder()
+    builder = ExpressionBuilder()
     try:
         branch = parser().parse(text, start=start)
         built = build(builder, branch)

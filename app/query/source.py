@@ -282,8 +282,9 @@ def _aligned(source: str, start: int, end: int, value: str, escapes: dict[str, s
     """Walks value and source together: equal characters advance both, white space of folding and indentation advances one."""
     places: list[int] = []
     at = start
+    backslashes = "\\\\" in escapes
     for character in value:
-        while escapes and source[at : at + 2] == "\\\n":  # a folded line of a double-quoted text leaves nothing
+        while backslashes and source[at : at + 2] == "\\\n":  # an escaped line break leaves nothing
             at += 2
             while at < end and source[at] in " \t":
                 at += 1
@@ -291,20 +292,20 @@ def _aligned(source: str, start: int, end: int, value: str, escapes: dict[str, s
             places.append(min(at, max(start, end - 1)))
             if at < end and source[at] == character:
                 at += 1
-            elif escapes and source[at : at + 2] in escapes and escapes[source[at : at + 2]] == character:
+            elif source[at : at + 2] in escapes and escapes[source[at : at + 2]] == character:
                 at += 2
             elif at < end and source[at] in "\r\n":
                 at += 1
             continue
-        while at < end and (source[at].isspace() or source[at : at + 2] == "\\\n"):
+        while at < end and source[at].isspace():
             at += 1
         places.append(min(at, max(start, end - 1)))
+        pair = source[at : at + 2]
         if at >= end:
             continue
-        pair = source[at : at + 2]
-        if escapes and pair in escapes:
+        if pair in escapes:
             at += 2
-        elif escapes and pair in ("\\x", "\\u", "\\U"):
+        elif backslashes and pair in ("\\x", "\\u", "\\U"):
             at += 2 + {"\\x": 2, "\\u": 4, "\\U": 8}[pair]
         else:
             at += 1

@@ -1,0 +1,43 @@
+"""Arithmetic on constants, done once, by the rules that the engine follows for every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.events.types import Kind
+from app.query import expressions as e
+
+
+def fold(expression: e.Expression) -> e.Expression:
+    """Arithmetic on constants, done once; left alone where the result is null."""
+    if isinstance(expression, e.Negative) and isinstance(expression.operand, e.Literal):
+        value = expression.operand.value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _number(expression.kind, -value)
+    if isinstance(expression, e.Arithmetic) and isinstance(expression.left, e.Literal) and isinstance(expression.right, e.Literal):
+        left, right = expression.left.value, expression.right.value
+        if isinstance(left, int | float) and isinstance(right, int | float) and not (expression.operator in "/%" and right == 0):
+            return _number(expression.kind, _OPERATIONS[expression.operator](left, right))
+    return expression
+
+
+def _remainder(left: float, right: float) -> float:
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": lambda left, right: left / right,
+    "%": _remainder,
+}
+
+
+def _number(kind: Kind, value: float) -> e.Literal:
+    if kind is Kind.INTEGER and not -(1 << 63) <= value < 1 << 63:
+        return e.Literal(Kind.FLOAT, float(value))
+    if kind in (Kind.TIME, Kind.DURATION) and value == int(value):
+        return e.Literal(kind, int(value))
+    return e.Literal(kind, value)
