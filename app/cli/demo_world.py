@@ -20,8 +20,8 @@ from app.local.generators.stream import Truth
 from app.local.sending import Outlet, Sender, as_recorded
 
 QUICKSTART = PROJECT / "app" / "local" / "quickstart.yaml"
-CHUNK_SECONDS = 20.0
-"""Streams are generated in chunks of so much event time: long enough for journeys of items, short enough to start at once."""
+CHUNK_SECONDS: Mapping[str, float] = {"retail": 20.0, "stocks": 600.0}
+"""Streams are generated in chunks of so much event time: items' journeys are short then, and are judged soon; prices run on for long."""
 _LEAD_MS = 200
 """The first event lies a little ahead, so that encoding it does not make it late."""
 
@@ -84,15 +84,11 @@ class Feed:
         """Events sent so far."""
         return self._sender.sent.events if self._sender else 0
 
-    @property
-    def truth(self) -> dict[str, set[tuple[object, ...]]]:
-        """What the queries have to find in the chunks that were sent as a whole."""
-        expected: dict[str, set[tuple[object, ...]]] = {}
-        for chunk in self.chunks:
-            if chunk.complete:
-                for query, truth in chunk.truth.items():
-                    expected.setdefault(query, set()).update(truth.expected)
-        return expected
+    def truth(self, query: str) -> Truth:
+        """What the query has to find in the chunks that were sent as a whole."""
+        truths = [chunk.truth[query] for chunk in self.chunks if chunk.complete]
+        fields = truths[0].fields if truths else ()
+        return Truth(fields, frozenset().union(*(truth.expected for truth in truths)))
 
     def _run(self, sender: Sender, start_ms: int) -> None:
         try:
@@ -105,7 +101,7 @@ class Feed:
     def _batches(self, start_ms: int) -> Iterator[EventBatch]:
         begin_ms = start_ms
         for number in range(1_000_000):
-            stream = generate(self.kind, max(1, round(self.rate_per_s * CHUNK_SECONDS)), number, begin_ms, self.rate_per_s)
+            stream = generate(self.kind, max(1, round(self.rate_per_s * CHUNK_SECONDS[self.kind])), number, begin_ms, self.rate_per_s)
             chunk = Chunk(number, stream.truth)
             self.chunks.append(chunk)
             for batch in stream.batches:

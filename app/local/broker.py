@@ -156,7 +156,7 @@ def wait_for_broker(broker: Broker) -> None:
 def _format(java: str, class_path: str, settings: Path) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [java, *_FAST_START, "-cp", class_path, "kafka.tools.StorageTool"]
-    command += ["format", "--standalone", "-t", cluster, "-c", str(settings)]
+    command += ["format", "--standalone", f"--cluster-id={cluster}", "-c", str(settings)]  # an id may begin with a dash
     done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False)
     if done.returncode != 0:
         raise DependencyError(f"embedded broker: the data folder cannot be formatted: {(done.stdout + done.stderr).strip()[-1000:]}")
