@@ -123,9 +123,7 @@ def _line(text: str, offset: int, node: Scalar, findings: list[Finding]) -> _Lin
         return None
     time, kind = words[0][1], words[1][1]
     try:
-        at_ms = 0 if time.text == "0" else parse_duration(time.text)
-        if at_ms >= 1 << 53:
-            raise OverflowError(time.text)
+        at_ms = _offset(time.text)
     except (ValueError, OverflowError):
         findings.append(
             Finding(
@@ -149,6 +147,13 @@ def _line(text: str, offset: int, node: Scalar, findings: list[Finding]) -> _Lin
             values[key] = raw
     stream, _, name = kind.text.rpartition(":") if not kind.quoted else ("", "", kind.text)
     return _Line(at_ms, name.strip("'") if not kind.quoted else name, stream or None, values, kind.start, kind.end)
+
+
+def _offset(text: str) -> int:
+    value = 0 if text == "0" else parse_duration(text)
+    if value >= 1 << 53:
+        raise OverflowError(text)
+    return value
 
 
 def _raw(value: str, start: int, end: int) -> _Raw:
