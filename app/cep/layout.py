@@ -23,7 +23,8 @@ class EngineOptions:
     """Optimisations of the SASE paper that experiments switch off, and sizes. The matches are the same whatever is set.
 
     Attributes:
-        partitioned: stacks per value of the equivalence attributes (PAIS); otherwise equivalence is checked in construction.
+        partitioned: stacks per value of the equivalence attributes (PAIS); otherwise equivalence is checked in construction
+            (for events in total order only: a trusted order is none across keys).
         window_pushdown: events leave the stacks, and construction stops, at the window's edge; otherwise complete matches are checked.
         predicate_pushdown: join predicates are evaluated as soon as their events are bound; otherwise on complete matches.
         chunk: candidates that are taken up at once; 64 k rows of 8 cells stay in the second-level cache.

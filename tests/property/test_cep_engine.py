@@ -118,7 +118,7 @@ def trusted(draw: st.DrawFn) -> tuple[Query, Schemas, list[list[Event]], list[in
 @given(st.data(), trusted())
 def test_trusted_order_finds_the_same_matches_and_fires_by_the_own_source(data: st.DataObject, case: tuple[Any, ...]) -> None:
     query, known, by_source, arrival = case
-    plan, options = plan_of(query, known), data.draw(OPTIONS)
+    plan, options = plan_of(query, known), replace(data.draw(OPTIONS), partitioned=True)
     engine = Engine(plan, options)
     found: list[Any] = []
     places = [0, 0]

@@ -250,7 +250,7 @@ def pairs(parts: Sequence[tuple[EventBatch, np.ndarray]], engine: Engine) -> tup
         found |= set(rows)
         key = matches.key["k"]
         if key.dictionary is not None and len(matches):
-            keys_by_event = {int(o): texts_of(batch.columns["k"])[i] for i, o in enumerate(batch.offset.tolist())}
+            keys_by_event = dict(zip(batch.offset.tolist(), texts_of(batch.columns["k"]), strict=True))
             assert texts_of(key) == [keys_by_event[last] for _, last in rows]
     return found, tally
 
