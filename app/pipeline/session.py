@@ -21,6 +21,7 @@ def own_settings(settings: Settings) -> dict[str, str]:
     conf = {
         "spark.app.name": settings.application,
         "spark.python.unix.domain.socket.enabled": "true",  # a Python stage 78 → 28 ms
+        "spark.python.daemon.module": "app.pipeline.daemon",  # workers are forked with the stages imported
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.shuffle.partitions": str(settings.spark.buckets),
         "spark.sql.adaptive.enabled": "false",  # would re-plan every micro-batch
@@ -56,6 +57,7 @@ def start_session(settings: Settings) -> SparkSession:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     project = str(Path(__file__).resolve().parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([project, *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a pool per worker would outnumber the cores, and nothing here uses it
     os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.master(_master(settings.spark.master))
     for name, value in {**own_settings(settings), **settings.spark.conf}.items():
