@@ -70,7 +70,7 @@ class StreamSchema:
 
     def event_type(self, name: str) -> EventType | None:
         """The type of this name; None if the stream has no such type."""
-        if self.type_attribute is not None:
+        if self.type_attribute is not None and self.types:
             return EventType(name, self.types[0].attributes)
         found = next((t for t in self.types if t.name == name), None)
         if found is None and self.inferred:

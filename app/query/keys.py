@@ -201,7 +201,7 @@ QUERY = Record(
             "coalesce",
             Record(
                 (
-                    Key("max_gap", Duration(zero=True), "Gaps up to this become part of the interval", default=0),
+                    Key("max_gap", Duration(zero=True), "Gaps up to this become part of the interval", default="0 s"),
                     Key("duration", Either((Choice(("until-next",)), Duration())), "How long a tuple is valid", required=True),
                 )
             ),

@@ -131,7 +131,9 @@ def _read_on(text: str, file: SourceFile, documents: list[Node], findings: list[
         loader = _Loader(text)
         while loader.check_node():
             node = _convert(_next_document(loader), file, findings, {}, 0)
-            if not (isinstance(node, Scalar) and node.missing):
+            if _size(node, {}) > _MAX_NODES:
+                findings.append(Finding("a document of too many values", node.location(), "write aliases (*name) out, or split the file"))
+            elif not (isinstance(node, Scalar) and node.missing):
                 documents.append(node)
     except yaml.MarkedYAMLError as error:
         findings.append(_broken(error, file))
@@ -148,6 +150,20 @@ def _read_on(text: str, file: SourceFile, documents: list[Node], findings: list[
     except RecursionError:
         findings.append(Finding("nested too deeply", file.location(0)))
     return None
+
+
+_MAX_NODES = 200_000
+"""Aliases of aliases of aliases make a small file a huge document."""
+
+
+def _size(node: Node, known: dict[int, int]) -> int:
+    """How many values a node has when aliases are written out."""
+    if isinstance(node, Scalar):
+        return 1
+    if id(node) not in known:
+        inner = node.nodes if isinstance(node, Items) else [value for _, value in node.entries]
+        known[id(node)] = 1 + sum(_size(one, known) for one in inner)
+    return known[id(node)]
 
 
 def _mark(error: yaml.MarkedYAMLError) -> yaml.Mark | None:
