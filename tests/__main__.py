@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         "import contracts": [f"{tools}lint-imports"],
         "pytest": [*pytest, "-q", *SELECTIONS[choice], *rest],
     }
-    environment = {**os.environ, "HYPOTHESIS_PROFILE": "nightly" if choice == "--nightly" else "default"}
+    environment = {"HYPOTHESIS_PROFILE": choice.removeprefix("--") or "ci", **os.environ}
     results: list[tuple[str, int, float]] = []
     for name, command in checks.items():
         print(f"── {name}: {' '.join(command[0:1] + command[1:]).replace(tools, '')}", flush=True)
