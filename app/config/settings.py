@@ -249,6 +249,8 @@ class Topics(_Section):
     """A tiny topic that the driver writes to when all input is silent, so that waiting negations fire."""
     partitions: int = Field(default=4, gt=0)
     """Partitions of the topics above and of the queries' topics when ``cep topics apply`` creates them (the heartbeat has one)."""
+    max_record_bytes: int = Field(default=1_000_000, ge=10_000)
+    """Largest record that is written, key and headers included; a little below Kafka's own limit (1 MiB), above which the sink would fail and the query end. A dead letter or late event that is larger comes without its value, a composite event becomes a dead letter (``oversized``). Whoever raises it raises ``max.message.bytes`` of the topics as well."""
     replication_factor: int = Field(default=1, gt=0)
     """Copies of each created topic; 1 fits a single broker, production wants 3."""
 

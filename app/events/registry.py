@@ -20,6 +20,8 @@ Answer = TypeVar("Answer")
 
 DEFAULTS: Mapping[str, Any] = {"timeout": 5, "max.retries": 2, "retries.wait.ms": 200, "retries.max.wait.ms": 1000}
 """The client itself waits for ever and retries for up to a minute; a micro-batch must not."""
+LARGEST_ID = (1 << 31) - 1
+"""Registries count in signed 32 bit; random bytes do not, and a registry may answer them with a failure instead of "not found"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,11 @@ class Registry:
             return known
         if self._unknown.get(key, 0.0) > self._clock():
             return None
-        found = self._asked(lambda client: client.get_schema(key) if isinstance(key, int) else client.get_schema_by_guid(key))
+        if isinstance(key, int) and key > LARGEST_ID:
+            return None
+        found = self._asked(
+            lambda client: client.get_schema(key) if isinstance(key, int) else client.get_schema_by_guid(key), unknown=(400, 404, 405, 422)
+        )
         if found is None:
             self._unknown[key] = self._clock() + self._settings.unknown_for_s
             return None
@@ -122,15 +128,17 @@ class Registry:
         """
         self._asked(lambda client: client.get_subjects())
 
-    def _asked(self, question: Callable[[SchemaRegistryClient], Answer], refusals: tuple[int, ...] = ()) -> Answer | None:
-        """The answer; None for "not found"."""
+    def _asked(
+        self, question: Callable[[SchemaRegistryClient], Answer], refusals: tuple[int, ...] = (), unknown: tuple[int, ...] = (404,)
+    ) -> Answer | None:
+        """The answer; None for "not found", in whatever words."""
         try:
             if self._client is None:
                 settings = {**DEFAULTS, **self._settings.properties, "url": self._settings.url}
                 self._client = SchemaRegistryClient.new_client(settings)
             return question(self._client)
         except SchemaRegistryError as error:
-            if error.http_status_code == 404:
+            if error.http_status_code in unknown:
                 return None
             if error.http_status_code in refusals:
                 raise SchemaError(f"the schema registry refuses the schema: {error.error_message}") from error

@@ -11,12 +11,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from app.config.settings import Settings
 from app.delivery.security import jvm_options
-from app.pipeline.egress import OUTPUT_DDL
+from app.pipeline.egress import OUTPUT_DDL, REQUEST_OVERHEAD
 from app.pipeline.ingress import TaskSettings, ingress
 from app.pipeline.shipment import SHIPMENT_DDL
 from app.pipeline.stage import stage
 
 QUERY_NAME = "cep"
+KAFKAS_REQUEST_BYTES = 1 << 20
+"""The producer's default."""
 
 
 def outputs(records: DataFrame, settings: Settings, task_settings: TaskSettings) -> DataFrame:
@@ -32,7 +34,12 @@ def outputs(records: DataFrame, settings: Settings, task_settings: TaskSettings)
 
 def to_kafka(written: DataFrame, settings: Settings) -> DataStreamWriter:
     """Output records to their topics, at least once."""
-    options = {"checkpointLocation": f"{settings.checkpoint.path}/spark", **jvm_options(settings.kafka)}
+    request_bytes = max(KAFKAS_REQUEST_BYTES, settings.topics.max_record_bytes + REQUEST_OVERHEAD)
+    options = {
+        "checkpointLocation": f"{settings.checkpoint.path}/spark",
+        "kafka.max.request.size": str(request_bytes),
+        **jvm_options(settings.kafka),
+    }
     writer = written.writeStream.format("kafka").queryName(QUERY_NAME).outputMode("append").options(**options)
     return writer.trigger(processingTime=f"{settings.spark.trigger} milliseconds") if settings.spark.trigger else writer
 

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyspark
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from app import __version__
+from app.config.durations import format_duration
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import client_options
-from app.errors import CepError, DependencyError
+from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.pipeline.assemble import outputs, to_kafka
@@ -93,14 +94,20 @@ def sole_driver(settings: Settings) -> Iterator[None]:
 
     Raises:
         CheckpointTakenError: another driver holds it.
+        ConfigurationError: the folder cannot be written.
     """
     path = settings.checkpoint.path
     if "://" in path and not path.startswith("file://"):
         yield  # object stores have no locks; the chart runs one replica
         return
     folder = Path(path.removeprefix("file://"))
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "driver.lock").open("w") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "driver.lock").open("w")
+    except OSError as error:
+        finding = Finding(f"checkpoint.path: cannot write to {folder}: {_words(error)}", hint="name a folder that survives the driver")
+        raise ConfigurationError([finding]) from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -120,7 +127,9 @@ def patiently(what: str, question: Callable[[], Result], retry_for_ms: int, stop
             return question()
         except DependencyError as error:
             if time.monotonic() >= deadline or stop.asked.is_set():
-                raise
+                raise DependencyError(
+                    f"{error}\nhint: the {what} was waited for {format_duration(retry_for_ms)}; is its address right, is it up?"
+                ) from error
             log.warning("waiting for a dependency", dependency=what, reason=str(error))
             stop.asked.wait(RETRY_PAUSE_S)
 
@@ -136,7 +145,7 @@ def run(settings: Settings, stop: Stop) -> None:
     """
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
-        plane = ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+        plane = _listening(settings)
         cleanup.callback(plane.close)
         deployment = _prepared(settings, stop)
         fingerprint = store_deployment(settings.checkpoint.path, deployment)
@@ -159,6 +168,19 @@ def run(settings: Settings, stop: Stop) -> None:
         _remove_listeners(spark)
 
 
+def _listening(settings: Settings) -> ControlPlane:
+    try:
+        return ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+    except OSError as error:
+        http = settings.http
+        finding = Finding(f"http: cannot listen on {http.host}:{http.port}: {_words(error)}", hint="set http.port; 0 takes any free one")
+        raise ConfigurationError([finding]) from error
+
+
+def _words(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
 def _prepared(settings: Settings, stop: Stop) -> Deployment:
     registry = Registry(registry_settings(settings.schema_registry))
     wait_ms = settings.schema_registry.retry_for
@@ -179,11 +201,15 @@ def _task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
         tuple(sorted(client_options(settings.kafka).items())),
         settings.application,
         uuid.uuid4().hex[:12],
+        settings.topics.max_record_bytes,
     )
 
 
 def _partitions(settings: Settings) -> list[tuple[str, int]]:
-    known = AdminClient({**client_options(settings.kafka), "log_level": 0}).list_topics(timeout=30).topics
+    try:
+        known = AdminClient({**client_options(settings.kafka), "log_level": 0}).list_topics(timeout=30).topics
+    except KafkaException as error:
+        raise DependencyError(f"no answer from the brokers {settings.kafka.bootstrap_servers}: {error.args[0].str()}") from error
     return [(topic, partition) for topic in settings.source_topics if topic in known for partition in sorted(known[topic].partitions)]
 
 

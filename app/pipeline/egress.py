@@ -28,23 +28,59 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 OUTPUT_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
 
 Headers = tuple[tuple[str, bytes | None], ...]
+REASON_HEADER, TEXT_HEADER = "__connect.errors.exception.class.name", "__connect.errors.exception.message"
+OWN_HEADERS = ("__connect.errors.", "ce_", "cep.")
+
+
+ORIGINALS_HEADER = "cep.original"
+"""Says why a late event or dead letter comes without its original value: ``gone`` or ``oversized``."""
+LONGEST_TEXT = 2000
+"""Texts may quote what a record holds."""
+REQUEST_OVERHEAD = 48 << 10
+"""What the producer may add around a record of the largest size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The largest record that is written, and where composite events go that are larger."""
+
+    record_bytes: int = 1_000_000
+    dead_letters_topic: str = ""
 
 
 @dataclass(slots=True)
 class Records:
-    """Records for the sink, collected column by column."""
+    """Records for the sink, collected column by column. None is larger than the limit: one that is would end the query."""
 
+    limit: Limit = Limit()
+    oversized: int = 0
+    """Composite events that were too large."""
     topics: list[str] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
 
     def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Appends one record."""
+        """Appends one record; what is too large goes without its value, and to the dead letters if it is none of ours to complete."""
+        size = _size(key, value, headers)
+        if size > self.limit.record_bytes:
+            topic, key, value, headers = self._cut(topic, size, key, headers)
         self.topics.append(topic)
         self.keys.append(key)
         self.values.append(value)
         self.headers.append(headers)
+
+    def _cut(self, topic: str, size: int, key: bytes | None, headers: Headers) -> tuple[str, bytes | None, bytes | None, Headers]:
+        """Without the value; where that is not enough, without foreign headers and key as well."""
+        told: Headers = ((ORIGINALS_HEADER, b"oversized"),)
+        if headers[:1] == (("ce_specversion", b"1.0"),):
+            self.oversized += 1
+            text = f"a composite event for {topic} has {size} bytes, topics.max_record_bytes is {self.limit.record_bytes}"
+            told = ((REASON_HEADER, b"oversized"), (TEXT_HEADER, text.encode()))
+            topic = self.limit.dead_letters_topic
+        if _size(key, None, (*headers, *told)) > self.limit.record_bytes:
+            key, headers = None, tuple(one for one in headers if one[0].startswith(OWN_HEADERS) and len(one[1] or b"") < REQUEST_OVERHEAD)
+        return topic, key, None, (*headers, *told)
 
     def __len__(self) -> int:
         return len(self.topics)
@@ -59,6 +95,11 @@ class Records:
             pa.array(headers, _HEADERS),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=OUTPUT_SCHEMA)
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Bytes of a record, at most."""
+    return len(key or b"") + len(value or b"") + sum(len(name) + len(content or b"") + 10 for name, content in headers) + 100
 
 
 @lru_cache(maxsize=4096)
@@ -148,8 +189,8 @@ def add_dead_letters(records: Records, topic: str, application: str, originals: 
             *_origin(original),
             ("__connect.errors.connector.name", application.encode()),
             ("__connect.errors.stage", b"VALUE_CONVERTER"),
-            ("__connect.errors.exception.class.name", failure.reason.encode()),
-            ("__connect.errors.exception.message", failure.text.encode()),
+            (REASON_HEADER, failure.reason.encode()),
+            (TEXT_HEADER, failure.text.encode()[:LONGEST_TEXT]),
         )
         records.add(topic, original.key, original.value, (*original.headers, *added))
 
@@ -160,5 +201,5 @@ def _origin(original: Original) -> Headers:
         ("__connect.errors.partition", str(original.partition).encode()),
         ("__connect.errors.offset", str(original.offset).encode()),
         ("__connect.errors.timestamp", str(original.timestamp_ms).encode()),
-        *(() if original.found else (("cep.original", b"gone"),)),
+        *(() if original.found else ((ORIGINALS_HEADER, b"gone"),)),
     )

@@ -46,6 +46,7 @@ class TaskSettings:
     application: str
     run: str
     """The driver's run; reports of an earlier run of a batch are forgotten."""
+    max_record_bytes: int = 1_000_000
 
 
 @dataclass(slots=True)

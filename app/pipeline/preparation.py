@@ -17,6 +17,8 @@ from app.events.types import StreamSchema
 from app.pipeline.deployment import INGESTED, Deployment, OutputTopic, StreamDeployment
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog, Plan
+from app.query.similar import did_you_mean
+from app.query.vocabulary import UNKNOWN
 
 SHED_REPORT = Path(__file__).resolve().parents[2] / "schemas" / "ShedReport.avsc"
 
@@ -43,7 +45,7 @@ def read_streams(settings: Settings, registry: Registry) -> tuple[StreamDeployme
     """All streams with their readers' schemas, from files or the registry, in order of name.
 
     Raises:
-        ConfigurationError: schemas that are missing or make no stream; all findings at once.
+        ConfigurationError: schemas that are missing or make no stream; all findings at once, those of the queries' files as well.
         DependencyError: the registry cannot be asked.
     """
     topics = settings.source_topics
@@ -52,34 +54,59 @@ def read_streams(settings: Settings, registry: Registry) -> tuple[StreamDeployme
     for name, stream in sorted(settings.streams.items()):
         definition = StreamDefinition(name, stream.type_attribute, stream.time, stream.rename)
         rules = TimeRules(name, stream.allowed_lateness, stream.ordered_by, frozenset(topics.index(topic) for topic in stream.topics))
-        try:
-            readers = _reader_schemas(name, stream, registry)
-            stream_records(definition, [parse_schema(text) for text in readers])
-        except ConfigurationError as error:
-            findings.extend(error.findings)
-            continue
-        except (SchemaError, OSError) as error:
-            findings.append(Finding(f'stream "{name}": {error}'))
+        readers, missing = _reader_schemas(name, stream, registry)
+        wrong = missing or _misfits(definition, stream, readers)
+        findings.extend(wrong)
+        if wrong:
             continue
         with_headers = stream.wire == "guid-header"
         streams.append(StreamDeployment(definition, readers, rules, stream.idle_after, stream.max_ahead, with_headers))
     if findings:
-        raise ConfigurationError(findings)
+        # without the streams' schemas the queries cannot be checked against them, but what is wrong in any case is said at once
+        raise ConfigurationError([*findings, *read_queries(settings.queries.paths, UNKNOWN).errors])
     return tuple(streams)
 
 
-def _reader_schemas(name: str, stream: Stream, registry: Registry) -> tuple[str, ...]:
-    if stream.schemas:
-        return tuple(path.read_text(encoding="utf-8") for path in stream.schemas)
-    subjects = stream.subjects or tuple(f"{topic}-value" for topic in stream.topics)
-    texts = []
-    for one in subjects:
-        registered = registry.latest(one)
+def _reader_schemas(name: str, stream: Stream, registry: Registry) -> tuple[tuple[str, ...], list[Finding]]:
+    """The schemas' texts, and what is wrong with those that are not among them."""
+    texts: list[str] = []
+    findings: list[Finding] = []
+    for path in stream.schemas:
+        try:
+            text = path.read_text(encoding="utf-8")
+            parse_schema(text)
+            texts.append(text)
+        except OSError as error:
+            findings.append(Finding(f'stream "{name}": the schema {path} cannot be read: {(error.strerror or "unknown reason").lower()}'))
+        except (SchemaError, UnicodeDecodeError) as error:
+            findings.append(Finding(f'stream "{name}": {path}: {error}'))
+    for subject_name in () if stream.schemas else stream.subjects or tuple(f"{topic}-value" for topic in stream.topics):
+        try:
+            registered = registry.latest(subject_name)
+        except SchemaError as error:
+            findings.append(Finding(f'stream "{name}": subject "{subject_name}": {error}'))
+            continue
         if registered is None:
             hint = "name schema files under schemas:, or register it"
-            raise ConfigurationError([Finding(f'stream "{name}": the registry has no subject "{one}"', hint=hint)])
-        texts.append(registered.text)
-    return tuple(texts)
+            findings.append(Finding(f'stream "{name}": the registry has no subject "{subject_name}"', hint=hint))
+        else:
+            texts.append(registered.text)
+    return tuple(texts), findings
+
+
+def _misfits(definition: StreamDefinition, stream: Stream, readers: tuple[str, ...]) -> list[Finding]:
+    """What in the stream's settings its schemas do not bear out."""
+    try:
+        schema = stream_records(definition, [parse_schema(text) for text in readers]).schema
+    except ConfigurationError as error:
+        return list(error.findings)
+    except SchemaError as error:
+        return [Finding(f'stream "{definition.stream}": {error}')]
+    names = sorted({attribute.name for kind in schema.types for attribute in kind.attributes})
+    if stream.ordered_by is not None and names and stream.ordered_by not in names:
+        message = f'stream "{definition.stream}": ordered_by: no record has an attribute "{stream.ordered_by}"'
+        return [Finding(message, hint=did_you_mean(stream.ordered_by, names))]
+    return []
 
 
 def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -> Compilation:

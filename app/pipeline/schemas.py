@@ -7,6 +7,7 @@ nobody whose producers use known schemas, and a repeated batch reads records as 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from app.events.avro import AvroSchema, SchemaError
 from app.events.registry import Registry, RegistrySettings
 
 PAUSE_S = 0.5
+PROBE_S = 5.0
+"""How often a registry that has been given up is asked again. A question to one that answers nothing at all takes seconds itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ class KeptSchemas:
         self._folder = f"{base}/schemas/{where}"
         self._files.create_dir(self._folder, recursive=True)
         self._known: dict[int | str, AvroSchema] = {}
-        self._given_up_until = 0.0
+        self._down_since: float | None = None
+        self._asked_again_at = 0.0
 
     def schema(self, key: int | str) -> AvroSchema | None:
         """The schema of an id or GUID; None if the registry does not know it, or could not be asked for `retry_for_s`.
@@ -74,16 +78,25 @@ class KeptSchemas:
         return known
 
     def _ask(self, key: int | str) -> AvroSchema | None:
-        """Patient once; while the registry stays away, later questions fail at once, so that a batch does not wait for each id."""
-        deadline = max(self._clock_s() + self._keeping.retry_for_s, 0.0) if self._clock_s() >= self._given_up_until else self._clock_s()
+        """Patient once per outage; then nobody waits, and only now and then a question shows whether the registry is back.
+
+        So a stray id, or a flood of them, holds the stream up for `retry_for_s` once, not in every batch.
+        """
+        if self._down_since is not None and self._clock_s() < self._asked_again_at:
+            return None
         while True:
             try:
-                return self._registry.schema(key)
+                found = self._registry.schema(key)
             except DependencyError:
-                if self._clock_s() >= deadline:
-                    self._given_up_until = self._clock_s() + self._keeping.retry_for_s
+                now = self._clock_s()
+                self._down_since = now if self._down_since is None else self._down_since
+                if now >= self._down_since + self._keeping.retry_for_s:
+                    self._asked_again_at = now + PROBE_S
                     return None
                 self._sleep(PAUSE_S)
+            else:
+                self._down_since = None
+                return found
 
     def _path(self, key: int | str) -> str:
         return f"{self._folder}/{key}.json"
@@ -99,7 +112,7 @@ class KeptSchemas:
         return AvroSchema(plain["root"], plain["names"])
 
     def _write(self, key: int | str, schema: AvroSchema) -> None:
-        draft = f"{self._path(key)}.{id(self)}.draft"
+        draft = f"{self._path(key)}.{os.getpid()}.draft"  # several workers may learn it at once
         with self._files.open_output_stream(draft) as stream:
             stream.write(json.dumps({"root": schema.root, "names": schema.names}).encode())
         self._files.move(draft, self._path(key))

@@ -6,7 +6,7 @@ The order of things makes a repeated batch harmless: state log first, then the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from time import perf_counter_ns, time
 
@@ -24,7 +24,7 @@ from app.events.batch import PARTITION_BITS
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.pipeline.arrivals import Arrivals
 from app.pipeline.deployment import Deployment, load_deployment
-from app.pipeline.egress import Failure, Records, add_composite_events, add_dead_letters, add_late_events, add_shed_reports
+from app.pipeline.egress import Failure, Limit, Records, add_composite_events, add_dead_letters, add_late_events, add_shed_reports
 from app.pipeline.ingress import TaskSettings, batch_of_task
 from app.pipeline.recovery import BucketKey, LiveBucket, count_entry, give_back, progress_of, taken_before, write_snapshot
 from app.pipeline.shipment import CHUNK, REFUSED, Refused, payloads_by_bucket
@@ -84,7 +84,7 @@ def _bucket(
     arrivals.learn(opened)
     output = live.bucket.advance(opened, progress_of(directive))
     spent.phase("match")
-    records = Records()
+    records = Records(Limit(settings.max_record_bytes, deployment.dead_letters_topic))
     orders = _Orders(key, directive, deployment, settings)
     tallies = tuple(_emit(records, found, arrivals, orders) for found in output.found)
     if key.number == 0:
@@ -99,7 +99,10 @@ def _bucket(
         write_snapshot(live, log)
     give_back(key, live)
     spent.phase("state")
-    return records, _report(output, live, tallies, spent, orders)
+    report = _report(output, live, tallies, spent, orders)
+    if records.oversized:
+        report = replace(report, rejected={**report.rejected, "oversized": records.oversized})
+    return records, report
 
 
 @lru_cache(maxsize=256)

@@ -65,9 +65,27 @@ def test_a_registry_that_is_down_is_asked_again_for_a_while_then_given_up(keepin
     schemas = kept(keeping, down, clock)
     assert schemas.schema(7) is None
     assert 5 <= clock.now - 100 < 7
-    before = clock.now
+    before, asked = clock.now, down.asked
     assert schemas.schema(8) is None, "the next unknown id does not wait again"
-    assert clock.now == before
+    assert (clock.now, down.asked) == (before, asked)
+
+
+def test_a_registry_that_was_given_up_is_waited_for_once_per_outage_and_found_again(keeping):
+    clock, registry = Clock(), FakeRegistry({7: SCHEMA})
+    registry.up = False
+    schemas = kept(keeping, registry, clock)
+    assert schemas.schema(7) is None
+    for _ in range(3):
+        clock.now += 60
+        before = clock.now
+        assert schemas.schema(7) is None
+        assert clock.now == before, "the same outage: nobody waits again"
+    registry.up = True
+    clock.now += 60
+    assert schemas.schema(7) is not None
+    registry.up, before = False, clock.now
+    assert schemas.schema(8) is None
+    assert clock.now >= before + 5, "another outage: patient again"
 
 
 def test_a_registry_that_comes_back_in_time_loses_nothing(keeping):
