@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import threading
+from dataclasses import dataclass
 
-from app.cep.arrays import Candidates, as_input
+import numpy as np
+
+from app.cep.arrays import Candidates, Integers, as_input
 from app.cep.kernels_columns import (
     filter_candidates,
     key_candidates,
@@ -16,10 +18,10 @@ from app.cep.kernels_columns import (
     take_states,
     take_values,
 )
-from app.cep.kernels_machine import Scratch, evaluate_rows
-from app.cep.layout import Layout
+from app.cep.kernels_machine import evaluate_rows, machine_scratch
 from app.cep.opcodes import CELL_TYPE, STATES_PER_WORD
 from app.cep.program import ProgramCell, TextCell, like_matches
+from app.cep.store import Parts
 from app.cep.texts import TextTable
 from app.events.batch import ABSENT, Column, EventBatch
 from app.events.types import Kind
@@ -27,106 +29,118 @@ from app.events.types import Kind
 _NO_ROWS = np.zeros((0, 0), np.int64)
 
 
-class CandidateTable:
-    """Buffers for the candidates of one chunk, used again and again so that they stay in the cache.
+class _Buffers(threading.local):
+    """Room for the candidates of one chunk. All engines of a thread share it: it stays in the cache, and 1,000 queries need it once."""
 
-    Args:
-        chunk: candidates at once.
+    def __init__(self) -> None:
+        self.rows = self.masks = self.hashes = np.empty(0, np.int64)
+        self.flat = np.empty(0, np.int64)
+
+    def reserve(self, candidates: int, width: int) -> None:
+        """Makes room where there is less."""
+        if len(self.rows) < candidates:
+            self.rows, self.masks, self.hashes = (np.empty(candidates, np.int64) for _ in range(3))
+        if len(self.flat) < candidates * width:
+            self.flat = np.empty(candidates * width, np.int64)
+
+
+_buffers = _Buffers()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Candidates taken up at once.
+
+    Attributes:
+        rows: int64 (candidates,), their places in the batch.
+        table: what the kernels read; valid until the next chunk is taken up.
+        following: the event of the batch to go on with.
     """
 
-    def __init__(self, chunk: int) -> None:
-        self._rows = np.empty(chunk + 1, np.int64)
-        self._masks = np.empty(chunk + 1, np.int64)
-        self._hashes = np.empty(chunk + 1, np.int64)
-        self._cells = np.empty((0, 0), np.int64)
-
-    def arrays(self, count: int) -> Candidates:
-        """What the kernels read."""
-        return Candidates(self._masks[:count], self._hashes[:count], self._cells[:count])
-
-    def take(
-        self, batch: EventBatch, masks: NDArray[np.int64], wanted: int, start: int, layout: Layout, texts: TextTable, spotted: set[int]
-    ) -> tuple[int, int]:
-        """Takes up the next candidates from event ``start`` on; returns how many, and the event to go on with."""
-        count, following = pick_candidates(masks, wanted, start, self._rows, self._masks)
-        if self._cells.shape[1] != layout.width:
-            self._cells = np.empty((len(self._rows), layout.width), np.int64)
-        if count:
-            self._fill(batch, count, layout, texts, spotted)
-        return count, following
-
-    def _fill(self, batch: EventBatch, count: int, layout: Layout, texts: TextTable, spotted: set[int]) -> None:
-        rows, cells = self._rows[:count], self._cells[:count]
-        time, source, offset = (as_input(values, np.int64) for values in (batch.time, batch.source, batch.offset))
-        take_identity(time, source, offset, rows, cells, layout.states_at)
-        texts.number_column(batch.type, rows, cells, CELL_TYPE)
-        for name, cell in layout.attributes.items():
-            self._take(batch.columns.get(name), name, cell, rows, cells, layout, texts, spotted)
-        for derived in layout.derived:
-            self._derive(derived, cells, layout, texts, spotted)
-        tables = layout.tables
-        key_candidates(tables.keys, tables.agreeing, cells, layout.states_at, self._masks[:count], self._hashes[:count], layout.outside_mask)
-        self._check(cells, count, layout, texts)
-
-    @staticmethod
-    def _take(
-        column: Column | None,
-        name: str,
-        cell: int,
-        rows: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        layout: Layout,
-        texts: TextTable,
-        spotted: set[int],
-    ) -> None:
-        if column is None:
-            spotted.add(cell)
-            cells[:, cell] = 0
-            cells[:, layout.states_at + cell // STATES_PER_WORD] |= ABSENT << 2 * (cell % STATES_PER_WORD)
-            return
-        if column.kind.textual:
-            texts.number_column(column, rows, cells, cell)
-        else:
-            as_float = layout.kinds.get(name) is Kind.FLOAT
-            values = as_input(column.values, np.float64 if as_float else np.int64)
-            take_values(values.view(np.int64), rows, cells, cell)
-        if column.state is not None:
-            spotted.add(cell)
-            take_states(as_input(column.state, np.uint8), rows, cells, cell, layout.states_at)
-        if layout.kinds.get(name) is Kind.FLOAT and cell in layout.tables.agreeing:
-            normalise_float_key(cells, len(rows), cell, layout.states_at)
-
-    @staticmethod
-    def _derive(derived: TextCell | ProgramCell, cells: NDArray[np.int64], layout: Layout, texts: TextTable, spotted: set[int]) -> None:
-        if isinstance(derived, TextCell):
-            values = _text_values(derived, np.ascontiguousarray(cells[:, derived.source]), texts)
-            shift = 2 * (derived.source % STATES_PER_WORD)
-            states = (cells[:, layout.states_at + derived.source // STATES_PER_WORD] >> shift & 3).astype(np.uint8)
-        else:
-            values, states = np.empty(len(cells), np.int64), np.empty(len(cells), np.uint8)
-            place = np.zeros(len(layout.place_of_item), np.int64)
-            depth = derived.stop - derived.start + 2
-            scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
-            evaluate_rows(
-                layout.programs, derived.start, derived.stop, cells, layout.states_at, _NO_ROWS, place, texts.arrays(), scratch, values, states
-            )
-        if states.any():
-            spotted.add(derived.column)
-        put_cells(values, states, cells, derived.column, layout.states_at)
-
-    def _check(self, cells: NDArray[np.int64], count: int, layout: Layout, texts: TextTable) -> None:
-        if not layout.local:
-            return
-        bound = np.zeros(len(layout.place_of_item), np.int64)
-        depth = len(layout.programs.code) + 2
-        scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
-        for item, first, stop in layout.local:
-            filter_candidates(
-                layout.programs, first, stop, item, cells, layout.states_at, bound, texts.arrays(), scratch, self._masks[:count]
-            )
+    rows: Integers
+    table: Candidates
+    following: int
 
 
-def _text_values(derived: TextCell, numbers: NDArray[np.int64], texts: TextTable) -> NDArray[np.int64]:
+def take_up(batch: EventBatch, masks: Integers, start: int, size: int, parts: Parts) -> Chunk:
+    """Takes up the next candidates of a batch.
+
+    Args:
+        batch: events in processing order.
+        masks: int64 (events,), candidate items.
+        start: the event to begin with.
+        size: candidates at most.
+        parts: of the engine.
+    """
+    width = parts.layout.width
+    _buffers.reserve(size + 1, width)
+    rows, picked = _buffers.rows[: size + 1], _buffers.masks[: size + 1]
+    count, following = pick_candidates(masks, parts.layout.all_items, start, rows, picked)
+    cells = _buffers.flat[: count * width].reshape(count, width)
+    chunk = Chunk(rows[:count], Candidates(picked[:count], _buffers.hashes[:count], cells), following)
+    if count:
+        _fill(batch, chunk, parts)
+    return chunk
+
+
+def _fill(batch: EventBatch, chunk: Chunk, parts: Parts) -> None:
+    layout, table = parts.layout, chunk.table
+    cells, tables = table.cells, layout.tables
+    time, source, offset = (as_input(values, np.int64) for values in (batch.time, batch.source, batch.offset))
+    take_identity(time, source, offset, chunk.rows, cells, layout.states_at)
+    parts.texts.number_column(batch.type, chunk.rows, cells, CELL_TYPE)
+    for name, cell in layout.attributes.items():
+        _take_column(batch.columns.get(name), layout.kinds.get(name), cell, chunk, parts)
+    for derived in layout.derived:
+        _derive(derived, cells, parts)
+    key_candidates(tables.keys, tables.agreeing, cells, layout.states_at, table.masks, table.hashes, layout.outside_mask)
+    _check_conditions(table, parts)
+
+
+def _take_column(column: Column | None, kind: Kind | None, cell: int, chunk: Chunk, parts: Parts) -> None:
+    rows, cells, states_at = chunk.rows, chunk.table.cells, parts.layout.states_at
+    if column is None:
+        parts.store.spotted.add(cell)
+        cells[:, cell] = 0
+        cells[:, states_at + cell // STATES_PER_WORD] |= ABSENT << 2 * (cell % STATES_PER_WORD)
+        return
+    if column.kind.textual:
+        parts.texts.number_column(column, rows, cells, cell)
+    else:
+        values = as_input(column.values, np.float64 if kind is Kind.FLOAT else np.int64)
+        take_values(values.view(np.int64), rows, cells, cell)
+    if column.state is not None:
+        parts.store.spotted.add(cell)
+        take_states(as_input(column.state, np.uint8), rows, cells, cell, states_at)
+    if kind is Kind.FLOAT and cell in parts.layout.tables.agreeing:
+        normalise_float_key(cells, len(rows), cell, states_at)
+
+
+def _derive(derived: TextCell | ProgramCell, cells: Integers, parts: Parts) -> None:
+    layout = parts.layout
+    if isinstance(derived, TextCell):
+        values = _text_values(derived, np.ascontiguousarray(cells[:, derived.source]), parts.texts)
+        shift = 2 * (derived.source % STATES_PER_WORD)
+        states = (cells[:, layout.states_at + derived.source // STATES_PER_WORD] >> shift & 3).astype(np.uint8)
+    else:
+        values, states = np.empty(len(cells), np.int64), np.empty(len(cells), np.uint8)
+        program = (layout.programs, derived.start, derived.stop)
+        scratch, texts = machine_scratch(derived.stop - derived.start), parts.texts.arrays()
+        evaluate_rows(*program, cells, layout.states_at, _NO_ROWS, layout.place_of_item, texts, scratch, values, states)
+    if states.any():
+        parts.store.spotted.add(derived.column)
+    put_cells(values, states, cells, derived.column, layout.states_at)
+
+
+def _check_conditions(table: Candidates, parts: Parts) -> None:
+    layout = parts.layout
+    for item, start, stop in layout.local:
+        bound, scratch = np.zeros(len(layout.place_of_item), np.int64), machine_scratch(stop - start)
+        program = (layout.programs, start, stop)
+        filter_candidates(*program, item, table.cells, layout.states_at, bound, parts.texts.arrays(), scratch, table.masks)
+
+
+def _text_values(derived: TextCell, numbers: Integers, texts: TextTable) -> Integers:
     """The function of every text, called once per distinct text."""
     pattern = derived.pattern
     if pattern is not None:

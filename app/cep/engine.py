@@ -1,13 +1,12 @@
 """The SASE engine of one query: events in as arrays, matches out as columns; pure, no clock, no files.
 
-    engine = Engine(plan, EngineOptions())
-    matches, tally = engine.feed(batch, items, watermarks)
-        # batch: EventBatch with the columns plan.columns, rows in the order in which they are to be processed (total order, or the
-        #        arrival order of a trusted stream); items: uint64 (events,), bit i set = passes type test and tests of plan.items[i];
-        # watermarks: Watermarks(default_ms, by_source={source: ms}): after the batch; negated ends whose time is reached fire.
-    engine.snapshot() -> bytes                      # versioned, with the plan's fingerprint
-    Engine.restore(plan, data, options) -> Engine   # SnapshotError when it does not fit
-    engine.validate()                               # invariants; tests call it after every step
+``engine = Engine(plan)``; ``matches, tally = engine.feed(batch, items, watermarks)`` processes a batch whose rows stand in processing order
+(total order, or the order of arrival of a trusted stream): ``items`` says for every event, bit by bit, whose type test and tests it passes;
+``watermarks`` hold after the batch, and negated ends whose time is reached fire. ``engine.snapshot()`` and ``Engine.restore(plan, data)``
+carry the state, with the plan's fingerprint; ``engine.validate()`` checks its invariants.
+
+The way of an event: `candidates` takes it up into cells, `kernels.advance` pushes it onto the stacks of its partition (`arrays`, `store`)
+or constructs the sequences it completes, `returns` builds their columns.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep import arrays as at
-from app.cep.arrays import Integers, Machine, Output, as_input
-from app.cep.candidates import CandidateTable
+from app.cep.arrays import Candidates, Integers, Machine, Output, as_input
+from app.cep.candidates import take_up
 from app.cep.kernels import advance, pass_time, pass_watermarks
 from app.cep.kernels_columns import count_candidates, never_falls
-from app.cep.kernels_machine import Scratch
-from app.cep.layout import EngineOptions, Layout, layout_of, refusals, text_constants
-from app.cep.returns import matches_of
-from app.cep.snapshot import pack, unpack
-from app.cep.store import Store
+from app.cep.kernels_machine import machine_scratch
+from app.cep.layout import EngineOptions, layout_of, refusals, text_constants
 from app.cep.matches import Matches
+from app.cep.returns import matches_of
+from app.cep.snapshot import Header, pack, unpack
+from app.cep.store import Parts, Store
 from app.cep.texts import TextTable
 from app.cep.validation import validate_store
 from app.events.batch import EventBatch
@@ -99,12 +98,17 @@ class Engine:
         self.options = options or EngineOptions()
         self._kinds: dict[str, Kind] = {}
         self._texts = TextTable(text_constants(plan))
-        self._layout: Layout = layout_of(plan, self._kinds, self._texts, self.options)
-        self._workspace = _workspace(self._layout)
-        self._no_matches: Matches | None = None
+        self._lay_out()
         self._store = Store(self._layout)
-        self._candidates = CandidateTable(self.options.chunk)
+        self._output = Output(np.empty((0, len(plan.positive)), np.int64), np.empty(0, np.int64))
         self._matches_per_candidate = 1.0
+
+    def _lay_out(self) -> None:
+        """Again whenever the kind of a column has become known."""
+        self._layout = layout_of(self.plan, self._kinds, self._texts, self.options)
+        layout, items, places = self._layout, len(self.plan.items), len(self.plan.positive)
+        self._workspace = (machine_scratch(len(layout.programs.code)), np.zeros(items, np.int64), *np.zeros((3, places), np.int64))
+        self._no_matches: Matches | None = None
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks.
@@ -112,22 +116,19 @@ class Engine:
         Args:
             batch: events in processing order; columns that the plan does not name are not touched.
             items: uint64 (events,), candidate items.
-            watermarks: after the batch.
+            watermarks: after the batch. No event fed later may have a time below the watermark of its source.
         """
         self._learn(batch)
         masks = as_input(items, np.uint64).view(np.int64)
-        wanted = (1 << len(self.plan.items)) - 1
-        wanted = wanted - (1 << 64) if wanted >= 1 << 63 else wanted
-        expected = count_candidates(masks, wanted, 0)
+        expected = count_candidates(masks, self._layout.all_items, 0)
         self._store.prepare(expected, self._texts, self._layout)
         state = self._store.state
         state[at.MATCHES] = state[at.PUSHED] = 0
         low_before, rows_before = int(state[at.LOW]), int(state[at.ROWS])
         self._reserve_output(int(expected * self._matches_per_candidate) + 64)
-        self._scan(batch, masks, wanted, watermarks)
+        self._scan(batch, masks, expected, watermarks)
         found = int(state[at.MATCHES])
         self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
-        matches = self._matches(found)
         tally = Tally(
             events=len(batch),
             candidates=expected,
@@ -140,13 +141,16 @@ class Engine:
             partitions=int(state[at.OCCUPIED]),
             texts=len(self._texts),
         )
-        return matches, tally
+        return self._matches(found), tally
+
+    def _parts(self) -> Parts:
+        return Parts(self._layout, self._texts, self._store)
 
     def _matches(self, found: int) -> Matches:
         """Most feeds of most queries find nothing: that answer is built once."""
         if found == 0 and self._no_matches is not None:
             return self._no_matches
-        matches = matches_of(self._output, found, self._store, self._layout, self._texts, self.plan)
+        matches = matches_of(self._output, found, self._parts())
         if found == 0:
             self._no_matches = matches
         return matches
@@ -167,38 +171,35 @@ class Engine:
                 raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
         if news:
             self._kinds.update(news)
-            self._layout = layout_of(self.plan, self._kinds, self._texts, self.options)
-            self._workspace = _workspace(self._layout)
-            self._no_matches = None
+            self._lay_out()
 
     def _machine(self) -> Machine:
         """The machine with the texts as they are now: their arrays move when they grow."""
         return Machine(self._layout.programs, self._texts.arrays(), *self._workspace)
 
-    def _scan(self, batch: EventBatch, masks: NDArray[np.int64], wanted: int, watermarks: Watermarks) -> None:
-        lowest = max(watermarks.default_ms, min(watermarks.by_source.values(), default=watermarks.default_ms))
+    def _scan(self, batch: EventBatch, masks: Integers, expected: int, watermarks: Watermarks) -> None:
+        """Chunk by chunk: takes candidates up, advances, and lets rows die as far as the rest of the batch allows."""
         time = as_input(batch.time, np.int64)
         in_order = not watermarks.by_source and bool(never_falls(time))
-        limit = max(lowest, at.NEVER + 1) if in_order else at.NEVER
+        limit = max(watermarks.default_ms, at.NEVER + 1) if in_order else at.NEVER
         horizons = None if in_order else _horizons(time)
+        size = max(1, min(expected, self.options.chunk))
         start = 0
         while start < len(masks):
-            count, following = self._candidates.take(batch, masks, wanted, start, self._layout, self._texts, self._store.spotted)
-            machine = self._machine()
-            self._advance(machine, count, limit)
-            if horizons is not None and following < len(masks):
-                self._pass_watermarks(machine, watermarks, int(horizons[following]))
-            start = following
+            chunk = take_up(batch, masks, start, size, self._parts())
+            self._advance(chunk.table, limit)
+            if horizons is not None and chunk.following < len(masks):
+                self._pass_watermarks(watermarks, int(horizons[chunk.following]))
+            start = chunk.following
         if in_order:
             self._pass_time(watermarks.default_ms)
         else:
-            self._pass_watermarks(self._machine(), watermarks, at.FOREVER)
+            self._pass_watermarks(watermarks, at.FOREVER)
 
-    def _advance(self, machine: Machine, count: int, limit: int) -> None:
-        first = 0
-        candidates = self._candidates.arrays(count)
+    def _advance(self, candidates: Candidates, limit: int) -> None:
+        first, stop, machine = 0, len(candidates.masks), self._machine()
         while True:
-            first, why = advance(self._layout.tables, machine, candidates, self._store.memory(), self._output, first, count, limit)
+            first, why = advance(self._layout.tables, machine, candidates, self._store.memory(), self._output, first, stop, limit)
             if why == at.DONE:
                 return
             self._make_room(why)
@@ -209,40 +210,35 @@ class Engine:
         elif why == at.SLOTS_FULL:
             self._store.renew_slots(self._layout)
         else:
-            self._store.grow_pending(int(self._store.state[at.MATCHES]) + len(self._output.time))
+            self._store.grow_pending(len(self._output.time))
 
     def _pass_time(self, time: int) -> None:
         machine = self._machine()
         while not pass_time(self._layout.tables, machine, self._store.memory(), self._output, time):
-            self._reserve_output(2 * len(self._output.time))
+            self._make_room(at.OUTPUT_FULL)
 
-    def _pass_watermarks(self, machine: Machine, watermarks: Watermarks, horizon: int) -> None:
+    def _pass_watermarks(self, watermarks: Watermarks, horizon: int) -> None:
         sources = np.array(sorted(watermarks.by_source), np.int64)
         times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
-        while (
-            pass_watermarks(
-                self._layout.tables, machine, self._store.memory(), self._output, sources, times, watermarks.default_ms, horizon
-            )
-            != at.DONE
-        ):
-            self._reserve_output(2 * len(self._output.time))
+        own = (sources, times, watermarks.default_ms, horizon)
+        machine = self._machine()
+        while pass_watermarks(self._layout.tables, machine, self._store.memory(), self._output, *own) != at.DONE:
+            self._make_room(at.OUTPUT_FULL)
 
     def _reserve_output(self, capacity: int) -> None:
         """A buffer for that many matches of this feed; those found so far move there."""
         found = int(self._store.state[at.MATCHES])
-        rows = np.empty((capacity, len(self.plan.positive)), np.int64)
-        time = np.empty(capacity, np.int64)
-        if found:
-            rows[:found] = self._output.rows[:found]
-            time[:found] = self._output.time[:found]
+        rows, time = np.empty((capacity, len(self.plan.positive)), np.int64), np.empty(capacity, np.int64)
+        rows[:found] = self._output.rows[:found]
+        time[:found] = self._output.time[:found]
         self._output = Output(rows, time)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
         self._store.compact(self._texts, self._layout)
         kinds = {name: kind.value for name, kind in self._kinds.items()}
-        arrays = {**self._store.saved(self._layout), **self._texts.saved()}
-        return pack(self.plan.fingerprint, kinds, self.options.partitioned, arrays)
+        arrays = {**self._store.saved(), **self._texts.saved()}
+        return pack(Header(self.plan.fingerprint, kinds, self.options.partitioned), arrays)
 
     @classmethod
     def restore(cls, plan: Plan, data: bytes, options: EngineOptions | None = None) -> Engine:
@@ -252,12 +248,11 @@ class Engine:
             SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
         """
         engine = cls(plan, options)
-        kinds, arrays = unpack(data, plan.fingerprint, engine.options.partitioned)
-        engine._kinds = {name: Kind(kind) for name, kind in kinds.items()}
+        header, arrays = unpack(data)
+        header.require(plan.fingerprint, engine.options.partitioned)
+        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
         engine._texts.load(arrays)
-        engine._layout = layout_of(plan, engine._kinds, engine._texts, engine.options)
-        engine._workspace = _workspace(engine._layout)
-        engine._store = Store(engine._layout)
+        engine._lay_out()
         engine._store.load(arrays, engine._layout)
         return engine
 
@@ -269,14 +264,6 @@ class Engine:
         """
         self._texts.validate()
         validate_store(self._store, self._layout)
-
-
-def _workspace(layout: Layout) -> tuple[Scratch, Integers, Integers, Integers, Integers]:
-    """Scratch of the kernels; what stands in it means nothing between calls."""
-    depth = 2 + max(1, len(layout.programs.code))
-    items, places = len(layout.place_of_item), len(layout.tables.positives)
-    cursor, floor, chosen = np.zeros((3, places), np.int64)
-    return Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64)), np.zeros(items, np.int64), cursor, floor, chosen
 
 
 def _horizons(time: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -5,6 +5,8 @@
 instead of a filter behind it; stacks are chains of row numbers that die by the row number of the oldest live event.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: ANN001, ANN201, PLR0124
 from __future__ import annotations
 
 import numpy as np
@@ -93,7 +95,6 @@ PREFETCH = 12
 """How many candidates ahead a partition's slot is asked for: about the time of one trip to memory."""
 OUTCOMES = 0x643152
 """Per operator (= != < <= > >=) four bits: holds for less, equal, greater, not comparable."""
-
 
 
 @njit(types.int64(types.int64, types.int64), cache=True, nogil=True)
@@ -516,7 +517,11 @@ def keep_outside(plan, memory, fresh, i, mask, row):
         cells[at, k] = fresh[i, k]
 
 
-@njit(types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64), cache=True, nogil=True)
+@njit(
+    types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64),
+    cache=True,
+    nogil=True,
+)
 def advance(plan, machine, candidates, memory, output, first, stop, watermark):
     """Sequence scan: candidates ``first .. stop`` enter the stacks; those of the last item start sequence construction.
 
@@ -688,5 +693,3 @@ def refill_slots(places, old, new, low):
             new[target, k] = old[slot, k]
         count += 1
     return count
-
-

@@ -1,5 +1,7 @@
 """Compiled loops between columns and cells: taking candidates up, their partition keys, gathering return fields."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: ANN001, ANN201, PLR0124
 from __future__ import annotations
 
 import numpy as np
@@ -22,7 +24,7 @@ def count_candidates(items, wanted, start):
     """How many events from ``start`` on can be an item of the plan."""
     count = 0
     for mask in items[start:]:
-        count += np.int64(mask & wanted != 0)
+        count += mask & wanted != 0
     return count
 
 
@@ -126,7 +128,11 @@ def key_candidates(keys, agreeing, cells, states_at, masks, hashes, outside_mask
         hashes[k] = np.int64(h & types.uint64(0x7FFFFFFFFFFFFFFF))
 
 
-@njit(types.void(PROGRAMS, types.int64, types.int64, types.int64, TABLE, types.int64, INTEGERS, TEXTS, SCRATCH, INTEGERS), cache=True, nogil=True)
+@njit(
+    types.void(PROGRAMS, types.int64, types.int64, types.int64, TABLE, types.int64, INTEGERS, TEXTS, SCRATCH, INTEGERS),
+    cache=True,
+    nogil=True,
+)
 def filter_candidates(programs, start, stop, item, cells, states_at, bound, texts, scratch, masks):
     """Takes the item's bit from candidates that do not satisfy one of its conditions."""
     bit = np.int64(1) << item

@@ -5,6 +5,8 @@ change from integer to float on overflow are only known when an event is looked 
 joins inside sequence construction and return fields, so a rule of query-language.md, section 4, stands in one place.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: ANN001, ANN201, PLR1714
 from __future__ import annotations
 
 import math
@@ -83,6 +85,12 @@ class Scratch(NamedTuple):
 
     tags: NDArray[np.int64]
     values: NDArray[np.int64]
+
+
+def machine_scratch(instructions: int) -> Scratch:
+    """A stack that no program of so many instructions overflows."""
+    tags, values = np.zeros((2, instructions + 2), np.int64)
+    return Scratch(tags, values)
 
 
 INTEGERS = types.int64[::1]
@@ -388,7 +396,11 @@ def evaluate(programs, start, stop, cells, states_at, bound, texts, scratch):
     return tags[0] == INTEGER and values[0] != 0
 
 
-@njit(types.int64(PROGRAMS, types.int64, types.int64, TABLE, types.int64, TABLE, INTEGERS, TEXTS, SCRATCH, INTEGERS, types.uint8[::1]), cache=True, nogil=True)
+@njit(
+    types.int64(PROGRAMS, types.int64, types.int64, TABLE, types.int64, TABLE, INTEGERS, TEXTS, SCRATCH, INTEGERS, types.uint8[::1]),
+    cache=True,
+    nogil=True,
+)
 def evaluate_rows(programs, start, stop, cells, states_at, rows, place, texts, scratch, values, states):
     """A program for many assignments: ``rows[k, place[item]]`` is the row bound to the item; without columns in ``rows``, row ``k`` itself.
 
@@ -405,5 +417,3 @@ def evaluate_rows(programs, start, stop, cells, states_at, rows, place, texts, s
         states[k] = 0 if tag == INTEGER else (3 if tag == FLOAT else (1 if tag == NULL else 2))
         seen |= 1 << states[k]
     return seen
-
-

@@ -1,5 +1,7 @@
 """Compiled loops over texts: numbering distinct byte strings, marking those in use, and giving them new numbers."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: ANN001, ANN201
 from __future__ import annotations
 
 import numpy as np
@@ -73,7 +75,19 @@ def number_of(source, start, stop, data, offsets, table, sizes):
 
 
 @njit(
-    types.void(types.Array(types.int32, 1, "C", readonly=True), _INTEGERS, _INTEGERS, _BYTES_IN, _INTEGERS_IN, _BYTES, _INTEGERS, _TABLE, _INTEGERS, _TABLE, types.int64),
+    types.void(
+        types.Array(types.int32, 1, "C", readonly=True),
+        _INTEGERS,
+        _INTEGERS,
+        _BYTES_IN,
+        _INTEGERS_IN,
+        _BYTES,
+        _INTEGERS,
+        _TABLE,
+        _INTEGERS,
+        _TABLE,
+        types.int64,
+    ),
     cache=True,
     nogil=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,9 @@ class Layout:
         kinds: kinds of attributes as batches have shown them.
         width: cells per event, with the words of packed states at the end (from ``states_at``).
         local: (item, start, stop) of programs that a candidate of the item must satisfy.
+        key: (attribute, kind, cell) of the equivalence attributes, sorted.
         place_of_item: int64 (items,), place among the positive items, -1 for negated ones.
+        all_items: mask of all items.
         outside_mask: items that an event without some equivalence attribute can be.
     """
 
@@ -70,7 +73,9 @@ class Layout:
     states_at: int
     local: tuple[tuple[int, int, int], ...]
     fields: tuple[FieldSource, ...]
+    key: tuple[tuple[str, Kind, int], ...]
     place_of_item: np.ndarray
+    all_items: int
     outside_mask: int
     link_width: int
     slot_width: int
@@ -82,7 +87,12 @@ def text_constants(plan: Plan) -> list[bytes]:
     expressions: list[Expression] = [join.condition for join in plan.joins]
     expressions += [local for item in plan.items for local in item.local]
     expressions += [field.expression for field in plan.returns]
-    found = {value.encode() if isinstance(value, str) else value for e in expressions for value in constants_of(e) if isinstance(value, str | bytes)}
+    found = {
+        value.encode() if isinstance(value, str) else value
+        for e in expressions
+        for value in constants_of(e)
+        if isinstance(value, str | bytes)
+    }
     return sorted(found)
 
 
@@ -168,7 +178,9 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
         states_at=states_at,
         local=local,
         fields=fields,
+        key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
         place_of_item=np.array([row[at.ITEM_PLACE] for row in negations.items], np.int64),
+        all_items=_signed((1 << len(plan.items)) - 1),
         outside_mask=_signed(sum(1 << item.index for item in plan.items if item.negated and item.lacks)),
         link_width=1 + negations.stacks + int(has_end),
         slot_width=_padded(at.KEY + len(tables.keys) + negations.slot_stacks),
@@ -191,7 +203,7 @@ def _padded(width: int) -> int:
 
 
 def _field(plan: Plan, compiler: Compiler, name: str, expression: Expression, kind: Kind) -> FieldSource:
-    cell = compiler.cell_of(expression)  # type: ignore[arg-type]
+    cell = compiler.cell_of(expression)
     if cell is not None:
         place = plan.positive.index(plan.items[cell.item])
         return FieldSource(name, cell.kind, place, cell.column, 0, 0)
@@ -327,7 +339,8 @@ class _Predicates:
         row = [at.MODE_PROGRAM, start, stop, 0, 0, 0, 0, 0, 0]
         if not isinstance(prepared, Comparison):
             return row
-        left, right = prepared.left, prepared.right
+        left: Any = prepared.left
+        right: Any = prepared.right
         operator = OPERATORS[prepared.operator]
         if isinstance(left, Cell) and isinstance(right, Cell):
             mode = _comparison_mode(left, right, prepared.operator)
@@ -336,7 +349,7 @@ class _Predicates:
             a, b = left.left, left.right
             whole = isinstance(right.value, int) and right.kind is not Kind.FLOAT and abs(right.value) < 2**63
             if whole and isinstance(a, Cell) and isinstance(b, Cell) and Kind.FLOAT not in (a.kind, b.kind):
-                return [at.MODE_DIFFERENCE, start, stop, operator, a.item, a.column, b.item, b.column, int(right.value)]  # type: ignore[arg-type]
+                return [at.MODE_DIFFERENCE, start, stop, operator, a.item, a.column, b.item, b.column, int(right.value)]
         return row
 
 

@@ -7,8 +7,9 @@ sequence construction, into a derived cell; what is left for the inner loop is m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -88,18 +89,21 @@ def constants_of(expression: Expression) -> Iterator[Constant]:
         yield from constants_of(child)
 
 
-def _of_no_item(expression: Expression) -> Expression:
-    """The expression with its items replaced by `NO_ITEM`."""
-    if isinstance(expression, AttributeOf):
-        return replace(expression, item=NO_ITEM)
-    changes = {}
+def rebuilt(expression: Any, change: Callable[[Any], Any]) -> Any:
+    """The expression with everything directly inside changed."""
+    changes: dict[str, Any] = {}
     for field in fields(expression):
         inner = getattr(expression, field.name)
         if isinstance(inner, tuple) and any(isinstance(child, NODES) for child in inner):
-            changes[field.name] = tuple(_of_no_item(child) for child in inner)
+            changes[field.name] = tuple(change(child) for child in inner)
         elif isinstance(inner, NODES):
-            changes[field.name] = _of_no_item(inner)
+            changes[field.name] = change(inner)
     return replace(expression, **changes) if changes else expression
+
+
+def _of_no_item(expression: Expression) -> Any:
+    """The expression with its items replaced by `NO_ITEM`."""
+    return replace(expression, item=NO_ITEM) if isinstance(expression, AttributeOf) else rebuilt(expression, _of_no_item)
 
 
 def like_matches(pattern: str, text: str) -> bool:
@@ -146,7 +150,7 @@ class Compiler:
             self._code.append((op.OP_TO_FLOAT, 0, 0, 0))
         return start, len(self._code)
 
-    def hoisted(self, expression: Expression) -> Expression | Cell:
+    def hoisted(self, expression: Expression) -> Any:
         """The expression with everything that speaks of one event alone replaced by derived cells."""
         if isinstance(expression, Literal):
             return expression
@@ -154,23 +158,13 @@ class Compiler:
             return self._cell(expression)
         if len(mentioned_items(expression)) == 1:
             return self._derive(expression)
-        return self._rebuilt(expression, self.hoisted)
+        return rebuilt(expression, self.hoisted)
 
     def cell_of(self, expression: Expression | Cell) -> Cell | None:
         """The cell, if the expression is nothing but an attribute."""
         if isinstance(expression, AttributeOf):
             return self._cell(expression)
         return expression if isinstance(expression, Cell) else None
-
-    def _rebuilt(self, expression, change):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        changes = {}
-        for field in fields(expression):
-            inner = getattr(expression, field.name)
-            if isinstance(inner, tuple) and any(isinstance(child, NODES) for child in inner):
-                changes[field.name] = tuple(change(child) for child in inner)
-            elif isinstance(inner, NODES):
-                changes[field.name] = change(inner)
-        return replace(expression, **changes) if changes else expression
 
     def _cell(self, attribute: AttributeOf) -> Cell:
         if attribute.attribute == "time":
@@ -202,7 +196,7 @@ class Compiler:
         self.width += 1
         return self.width - 1
 
-    def _with_text_cells(self, expression):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def _with_text_cells(self, expression: Any) -> Any:
         """LIKE, lower, upper and length replaced by cells that are computed per distinct text; constants folded."""
         if isinstance(expression, Cell | Literal):
             return expression
@@ -212,15 +206,15 @@ class Compiler:
                 matches = like_matches(expression.pattern, str(operand.value))
                 return Comparison("=", Literal(Kind.BOOLEAN, matches), Literal(Kind.BOOLEAN, not expression.negated))
             cell = self._text_cell(operand, "like", expression.pattern, Kind.BOOLEAN)
-            return Comparison("=", cell, Literal(Kind.BOOLEAN, not expression.negated))  # type: ignore[arg-type]
+            return Comparison("=", cell, Literal(Kind.BOOLEAN, not expression.negated))
         if isinstance(expression, Call) and expression.function in TEXT_FUNCTIONS:
             operand = self._with_text_cells(expression.arguments[0])
             if isinstance(operand, Literal):
                 return Literal(expression.kind, getattr(str, expression.function, len)(str(operand.value)))
             return self._text_cell(operand, expression.function, None, expression.kind)
-        return self._rebuilt(expression, self._with_text_cells)
+        return rebuilt(expression, self._with_text_cells)
 
-    def _text_cell(self, operand: Expression | Cell, function: str, pattern: str | None, kind: Kind) -> Cell:
+    def _text_cell(self, operand: Expression | Cell, function: str, pattern: str | None, kind: Kind) -> Any:
         source = self.cell_of(operand)
         if source is None:
             raise ValueError(f"{function} of something else than an attribute or a text function of one")
@@ -310,5 +304,3 @@ def unsupported(expression: Expression) -> list[str]:
     for child in children(expression):
         found += unsupported(child)
     return found
-
-

@@ -9,46 +9,41 @@ from numpy.typing import NDArray
 
 from app.cep.arrays import BASE, ROWS, Integers, Output
 from app.cep.kernels_columns import gather_cells, gather_present
-from app.cep.kernels_machine import Scratch, evaluate_rows
-from app.cep.layout import FieldSource, Layout
+from app.cep.kernels_machine import evaluate_rows, machine_scratch
+from app.cep.layout import FieldSource
 from app.cep.matches import EventTable, Matches
 from app.cep.opcodes import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
-from app.cep.store import Store
-from app.cep.texts import TextTable
+from app.cep.store import Parts
 from app.events.batch import NULL, Column, Dictionary
 from app.events.types import Kind
-from app.query.plan import Plan
 
 _ALL_PRESENT = 1
 FEW_TEXTS = 256
 """Below this, sharing the engine's texts costs readers less than looking up which occur."""
 
 
-def matches_of(output: Output, count: int, store: Store, layout: Layout, texts: TextTable, plan: Plan) -> Matches:
+def matches_of(output: Output, count: int, parts: Parts) -> Matches:
     """The first ``count`` matches of an output as columns."""
     rows, time = output.rows[:count], output.time[:count]
     if 2 * count + 1024 < len(output.time):  # do not keep a large buffer alive for a few matches
         rows, time = rows.copy(), time.copy()
+    store, layout = parts.store, parts.layout
     stored = int(store.state[ROWS] - store.state[BASE])
     cells = store.cells[:stored] if count else store.cells[:0].copy()
-    types = Column(Kind.STRING, cells[:, CELL_TYPE], None, texts.dictionary())
+    types = Column(Kind.STRING, cells[:, CELL_TYPE], None, parts.texts.dictionary())
     events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
-    columns = _Columns(rows, store, layout, texts).of(layout.fields)
+    columns = _Columns(rows, parts).of(layout.fields)
     fields = {field.name: column for field, column in zip(layout.fields, columns, strict=True)}
-    return Matches(time, rows, events, fields, _key(rows, store, layout, texts, fields, plan))
+    return Matches(time, rows, events, fields, _key(rows, parts, fields))
 
 
-def _key(
-    rows: Integers, store: Store, layout: Layout, texts: TextTable, fields: Mapping[str, Column], plan: Plan
-) -> dict[str, Column]:
+def _key(rows: Integers, parts: Parts, fields: Mapping[str, Column]) -> dict[str, Column]:
     """The partition key; where a field returns the attribute of some event, it is that column: equal in all events of a match."""
-    known = {field.cell: fields[field.name] for field in layout.fields if field.cell >= 0}
+    known = {field.cell: fields[field.name] for field in parts.layout.fields if field.cell >= 0}
     key = {}
-    for name in sorted(plan.equivalence):
-        cell = layout.attributes[name]
+    for name, kind, cell in parts.layout.key:
         if cell not in known:
-            source = FieldSource(name, layout.kinds.get(name, Kind.INTEGER), 0, cell, 0, 0)
-            (known[cell],) = _Columns(rows, store, layout, texts).of([source])
+            (known[cell],) = _Columns(rows, parts).of([FieldSource(name, kind, 0, cell, 0, 0)])
         key[name] = known[cell]
     return key
 
@@ -56,8 +51,8 @@ def _key(
 class _Columns:
     """Columns of the matches at ``rows``."""
 
-    def __init__(self, rows: Integers, store: Store, layout: Layout, texts: TextTable) -> None:
-        self._rows, self._store, self._layout, self._texts = rows, store, layout, texts
+    def __init__(self, rows: Integers, parts: Parts) -> None:
+        self._rows, self._store, self._layout, self._texts = rows, parts.store, parts.layout, parts.texts
 
     def of(self, fields: Sequence[FieldSource]) -> list[Column]:
         """One per field; those that are nothing but cells that have always been present are gathered in one go."""
@@ -80,8 +75,7 @@ class _Columns:
         if field.cell >= 0:
             seen = gather_cells(rows, cells, layout.states_at, field.place, field.cell, values, states)
         else:
-            depth = field.stop - field.start + 2
-            scratch = Scratch(np.zeros(depth, np.int64), np.zeros(depth, np.int64))
+            scratch = machine_scratch(field.stop - field.start)
             texts, places = self._texts.arrays(), layout.place_of_item
             program = (layout.programs, field.start, field.stop)
             seen = evaluate_rows(*program, cells, layout.states_at, rows, places, texts, scratch, values, states)
@@ -113,5 +107,3 @@ def _missing(states: NDArray[np.uint8], seen: int) -> NDArray[np.uint8] | None:
     if seen & ~(_ALL_PRESENT | 1 << BECAME_FLOAT) == 0:
         return None
     return np.where((states != 0) & (states != BECAME_FLOAT), NULL, 0).astype(np.uint8)
-
-

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,25 +20,51 @@ from app.errors import SnapshotError
 MAGIC = b"CEPSTATE"
 VERSION = 1
 _PREFIX = struct.Struct("<8sII")
-_TYPES = {"<i8": np.int64, "|u1": np.uint8}
+_TYPES: dict[str, np.dtype[Any]] = {"<i8": np.dtype(np.int64), "|u1": np.dtype(np.uint8)}
 
 
-def pack(fingerprint: str, kinds: Mapping[str, str], partitioned: bool, arrays: Mapping[str, NDArray[Any]]) -> bytes:  # noqa: FBT001
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Whose state it is.
+
+    Attributes:
+        fingerprint: of the plan.
+        kinds: attribute → kind of its column.
+        partitioned: the engine's option of that name, which decides what the tables mean.
+    """
+
+    fingerprint: str
+    kinds: Mapping[str, str]
+    partitioned: bool
+
+    def require(self, fingerprint: str, partitioned: bool) -> None:  # noqa: FBT001 - compared, switches nothing
+        """Refuses the state of another plan.
+
+        Raises:
+            SnapshotError: it is one.
+        """
+        if self.fingerprint != fingerprint:
+            raise SnapshotError(f"state belongs to a plan with fingerprint {self.fingerprint!r}, not {fingerprint!r}")
+        if self.partitioned != partitioned:
+            raise SnapshotError("state was kept with another choice of partitioned stacks")
+
+
+def pack(header: Header, arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Bytes from which `unpack` makes the same again."""
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     entries = [[name, array.dtype.str, array.shape] for name, array in whole.items()]
-    header = json.dumps({"fingerprint": fingerprint, "kinds": kinds, "partitioned": partitioned, "arrays": entries}).encode()
-    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, bytes(-len(header) % 8)]
+    text = json.dumps({**asdict(header), "arrays": entries}).encode()
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(text)), text, bytes(-len(text) % 8)]
     for array in whole.values():
-        parts += [memoryview(array.reshape(-1).view(np.uint8)), bytes(-array.nbytes % 8)]
+        parts += [array.tobytes(), bytes(-array.nbytes % 8)]
     return b"".join(parts)
 
 
-def unpack(data: bytes, fingerprint: str, partitioned: bool) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:  # noqa: FBT001
-    """Kinds of columns and arrays (read-only views of the bytes).
+def unpack(data: bytes) -> tuple[Header, dict[str, NDArray[Any]]]:
+    """Header and arrays (read-only views of the bytes).
 
     Raises:
-        SnapshotError: not a snapshot, cut off, of another format or of another plan.
+        SnapshotError: not a snapshot, cut off, or of another format.
     """
     try:
         magic, version, length = _PREFIX.unpack_from(data)
@@ -48,20 +75,18 @@ def unpack(data: bytes, fingerprint: str, partitioned: bool) -> tuple[dict[str, 
     if version != VERSION:
         raise SnapshotError(f"state has format {version}, this version reads {VERSION}")
     try:
-        header = json.loads(data[_PREFIX.size : _PREFIX.size + length])
-    except ValueError as error:
+        written = json.loads(data[_PREFIX.size : _PREFIX.size + length])
+        header = Header(written["fingerprint"], written["kinds"], written["partitioned"])
+        entries = [(name, _TYPES[dtype], shape) for name, dtype, shape in written["arrays"]]
+    except (ValueError, KeyError) as error:
         raise SnapshotError("state has a broken header") from error
-    if header["fingerprint"] != fingerprint:
-        raise SnapshotError(f"state belongs to a plan with fingerprint {header['fingerprint']!r}, not {fingerprint!r}")
-    if header["partitioned"] != partitioned:
-        raise SnapshotError("state was kept with another choice of partitioned stacks")
     at = _PREFIX.size + length + -length % 8
     arrays = {}
-    for name, dtype, shape in header["arrays"]:
+    for name, dtype, shape in entries:
         count = int(np.prod(shape, dtype=np.int64))
-        size = count * _TYPES[dtype]().itemsize
+        size = count * dtype.itemsize
         if at + size > len(data):
             raise SnapshotError(f"state is cut off inside {name}")
-        arrays[name] = np.frombuffer(data, _TYPES[dtype], count, at).reshape(shape)
+        arrays[name] = np.frombuffer(data, dtype, count, at).reshape(shape)
         at += size + -size % 8
-    return header["kinds"], arrays
+    return header, arrays

@@ -7,6 +7,7 @@ handed out keep the old ones. Partitions that died are overwritten by new ones, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +114,7 @@ class Store:
         pending[:top] = self.pending[:top]
         self.pending = pending
 
-    def saved(self, layout: Layout) -> Mapping[str, NDArray[np.int64]]:
+    def saved(self) -> Mapping[str, NDArray[np.int64]]:
         """Arrays from which `load` makes the same memory; call `compact` before."""
         alive = self.slots[self.slots[:, at.NEWEST] >= self.state[at.LOW]]
         live = self.live
@@ -129,8 +130,19 @@ class Store:
             capacity *= 2
         self.slots = _slots(capacity, layout.slot_width)
         words = np.bitwise_or.reduce(self.cells[:, layout.states_at :], axis=0) if len(self.cells) else []
-        self.spotted = {cell for cell in range(layout.states_at) if len(words) and words[cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3}
+        self.spotted = {
+            cell for cell in range(layout.states_at) if len(words) and words[cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3
+        }
         self.state[at.OCCUPIED] = refill_slots(_places(layout), arrays["slots"].copy(), self.slots, int(self.state[at.LOW]))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the steps of a feed share: how the plan is laid out, the texts, and the memory."""
+
+    layout: Layout
+    texts: TextTable
+    store: Store
 
 
 def _places(layout: Layout) -> NDArray[np.int64]:

@@ -84,7 +84,9 @@ def stream_of(scenario: Scenario, count: int) -> tuple[EventBatch, np.ndarray]:
     names = Dictionary.of([f"T{i}".encode() for i in range(scenario.types)])
     columns = {"k": Column(Kind.INTEGER, keys), "v": Column(Kind.INTEGER, random.integers(0, 1000, count))}
     if scenario.text_keys:
-        columns["k"] = Column(Kind.STRING, keys.astype(np.int32), None, Dictionary.of([f"tag-{i:012d}".encode() for i in range(scenario.keys)]))
+        columns["k"] = Column(
+            Kind.STRING, keys.astype(np.int32), None, Dictionary.of([f"tag-{i:012d}".encode() for i in range(scenario.keys)])
+        )
     mask_of_type = np.zeros(scenario.types, np.uint64)
     mask_of_type[:3] = (1, 2, 4)
     line = np.arange(count, dtype=np.int64)
@@ -136,7 +138,9 @@ def measure(scenario: Scenario, events: int | None, repeats: int, batch: int, op
     }
 
 
-def run(events: int | None = None, repeats: int = 5, batch: int = 262_144, only: str = "", options: EngineOptions | None = None) -> dict[str, Any]:
+def run(
+    events: int | None = None, repeats: int = 5, batch: int = 262_144, only: str = "", options: EngineOptions | None = None
+) -> dict[str, Any]:
     """Figures by scenario."""
     chosen = [scenario for scenario in SCENARIOS if only in scenario.name]
     return {scenario.name: measure(scenario, events, repeats, batch, options or EngineOptions()) for scenario in chosen}
@@ -154,7 +158,9 @@ def main() -> None:
     figures = run(arguments.events, arguments.repeats, arguments.batch, arguments.only)
     for name, f in figures.items():
         target = f"target {f['target']:g}" if f["target"] else ""
-        print(f"{name:32} {f['m_events_per_s']:7.2f} M/s ({f['lowest']:.1f} .. {f['highest']:.1f})  {f['matches_per_event']:.2f} matches/event  {target}")
+        print(
+            f"{name:32} {f['m_events_per_s']:7.2f} M/s ({f['lowest']:.1f} .. {f['highest']:.1f})  {f['matches_per_event']:.2f} matches/event  {target}"
+        )
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 

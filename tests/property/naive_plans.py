@@ -13,7 +13,14 @@ from tests.naive import language as nl
 from tests.naive.language import Event, Query
 
 Schemas = dict[str, dict[str, str]]
-KIND = {"integer": Kind.INTEGER, "float": Kind.FLOAT, "string": Kind.STRING, "boolean": Kind.BOOLEAN, "time": Kind.TIME, "duration": Kind.DURATION}
+KIND = {
+    "integer": Kind.INTEGER,
+    "float": Kind.FLOAT,
+    "string": Kind.STRING,
+    "boolean": Kind.BOOLEAN,
+    "time": Kind.TIME,
+    "duration": Kind.DURATION,
+}
 
 
 class Translation:
@@ -90,7 +97,9 @@ def plan_of(query: Query, schemas: Schemas) -> Plan:
     columns = tuple(sorted({name for attributes in schemas.values() for name in attributes}))
     within = None if query.within is None else Within(query.within)
     returns = tuple(_field(name, translate(e)) for name, e in query.returns or ())
-    return Plan(query.name, query.version, "", (), 1.0, ("input",), items, equivalence, tuple(joins), within, returns, columns, fingerprint="f")
+    return Plan(
+        query.name, query.version, "", (), 1.0, ("input",), items, equivalence, tuple(joins), within, returns, columns, fingerprint="f"
+    )
 
 
 def _field(name: str, expression: Any) -> ReturnField:
@@ -102,7 +111,9 @@ def candidate_masks(query: Query, events: list[Event]) -> np.ndarray:
     masks = np.zeros(len(events), np.uint64)
     for row, event in enumerate(events):
         fixed = all(
-            test.value is None or test.attribute not in event["attributes"] or event["attributes"][test.attribute] in (None, test.value.value)
+            test.value is None
+            or test.attribute not in event["attributes"]
+            or event["attributes"][test.attribute] in (None, test.value.value)
             for test in query.equivalence
         )
         for i, item in enumerate(query.items):

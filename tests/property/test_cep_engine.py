@@ -19,7 +19,13 @@ from tests.property.naive_plans import candidate_masks, plan_of
 from tests.property.random_queries import Schemas, cuts, queries, schemas, streams
 
 INFINITY = 2**63 - 1
-OPTIONS = st.builds(EngineOptions, partitioned=st.booleans(), window_pushdown=st.booleans(), predicate_pushdown=st.booleans(), chunk=st.sampled_from([1, 3, 1000]))
+OPTIONS = st.builds(
+    EngineOptions,
+    partitioned=st.booleans(),
+    window_pushdown=st.booleans(),
+    predicate_pushdown=st.booleans(),
+    chunk=st.sampled_from([1, 3, 1000]),
+)
 
 
 def found_by_engine(query: Query, known: Schemas, result: Matches) -> list[Any]:
@@ -37,7 +43,9 @@ def found_by_engine(query: Query, known: Schemas, result: Matches) -> list[Any]:
 def cells(column: Any) -> list[Any]:
     values = column.values.tolist()
     if column.dictionary is not None:
-        values = [column.dictionary.entry(code).decode() if column.state is None or not column.state[k] else None for k, code in enumerate(values)]
+        values = [
+            column.dictionary.entry(code).decode() if column.state is None or not column.state[k] else None for k, code in enumerate(values)
+        ]
     if column.kind is Kind.BOOLEAN:
         values = [bool(v) for v in values]
     state = [0] * len(values) if column.state is None else column.state.tolist()
@@ -63,7 +71,7 @@ def assert_same(one: list[Any], other: list[Any]) -> None:
             assert same(value, expected[name]), (name, value, expected[name])
 
 
-def run(query: Query, known: Schemas, events: list[Event], ends: list[int], options: EngineOptions, restarts: list[bool]) -> list[Any]:
+def run(query: Query, known: Schemas, events: list[Event], *, ends: list[int], options: EngineOptions, restarts: list[bool]) -> list[Any]:
     plan = plan_of(query, known)
     engine = Engine(plan, options)
     found: list[Any] = []
@@ -93,7 +101,10 @@ def test_engine_finds_what_the_definitions_say(data: st.DataObject) -> None:
     ends = data.draw(cuts(len(events)))
     options = data.draw(OPTIONS)
     restarts = data.draw(st.lists(st.booleans(), min_size=len(ends), max_size=len(ends)))
-    assert_same(sorted(run(query, known, events, ends, options, restarts), key=str), sorted(found_by_twin(query, known, events), key=str))
+    assert_same(
+        sorted(run(query, known, events, ends=ends, options=options, restarts=restarts), key=str),
+        sorted(found_by_twin(query, known, events), key=str),
+    )
 
 
 @st.composite
