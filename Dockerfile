@@ -57,6 +57,7 @@ ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     SPARK_HOME=/opt/venv/lib/python3.11/site-packages/pyspark \
+    SPARK_CONF_DIR=/opt/cep/ops/image/spark \
     PYSPARK_PYTHON=/opt/venv/bin/python \
     PYSPARK_DRIVER_PYTHON=/opt/venv/bin/python \
     SPARK_USER=cep \
