@@ -20,10 +20,12 @@ from app.events.batch import EventBatch, in_total_order
 from app.events.conform import conformed
 from app.events.files import FileFormat, parse_events
 from app.events.types import StreamSchema
+from app.query.assumed import assumed_schemas
 from app.query.compile import Compilation, Compiled, compile_texts, query_files, read_queries
 from app.query.elements import mentioned_elements
 from app.query.inline_tests import QueryTest
 from app.query.plan import Catalog, Plan
+from app.query.resolved import Resolved
 from app.query.vocabulary import UNKNOWN, Streams
 
 Fields = dict[str, Any]
@@ -63,7 +65,7 @@ def test(
 ) -> None:
     """Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.
 
-    Without --config the types of attributes are taken from the lines of each query's own tests.
+    Without --config the attributes and their types are those that each query and the lines of its own tests mention.
     """
     outcomes = run_tests(paths, settings_of(config))
     for outcome in outcomes:
@@ -93,10 +95,27 @@ def run_tests(paths: list[Path], settings: Settings | None = None) -> list[Outco
     outcomes = []
     for query in first.queries:
         path = Path(query.document.node.file.path)
+        guessed = _guessed(query, known, path)
+        if guessed is not None:
+            outcomes += _outcomes(query, *guessed)
+            continue
         streams = _streams_of(query, known, path)
         again = compile_texts([(str(path), path.read_text(encoding="utf-8"))], streams)
         outcomes += _outcomes(query, again, known)
     return outcomes
+
+
+def _guessed(query: Compiled, known: dict[str, StreamSchema], path: Path) -> tuple[Compilation, dict[str, StreamSchema]] | None:
+    """The query against configured schemas, and for other streams one that has whatever the query and its tests mention.
+
+    An attribute that the query speaks of and no line gives is null, not a mistake. None where guessed kinds do not fit the query.
+    """
+    if not isinstance(query.resolved, Resolved):
+        return None
+    schemas = {**assumed_schemas(query.resolved, query.tests), **known}
+    again = compile_texts([(str(path), path.read_text(encoding="utf-8"))], Streams(schemas, UNKNOWN.everything))
+    own = again.query(query.name)
+    return None if own is None or own.plan is None else (again, schemas)
 
 
 def _outcomes(query: Compiled, again: Compilation, known: dict[str, StreamSchema]) -> list[Outcome]:
@@ -125,7 +144,8 @@ def _outcome(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> Outc
 def _batch(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> EventBatch:
     own = [event for event in one.events if event.get("stream") in (None, *plan.streams)]
     file = parse_events(_json_lines(own))
-    schema = known.get(plan.streams[0]) if len(plan.streams) == 1 else None
+    schemas = [known.get(stream) for stream in plan.streams]
+    schema = schemas[0] if all(one is not None and schemas[0] is not None and one.types == schemas[0].types for one in schemas) else None
     return in_total_order(file.batch if schema is None else conformed(file.batch, schema).batch)
 
 

@@ -5,7 +5,7 @@ Nothing is ever reported on the ground of a guess: a plan made so is only shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.events.types import Attribute, EventType, Kind, StreamSchema
@@ -120,13 +120,14 @@ class _Evidence:
         return known
 
 
-def assumed_schemas(query: r.Resolved, tests: Iterable[QueryTest]) -> dict[str, StreamSchema]:
+def assumed_schemas(query: r.Resolved, tests: Sequence[QueryTest]) -> dict[str, StreamSchema]:
     """For every stream of the query the same schema: its types, with the attributes that it and its tests mention."""
     evidence = _Evidence()
     for written in _expressions(query):
         evidence.expression(written.tree)
     types: dict[str, dict[str, None]] = {name: {} for binding in query.bindings for name in binding.types}
     looks: dict[str, Kind] = {}
+    occurring = {event["type"] for test in tests for event in test.events}
     for event in (event for test in tests for event in test.events):
         for name, value in event.items():
             if name in ("type", "time", "stream"):
@@ -135,9 +136,16 @@ def assumed_schemas(query: r.Resolved, tests: Iterable[QueryTest]) -> dict[str, 
             look = next((kind for python, kind in _LOOKS if isinstance(value, python)), None)
             if look is not None:
                 looks[name] = look if looks.get(name, look) is look else Kind.FLOAT if {look, looks[name]} <= set(NUMERIC) else Kind.STRING
-    for attribute, variables in evidence.owners.items():
-        for binding in query.bindings:
-            if binding.variable in variables or "" in variables:
+    for binding in sorted(query.bindings, key=lambda binding: len(binding.types)):
+        for attribute, variables in evidence.owners.items():
+            having = {name for name in binding.types if attribute in types[name]}
+            lacking = set(binding.types) - having
+            if "" in variables and not (binding.negated and occurring & lacking):
+                # of [attr], every positive type has it; a negated one whose lines lack it agrees with every value
+                having = set()
+            elif binding.variable not in variables:
+                continue
+            if not having:  # of ANY(A, B) x, B lacks what only A is known to have
                 for name in binding.types:
                     types[name][attribute] = None
     made = tuple(

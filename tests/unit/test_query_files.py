@@ -8,9 +8,11 @@ import pytest
 
 from app.errors import CepError
 from app.events.types import Kind
+from app.query.assumed import assumed_schemas
 from app.query.compile import compile_texts, load_queries, read_queries
 from app.query.elements import mentioned_elements
 from app.query.explain import STAGES, explain
+from app.query.resolved import Resolved
 from app.query.source import Mapping, read_documents
 from app.query.vocabulary import UNKNOWN, Streams
 from tests.golden.streams import CLIMATE, RETAIL, STREAMS
@@ -184,3 +186,19 @@ def test_without_any_schemas_explain_shows_guessed_kinds_and_validation_stays_si
     assert [field.kind for field in query.plan.returns] == [Kind.INTEGER, Kind.FLOAT, Kind.STRING, Kind.DURATION]
     clashing = "name: q\nevent: SEQ(A a, B b)\nwithin: 1 m\nwhere: a.x = 'text' AND b.x > 3\n"
     assert not compile_texts([("q.yaml", clashing)], UNKNOWN).errors
+
+
+def test_guessed_attributes_belong_to_the_types_that_tests_or_queries_say() -> None:
+    text = (
+        "name: q\nevent: SEQ(A a, !(N n), ANY(B, C) x)\nwithin: 1 m\nwhere: \"[k] AND a.p > 3 AND x.q = 'v' AND x.r = 1 AND n.s = 2\"\nreturn: {w: a.w}\n"
+        "tests:\n  - name: t\n    given: |\n      0s A k=1 p=5\n      1s N other=1\n      2s B k=1 q=v\n    expect: []\n"
+    )
+    (query,) = compile_texts([("q.yaml", text)], UNKNOWN).queries
+    assert isinstance(query.resolved, Resolved)
+    (schema,) = assumed_schemas(query.resolved, query.tests).values()
+    attributes = {event_type.name: {attribute.name for attribute in event_type.attributes} for event_type in schema.types}
+    assert attributes == {"A": {"k", "p", "w"}, "N": {"other", "s"}, "B": {"k", "q", "r"}, "C": {"k", "r"}}
+    assert query.plan is not None
+    assert query.plan.equivalence == ("k",)
+    assert query.plan.items[1].lacks == ("k",)
+    assert query.plan.columns == ("k", "w")
