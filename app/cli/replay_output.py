@@ -1,7 +1,11 @@
-"""What `cep replay` writes: composite events of all queries in one order, as JSON lines."""
+"""What `cep replay` writes: composite events of all queries in one order, as JSON lines.
+
+Sorted as arrays and made into objects block by block: millions of matches as objects would take gigabytes.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,22 +14,95 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from app.bucket.composite import composite_events, json_fields, plain_values
+from app.bucket.chunk import compacted_batch
+from app.bucket.composite import Constituent, json_fields, match_identity, plain_values
 from app.bucket.matching import Found
+from app.cep.matches import Matches
 from app.cli.replay_input import ReplayInput
+from app.events.batch import PARTITION_BITS, Column, Dictionary, EventBatch, concatenate, take
+from app.events.types import Kind
 from app.query.plan import Catalog, Plan
 
+BLOCK = 8192
+"""Matches that exist as objects at a time."""
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A composite event, and where it belongs among all.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryMatches:
+    """All matches of one query, in the order in which they are written.
 
     Attributes:
-        order: match time, then (time, source, offset) of its events, then the query's name.
+        fields: one "event" per match: its time, and the return fields as columns.
+        time, source, offset: int64 (matches, places), of the bound events.
     """
 
-    order: tuple[Any, ...]
-    composite: dict[str, Any]
+    plan: Plan
+    fields: EventBatch
+    time: NDArray[np.int64]
+    source: NDArray[np.int64]
+    offset: NDArray[np.int64]
+
+    @staticmethod
+    def of(plan: Plan, found: Sequence[Found]) -> QueryMatches:
+        """The matches of all steps together, sorted by match time, then by their events in total order."""
+        parts = [one.matches for one in found]
+        bound = [np.concatenate([getattr(m.events, name)[m.rows] for m in parts]) for name in ("time", "source", "offset")]
+        fields = concatenate([_as_batch(m) for m in parts])
+        columns = [part[:, place] for place in reversed(range(bound[0].shape[1])) for part in reversed(bound)]
+        order = np.lexsort([*columns, fields.time])
+        time, source, offset = (part[order] for part in bound)
+        return QueryMatches(plan, take(fields, order), time, source, offset)
+
+    def blocks(self) -> Iterator[QueryMatches]:
+        """The matches in parts that fit into objects."""
+        for start in range(0, len(self.fields), BLOCK):
+            rows = np.arange(start, min(start + BLOCK, len(self.fields)))
+            yield QueryMatches(self.plan, compacted_batch(take(self.fields, rows)), self.time[rows], self.source[rows], self.offset[rows])
+
+    def orders(self) -> list[tuple[Any, ...]]:
+        """Per match what all queries' matches are sorted by: match time, (time, source, offset) of its events, query name."""
+        places = np.stack([self.time, self.source, self.offset], axis=2)
+        return [
+            (time, [tuple(event) for event in events], self.plan.name)
+            for time, events in zip(self.fields.time.tolist(), places.tolist(), strict=True)
+        ]
+
+    def composites(self, events: ReplayInput, *, identities: bool) -> Iterator[dict[str, Any]]:
+        """The matches as objects."""
+        plan = self.plan
+        names = [returned.name for returned in plan.returns]
+        fields = [plain_values(self.fields.columns[returned.name], returned.kind) for returned in plan.returns]
+        variables = [item.variable for item in plan.positive]
+        lines = events.lines_of(self.source.reshape(-1), self.offset.reshape(-1)).reshape(self.source.shape).tolist()
+        for k, time in enumerate(self.fields.time.tolist()):
+            composite = {"id": self._identity(k, events.file.topics)} if identities else {}
+            yield {
+                **composite,
+                "query": plan.name,
+                "version": plan.version,
+                "time": time,
+                "window": None,
+                "fields": json_fields({name: column[k] for name, column in zip(names, fields, strict=True)}),
+                "events": [{"var": variable, "position": line} for variable, line in zip(variables, lines[k], strict=True)],
+            }
+
+    def _identity(self, k: int, topics: Sequence[str]) -> str:
+        """Without positions in the file, the stream's name stands for the topic and the line for the offset."""
+        named = topics or self.plan.streams[:1]
+        sources: list[int] = self.source[k].tolist()
+        offsets: list[int] = self.offset[k].tolist()
+        bound = [
+            Constituent(item.variable, "", named[source >> PARTITION_BITS], source & ((1 << PARTITION_BITS) - 1), offset, 0)
+            for item, source, offset in zip(self.plan.positive, sources, offsets, strict=True)
+        ]
+        return match_identity(self.plan, None, bound)
+
+
+def _as_batch(matches: Matches) -> EventBatch:
+    """Matches as events with their return fields as attributes, so that what joins and cuts batches serves them, too."""
+    zeros = np.zeros(len(matches), dtype=np.int64)
+    nameless = Column(Kind.STRING, zeros.astype(np.int32), None, Dictionary.of([b""]))
+    return compacted_batch(EventBatch(matches.time, zeros, zeros, nameless, matches.fields))
 
 
 def json_lines(catalog: Catalog, found: Sequence[Found], events: ReplayInput, *, identities: bool = False) -> Iterator[bytes]:
@@ -37,37 +114,17 @@ def json_lines(catalog: Catalog, found: Sequence[Found], events: ReplayInput, *,
         events: what they were found in.
         identities: write each composite event's ``id``, too.
     """
-    parts = [part for one in found for part in _written(catalog.plans[one.query], one, events, identities=identities)]
-    parts.sort(key=lambda written: written.order)
-    for written in parts:
-        yield orjson.dumps(written.composite) + b"\n"
+    own: dict[int, list[Found]] = {}
+    for one in found:
+        own.setdefault(one.query, []).append(one)
+    queries = [QueryMatches.of(catalog.plans[query], steps) for query, steps in own.items()]
+    if len(queries) == 1:
+        return (orjson.dumps(c) + b"\n" for block in queries[0].blocks() for c in block.composites(events, identities=identities))
+    merged = heapq.merge(*(_ordered(query, events, identities=identities) for query in queries))
+    return (line for _, line in merged)
 
 
-def _written(plan: Plan, one: Found, events: ReplayInput, *, identities: bool) -> Iterator[Written]:
-    """Column by column first: a match costs about 3 µs so, 20 µs object by object."""
-    matches = one.matches
-    table = matches.events
-    variables = [item.variable for item in plan.positive]
-    columns = [matches.rows[:, place] for place in range(matches.rows.shape[1])]
-    positions = [_lines(events, table.source[rows], table.offset[rows]) for rows in columns]
-    places = [list(zip(table.time[r].tolist(), table.source[r].tolist(), table.offset[r].tolist(), strict=True)) for r in columns]
-    names = [returned.name for returned in plan.returns]
-    fields = [plain_values(matches.fields[returned.name], returned.kind) for returned in plan.returns]
-    ids = [event.id for event in composite_events(plan, matches, events.file.topics or plan.streams[:1])] if identities else None
-    for k, time in enumerate(matches.time.tolist()):
-        composite = {
-            "query": plan.name,
-            "version": plan.version,
-            "time": time,
-            "window": None,
-            "fields": json_fields({name: column[k] for name, column in zip(names, fields, strict=True)}),
-            "events": [{"var": var, "position": own[k]} for var, own in zip(variables, positions, strict=True)],
-        }
-        if ids is not None:
-            composite = {"id": ids[k], **composite}
-        yield Written((time, tuple(place[k] for place in places), plan.name), composite)
-
-
-def _lines(events: ReplayInput, source: NDArray[np.int64], offset: NDArray[np.int64]) -> list[int]:
-    lines: list[int] = events.lines_of(source, offset).tolist()
-    return lines
+def _ordered(query: QueryMatches, events: ReplayInput, *, identities: bool) -> Iterator[tuple[tuple[Any, ...], bytes]]:
+    for block in query.blocks():
+        for order, composite in zip(block.orders(), block.composites(events, identities=identities), strict=True):
+            yield order, orjson.dumps(composite) + b"\n"
