@@ -1,9 +1,15 @@
-"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE (``python3 -m tests`` sets it): ``fast`` (default), ``ci``, ``nightly``."""
+"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE (``python3 -m tests`` sets it): ``fast`` (default), ``ci``, ``nightly``.
+
+And golden files: ``--golden-update`` writes what the tests see into them; the diff is reviewed.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example, HealthCheck.filter_too_much]
@@ -13,3 +19,22 @@ settings.register_profile("fast", max_examples=50, deadline=None, derandomize=Tr
 settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=SLOW_TO_DRAW, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden-update", action="store_true", help="write what the golden tests see into their files; review the diff")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """A function (file, text) that holds a text against a golden file, or writes it under ``--golden-update``."""
+    update = request.config.getoption("--golden-update")
+
+    def check(path: Path, actual: str) -> None:
+        if update:
+            path.write_text(actual, encoding="utf-8")
+            return
+        assert path.exists(), f"{path} is missing; run pytest --golden-update and review it"
+        assert actual == path.read_text(encoding="utf-8")
+
+    return check
