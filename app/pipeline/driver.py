@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import pyspark
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -155,7 +154,8 @@ def run(settings: Settings, stop: Stop) -> None:
         cleanup.callback(spark.stop)
         plane.started.good()
         committed = threading.Event()
-        spark.streams.addListener(_Listener(plane, committed))
+        listener = _Listener(plane, committed)
+        spark.streams.addListener(listener)
         task_settings = _task_settings(settings, plane)
         query = to_kafka(outputs(kafka_records(spark, settings), settings, task_settings), settings).start()
         plane.running.good()
@@ -165,7 +165,7 @@ def run(settings: Settings, stop: Stop) -> None:
         _watch(query, plane, stop)
         plane.running.bad("stopping")
         _stop_between_batches(query, committed, settings, stop)
-        _remove_listeners(spark)
+        spark.streams.removeListener(listener)  # the JVM must not call an interpreter that is going away
 
 
 def _listening(settings: Settings) -> ControlPlane:
@@ -240,10 +240,3 @@ def _stop_between_batches(query: StreamingQuery, committed: threading.Event, set
             pass
     query.stop()
     log.info("stopped")
-
-
-def _remove_listeners(spark: SparkSession) -> None:
-    """The JVM must not call back into an interpreter that is going away."""
-    gateway = spark.sparkContext._gateway  # noqa: SLF001 - pyspark offers no other way
-    if gateway is not None:
-        gateway.shutdown_callback_server()
