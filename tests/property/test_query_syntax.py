@@ -8,7 +8,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 
 from app.query import tree as t
 from app.query.compile import compile_texts
@@ -113,7 +113,6 @@ def _patterns(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 patterns = st.recursive(primaries(), _patterns, max_leaves=8)
 
 
-@settings(max_examples=120)
 @given(patterns)
 def test_a_printed_pattern_is_read_back_to_the_same_tree(pattern: Any) -> None:
     read = parse_pattern(print_pattern(pattern))
@@ -121,7 +120,6 @@ def test_a_printed_pattern_is_read_back_to_the_same_tree(pattern: Any) -> None:
     assert read.tree == pattern
 
 
-@settings(max_examples=120)
 @given(conditions)
 def test_a_printed_condition_is_read_back_to_the_same_tree(condition: Any) -> None:
     read = parse_condition(print_expression(condition))
@@ -136,7 +134,6 @@ def test_a_printed_value_is_read_back_to_the_same_tree(value: Any) -> None:
     assert read.tree == value
 
 
-@settings(max_examples=120)
 @given(conditions, st.sampled_from([str.lower, str.upper]))
 def test_keywords_are_read_in_any_case_and_as_signs(condition: Any, case: Any) -> None:
     text = print_expression(condition)
@@ -189,7 +186,6 @@ pieces = st.sampled_from(
 garbage = st.lists(pieces, max_size=12).map("".join) | st.text(max_size=20)
 
 
-@settings(max_examples=250)
 @given(garbage, garbage, garbage)
 def test_no_expression_raises(event: str, where: str, field: str) -> None:
     document = yaml.dump(
@@ -204,7 +200,6 @@ def test_no_expression_raises(event: str, where: str, field: str) -> None:
 FILES = sorted((Path(__file__).parents[1] / "golden").glob("*/*.yaml"))
 
 
-@settings(max_examples=200)
 @given(st.sampled_from(FILES), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), garbage), min_size=1, max_size=3))
 def test_no_file_raises(path: Path, edits: list[tuple[float, int, str]]) -> None:
     text = path.read_text(encoding="utf-8")
