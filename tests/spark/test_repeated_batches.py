@@ -1,0 +1,107 @@
+"""A batch that Spark repeats does exactly what it did: same directive, same events shed, same bytes out."""
+
+import json
+import uuid
+
+import pyspark
+import pytest
+import yaml
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from app.config.settings import load_settings
+from app.control.plane import ControlPlane, RunningCatalog
+from app.local.generators import generate
+from app.pipeline.assemble import outputs
+from app.pipeline.deployment import store_deployment
+from app.pipeline.ingress import TaskSettings
+from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
+from app.pipeline.schemas import SchemaKeeping
+from app.pipeline.source import recorded_records
+from tests.spark.recorded import ROOT, KnownSchemas, recorded, write_parquet
+
+START_MS = 1_780_000_000_000
+FILES = 10
+QUERY = """
+name: hasty
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > a.price"
+within: 2 s
+return: {symbol: b.symbol, price: b.price}
+shedding: {shedder: random, latency_bound: 1 ms, max_drop_ratio: 0.6}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repeated")
+    (folder / "hasty.yaml").write_text(QUERY)
+    stocks = {"topics": ["stocks"], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "ordered_by": "symbol", "idle_after": "1 h"}
+    settings = {
+        "streams": {"stocks": stocks},
+        "queries": {"paths": [str(folder / "hasty.yaml")]},
+        "heartbeat": {"enabled": False},
+        "checkpoint": {"path": str(folder / "checkpoint")},
+        "http": {"host": "127.0.0.1", "port": 0},
+        "watchdog": {"warm_up_batches": 0},
+    }
+    (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
+    records = []
+    for batch in generate("stocks", 6000, seed=4, start_ms=START_MS, rate_per_s=200.0).batches:
+        records += recorded(batch, "stocks", "symbol", KnownSchemas())[0]
+    write_parquet(folder / "topics", records, FILES)
+    return folder
+
+
+def run(spark, folder) -> tuple[dict[int, list[tuple]], dict[int, bytes]]:
+    """What every batch wrote, and the directives."""
+    settings = load_settings(folder / "settings.yaml", {})
+    registry = KnownSchemas()
+    streams = read_streams(settings, registry)
+    deployment = prepare(settings, compile_queries(settings, streams), streams, registry)
+    plane = ControlPlane(settings, {"version": "test", "spark": pyspark.__version__})
+    written: dict[int, list[tuple]] = {}
+
+    def take(frame, batch: int) -> None:
+        rows = frame.collect()
+        written[batch] = sorted((row.topic, bytes(row.key or b""), bytes(row.value)) for row in rows)
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event): ...
+        def onQueryIdle(self, event): ...
+        def onQueryTerminated(self, event): ...
+        def onQueryProgress(self, event):
+            plane.on_progress(json.loads(event.progress.json))
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        plane.open(RunningCatalog(deployment.catalog, store_deployment(settings.checkpoint.path, deployment)))
+        keeping = SchemaKeeping(settings.checkpoint.path, registry_settings(settings.schema_registry), 0.0)
+        registry.teach(keeping)
+        tasks = TaskSettings(settings.checkpoint.path, plane.address, keeping, (), "test", uuid.uuid4().hex)
+        records = recorded_records(spark, settings, str(folder / "topics"))
+        writer = outputs(records, settings, tasks).writeStream.foreachBatch(take)
+        query = writer.option("checkpointLocation", f"{settings.checkpoint.path}/spark").trigger(availableNow=True).start()
+        query.awaitTermination()
+        directives = {batch: plane.directive(batch).to_json() for batch in written}
+    finally:
+        spark.streams.removeListener(listener)
+        plane.close()
+    return written, directives
+
+
+def test_the_last_batch_repeated_sheds_the_same_events_and_writes_the_same_bytes(spark, world):
+    written, directives = run(spark, world)
+    last = max(written)
+    assert last == FILES - 1
+    assert b'"drop_ratio":0.6' in directives[last], "the bound cannot be kept, so the last batch must shed"
+    shed = [value for topic, _, value in written[last] if topic == "cep.audit"]
+    assert shed, "shed reports of the batch before leave with this one"
+    assert [topic for topic, _, _ in written[last]].count("cep.hasty") > 0
+    commit = world / "checkpoint" / "spark" / "commits" / str(last)
+    commit.unlink()
+    (commit.parent / f".{last}.crc").unlink(missing_ok=True)
+    again, repeated = run(spark, world)
+    assert list(again) == [last]
+    assert repeated[last] == directives[last]
+    assert again[last] == written[last]
