@@ -11,7 +11,7 @@ DOCUMENT = (ROOT / "app" / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
 def test_the_glossary_is_the_list_of_terms():
-    words = dict(re.findall(r"^\* \*\*(.+?)\*\* — (.+)$", DOCUMENT.split("## Words")[1], flags=re.M))
+    words = dict(re.findall(r"^\* \*\*(.+?)\*\* — (.+)$", DOCUMENT.split("## Words")[1], flags=re.MULTILINE))
     assert words == TERMS
 
 
@@ -20,7 +20,7 @@ def test_every_floor_has_a_paragraph_in_the_order_of_the_contract():
     layers = next(c["layers"] for c in contracts if c["type"] == "layers")
     floors = [name for layer in layers for name in layer.split(" | ")]
     section = DOCUMENT.split("## Floors")[1].split("## What")[0]
-    described = [name for line in re.findall(r"^\* (.+?) — ", section, flags=re.M) for name in re.findall(r"\*\*(\w+)\*\*", line)]
+    described = [name for line in re.findall(r"^\* (.+?) — ", section, flags=re.MULTILINE) for name in re.findall(r"\*\*(\w+)\*\*", line)]
     assert described == floors
 
 

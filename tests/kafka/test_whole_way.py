@@ -4,12 +4,12 @@ import pytest
 import yaml
 
 from app.config.settings import load_settings
+from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
 from app.events.registry import Registry, RegistrySettings
 from app.local.generators import generate
 from app.local.outlets import outlet_of
 from app.local.sending import Sender, at_once
-from app.delivery.security import client_options
 from app.query.compile import read_queries
 from app.query.vocabulary import UNKNOWN
 from tests.kafka.application import ROOT, Application, expected_composites, records_of, until
