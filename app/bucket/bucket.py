@@ -7,7 +7,7 @@ together in one step, and how the input was split into them, has no influence on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from app.asc.layout import ItemLayout
 from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
-from app.bucket.ingress import trusted, trusted_slack_ms
+from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import Found, GroupMatching
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import pack_state, unpack_state
@@ -58,6 +58,8 @@ class _GroupState:
     """Of trusted groups."""
     slack_ms: int
     pending: int = 0
+    told: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = field(default_factory=list)
+    """Keys and times of events that the bucket did not get; empty between steps."""
 
 
 class Bucket:
@@ -197,6 +199,8 @@ class Bucket:
         batch, bitmaps = section.batch, section.bitmaps
         if state.order is None:
             batch, bitmaps = _without(batch, bitmaps, batch.time < self._watermark[stream], late)
+        elif len(section.keys):
+            state.told.append((section.keys, section.key_times))
         state.held.add(batch, bitmaps)
 
     def _learn_times(self, stream: str, times: Mapping[int, int]) -> None:
@@ -209,9 +213,12 @@ class Bucket:
         if state.order is None:
             return state.held.release(min(self._watermark[stream] for stream in group.streams))
         batch, bitmaps = state.held.release_all_in_arrival_order()
-        ordered_by = self._rules[group.streams[0]].ordered_by
-        keys = partition_keys(batch, np.arange(len(batch)), replace(group, equivalence=(ordered_by or "",)))
-        return _without(batch, bitmaps, state.order.late(keys.hashes, np.ascontiguousarray(batch.time)), late)
+        keys = partition_keys(batch, np.arange(len(batch)), key_group(group, self._rules[group.streams[0]]))
+        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), _times_before(batch))
+        for hashes, times in state.told:
+            state.order.late(hashes, times)
+        state.told = []
+        return _without(batch, bitmaps, is_late, late)
 
     def _watermarks(self, state: _GroupState, progress: Progress) -> Watermarks:
         streams = state.matching.group.streams
@@ -252,6 +259,15 @@ class Bucket:
         if state.order is not None and f"keys-{name}" in parts:
             keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)
             state.order = KeyOrder(keys, times)
+
+
+def _times_before(batch: EventBatch) -> NDArray[np.int64]:
+    """Of trusted groups: the greatest time of each event's predecessors that were not sent with it."""
+    column = batch.columns.get(BEFORE)
+    if column is None:
+        return np.full(len(batch), NEVER, dtype=np.int64)
+    values = column.values.astype(np.int64)
+    return values if column.state is None else np.where(column.state == 0, values, NEVER)
 
 
 def _without(

@@ -19,7 +19,7 @@ from app.errors import SnapshotError
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 
-MAGIC = b"CEPCHNK1"
+MAGIC = b"CEPCHNK2"
 _FIXED = ("time", "source", "offset")
 
 
@@ -32,12 +32,16 @@ class Section:
         layout: fingerprint of the group's `ItemLayout`, which says what the bits mean.
         batch: events, with the group's columns only.
         bitmaps: uint64 (events, words).
+        keys: uint64 (keys,), of a trusted group: keys of which there were events that are not sent here.
+        key_times: int64 (keys,), the greatest times of those events, ms.
     """
 
     group: int
     layout: str
     batch: EventBatch
     bitmaps: NDArray[np.uint64]
+    keys: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+    key_times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,11 +60,11 @@ class Chunk:
 
 def pack_chunk(chunk: Chunk) -> bytes:
     """The chunk as bytes."""
-    bodies = [pack_events(section.batch, section.bitmaps) for section in chunk.sections]
+    bodies = [s.keys.tobytes() + s.key_times.tobytes() + pack_events(s.batch, s.bitmaps) for s in chunk.sections]
     header = {
         "stream": chunk.stream,
         "greatest": [[source, time] for source, time in sorted(chunk.greatest_times.items())],
-        "sections": [[s.group, s.layout, len(body)] for s, body in zip(chunk.sections, bodies, strict=True)],
+        "sections": [[s.group, s.layout, len(body), len(s.keys)] for s, body in zip(chunk.sections, bodies, strict=True)],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     return b"".join([MAGIC, struct.pack("<I", len(text)), text, *bodies])
@@ -78,9 +82,11 @@ def unpack_chunk(data: bytes) -> Chunk:
     at = len(MAGIC) + 4 + length
     header = json.loads(data[len(MAGIC) + 4 : at])
     view, sections = memoryview(data), []
-    for group, layout, size in header["sections"]:
-        batch, bitmaps = unpack_events(view[at : at + size])
-        sections.append(Section(group, layout, batch, bitmaps))
+    for group, layout, size, keys in header["sections"]:
+        hashes = np.frombuffer(view[at : at + 8 * keys], dtype=np.uint64)
+        times = np.frombuffer(view[at + 8 * keys : at + 16 * keys], dtype=np.int64)
+        batch, bitmaps = unpack_events(view[at + 16 * keys : at + size])
+        sections.append(Section(group, layout, batch, bitmaps, hashes, times))
         at += size
     return Chunk(header["stream"], dict(header["greatest"]), sections)
 

@@ -187,15 +187,21 @@ class KeyOrder:
     def __len__(self) -> int:
         return self._used
 
-    def late(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def late(self, keys: NDArray[np.uint64], times: NDArray[np.int64], before: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
         """Judges events one after the other, in arrival order, and learns their times.
+
+        Args:
+            keys: uint64 (events,), hashes.
+            times: int64 (events,), ms.
+            before: int64 (events,), in-out: greatest time of predecessors that are not among these events; afterwards of all predecessors.
 
         Returns:
             bool (events,).
         """
         self._make_room(len(keys))
         late = np.empty(len(keys), dtype=np.bool_)
-        self._used = kernels.judge_keys(keys, times, self._keys, self._times, self._used, late)
+        known = np.full(len(keys), NEVER, dtype=np.int64) if before is None else before
+        self._used = kernels.judge_keys(keys, times, known, self._keys, self._times, self._used, late)
         return late
 
     def contents(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -211,7 +217,7 @@ class KeyOrder:
         keys, times = self.contents()
         size = 1 << int(wanted - 1).bit_length()
         self._keys, self._times, self._used = np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.int64), 0
-        self._used = kernels.judge_keys(keys, times, self._keys, self._times, 0, np.empty(len(keys), dtype=np.bool_))
+        self.late(keys, times)
 
 
 def merged_times(parts: Sequence[Mapping[int, int]]) -> dict[int, int]:

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selection import SelectedEvents, Selection
+from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
-from app.bucket.hold import Judgement, Progress, TimeRules, judge_lateness
-from app.bucket.route import group_identity, partition_keys, rows_by_bucket
-from app.events.batch import EventBatch, take, with_columns
+from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
+from app.bucket.route import bucket_of, group_identity, partition_keys, rows_by_bucket
+from app.events.batch import Column, EventBatch, take, with_columns
+from app.events.types import Kind
 from app.query.plan import Catalog, QueryGroup
 
 Gate = Callable[[EventBatch, SelectedEvents], SelectedEvents]
@@ -59,6 +61,8 @@ def trusted(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> bool:
 
 RIDER = "@"
 """Columns whose names begin so are no attributes; they ride along to the bucket (the broker's timestamp, for measuring latency)."""
+BEFORE = "@before"
+"""Rider of trusted groups: the greatest time of the event's predecessors of the same key in its batch, ms."""
 UNBOUNDED_MS = 1 << 60
 """Slack of a trusted group that never forgets anything."""
 
@@ -75,6 +79,66 @@ def trusted_slack_ms(catalog: Catalog, group: QueryGroup) -> int:
     return max(UNBOUNDED_MS if plan.within is None or plan.within.unit != "ms" else plan.within.size for plan in plans)
 
 
+def key_group(group: QueryGroup, rules: TimeRules) -> QueryGroup:
+    """The group as if only the attribute that the stream is ordered by partitioned it: whose keys' order is trusted."""
+    return replace(group, equivalence=(rules.ordered_by or "",))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyHistory:
+    """What a trusted group's buckets must know of events that they do not get: every event counts as its key's predecessor.
+
+    Attributes:
+        before: int64 (events of the batch,), greatest time of the predecessors in the batch; None when every bucket gets all of its keys' events.
+        keys: uint64 (keys,), of events that are not sent.
+        times: int64 (keys,), their greatest times, ms.
+        routed: the keys are those by which events are routed; otherwise every bucket must know all of them.
+    """
+
+    before: NDArray[np.int64] | None
+    keys: NDArray[np.uint64]
+    times: NDArray[np.int64]
+    routed: bool = True
+
+    def of_bucket(self, number: int, buckets: int) -> KeyHistory:
+        """What one bucket must know."""
+        if not self.routed or buckets == 1 or not len(self.keys):
+            return self
+        own = bucket_of(self.keys, buckets) == number
+        return KeyHistory(self.before, self.keys[own], self.times[own])
+
+
+_NO_HISTORY = KeyHistory(None, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+
+
+def key_history(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_], sent: NDArray[np.int64], routed: bool) -> KeyHistory:  # noqa: FBT001
+    """Looks at all on-time events of a batch, in order of arrival.
+
+    Args:
+        batch: of the ingress task.
+        group: see `key_group`.
+        late: bool (events,), late for the group.
+        sent: int64, rows that are sent to buckets.
+        routed: whether the group is partitioned by this key alone.
+    """
+    hidden = ~late
+    if routed:
+        hidden[sent] = False
+        if not hidden.any():
+            return _NO_HISTORY
+    rows = np.flatnonzero(~late)
+    found = partition_keys(batch, rows, group)
+    keyed = found.reach == kernels.ROUTED
+    rows, hashes = rows[keyed], found.hashes[keyed]
+    times = batch.time[rows]
+    earlier = np.full(len(rows), NEVER, dtype=np.int64)
+    KeyOrder().late(hashes, times, earlier)
+    before = np.full(len(batch), NEVER, dtype=np.int64)
+    before[rows] = earlier
+    told = hidden[rows]
+    return KeyHistory(before, *KeyOrder(hashes[told], times[told]).contents(), routed)
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """One query group's way through the ingress."""
@@ -84,6 +148,8 @@ class _Way:
     layout: str
     rules: TimeRules
     """Those of the stream; a trusted group has a greater lateness, see `trusted_slack_ms`."""
+    key_group: QueryGroup | None
+    """Of a trusted group: the group as if only the attribute that the stream is ordered by partitioned it."""
 
 
 class IngressPlan:
@@ -95,7 +161,13 @@ class IngressPlan:
         self._rules = rules
         self._buckets = buckets
         self._ways = [
-            _Way(group, group_identity(group), ItemLayout.of_group(catalog, group).fingerprint, _rules_of(catalog, group, rules))
+            _Way(
+                group,
+                group_identity(group),
+                ItemLayout.of_group(catalog, group).fingerprint,
+                _rules_of(catalog, group, rules),
+                key_group(group, rules) if trusted(catalog, group, rules) else None,
+            )
             for group in catalog.groups
             if rules.stream in group.streams
         ]
@@ -138,13 +210,18 @@ class IngressPlan:
         rows, bitmaps = selected.of_group(way.group.number)
         if (gone := late[rows]).any():
             rows, bitmaps = rows[~gone], bitmaps[~gone]
-        if len(rows) == 0:
+        history = _NO_HISTORY if way.key_group is None else key_history(batch, way.key_group, late, rows, way.key_group == way.group)
+        if len(rows) == 0 and len(history.keys) == 0:
             return
         columns = with_columns(batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))))
+        if history.before is not None:
+            columns = replace(columns, columns={**columns.columns, BEFORE: Column(Kind.TIME, history.before)})
         keys = partition_keys(batch, rows, way.group)
         for number, own in enumerate(rows_by_bucket(keys, self._buckets)):
-            if len(own):
-                sections[number].append(Section(way.identity, way.layout, take(columns, rows[own]), bitmaps[own]))
+            told = history.of_bucket(number, self._buckets)
+            if len(own) or len(told.keys):
+                part = take(columns, rows[own])
+                sections[number].append(Section(way.identity, way.layout, part, bitmaps[own], told.keys, told.times))
 
 
 def _rules_of(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> TimeRules:

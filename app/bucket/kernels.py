@@ -88,11 +88,11 @@ def judge(time, place, greatest, floor, lateness, late):
             greatest[source] = max(greatest[source], time[i])
 
 
-@njit([types.int64(_HASHES, _INTEGERS, _HASHES_OUT, types.int64[::1], types.int64, _FLAGS_OUT)], cache=True, nogil=True)
-def judge_keys(keys, time, table_keys, table_times, used, late):
+@njit([types.int64(_HASHES, _INTEGERS, types.int64[::1], _HASHES_OUT, types.int64[::1], types.int64, _FLAGS_OUT)], cache=True, nogil=True)
+def judge_keys(keys, time, before, table_keys, table_times, used, late):
     """Marks events that are earlier than their key's predecessor; the open-addressed table (power of two, hash 0 = free) learns.
 
-    The table must have room: twice as many places as keys in it and in the batch. Returns how many keys it holds afterwards.
+    ``before``, in-out: the greatest time of predecessors that are not among these events; afterwards of all predecessors. The table must have room: twice as many places as keys in it and in the batch. Returns how many keys it holds afterwards.
     """
     mask = types.uint64(table_keys.shape[0] - 1)
     for i in range(keys.shape[0]):
@@ -102,12 +102,9 @@ def judge_keys(keys, time, table_keys, table_times, used, late):
             place = types.int64(types.uint64(place + 1) & mask)
         if table_keys[place] == 0:
             table_keys[place] = key
-            table_times[place] = time[i]
+            table_times[place] = before[i]
             used += 1
-            late[i] = False
-        elif time[i] < table_times[place]:
-            late[i] = True
-        else:
-            table_times[place] = time[i]
-            late[i] = False
+        before[i] = max(before[i], table_times[place])
+        late[i] = time[i] < before[i]
+        table_times[place] = max(time[i], before[i])
     return used

@@ -154,6 +154,33 @@ def test_a_trusted_stream_finds_the_same_without_waiting(data: st.DataObject) ->
     assert found.answers == expected(matches(query, sorted(fed.fed, key=lambda e: (e["time"], e["source"], e["offset"]))), known)
 
 
+TRUSTED = {"A": {"k": "integer", "g": "string"}, "B": {"k": "integer", "g": "string"}, "C": {"k": "integer"}}
+
+
+@settings(max_examples=80, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_in_a_trusted_stream_every_event_of_a_key_counts_as_predecessor(data: st.DataObject) -> None:
+    """Also those that no query wants, that went to another bucket or that came in an earlier batch."""
+    wide = data.draw(st.booleans())
+    query = Query((A, B), (Equivalence("k"), Equivalence("g")) if wide else (Equivalence("k"),), within=50)
+    plan = replace(plan_of(query, TRUSTED), name="q")
+    events = data.draw(streams(TRUSTED, most=16))
+    moved = sorted(range(len(events)), key=lambda k: events[k]["time"] + data.draw(st.sampled_from([0, 0, 0, 3, 7])))
+    arrivals = [{**events[k], "source": 1 if events[k]["attributes"]["k"] == 1 else 0} for k in moved]
+    for source in SOURCES:
+        for offset, event in enumerate(e for e in arrivals if e["source"] == source):
+            event["offset"] = offset
+    note(arrivals)
+    steps = split(data, arrivals)
+    rules = TimeRules("input", 0, ordered_by="k")
+    found = run(Catalog.of((plan,)), TRUSTED, steps, rules, data.draw(st.integers(1, 3)), data.draw(st.sets(st.integers(0, len(steps)))))
+    keyed = [event for event in arrivals if event["attributes"]["k"] is not None]
+    fed = arrive_trusted(keyed, "k")
+    wanted = [e for e in fed.late if e["type"] != "C" and (not wide or e["attributes"]["g"] is not None)]
+    assert sorted(found.late) == positions(wanted)
+    assert found.answers == expected(matches(query, sorted(fed.fed, key=lambda e: (e["time"], e["source"], e["offset"]))), TRUSTED)
+
+
 @settings(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_a_changed_catalog_lets_unchanged_queries_go_on(data: st.DataObject) -> None:
