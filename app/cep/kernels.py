@@ -87,7 +87,7 @@ from app.cep.arrays import (
     WINDOW_PUSHDOWN,
     WITHIN,
 )
-from app.cep.kernels_machine import INTEGERS, TABLE, cell_state, evaluate
+from app.cep.kernels_machine import INTEGERS, TABLE, cell_state, evaluate, run_program
 from app.cep.kernels_memory import as_float, load, prefetch, store, trailing_zeros
 from app.cep.opcodes import CELL_SOURCE, CELL_TIME, STATES_PER_WORD
 
@@ -152,7 +152,7 @@ def plainly(table, which, states_at, cells, bound):
     Inlined where pairs of events are tried: a call with all tables as arguments cost 200 ns, this costs about 3.
     """
     mode = load(table, which, MODE)
-    verdict = 2
+    verdict = np.int64(2)
     if mode != MODE_PROGRAM:
         left, right = bound[load(table, which, LEFT_ITEM)], bound[load(table, which, RIGHT_ITEM)]
         left_cell, right_cell = load(table, which, LEFT_CELL), load(table, which, RIGHT_CELL)
@@ -202,39 +202,40 @@ def keys_agree(plan, cells, row, other):
 @njit(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, nogil=True)
 def negated_event_exists(plan, machine, memory, check, newest, after, earliest, before):
     """Whether an event on the chain from ``newest``, in rows > ``after``, with ``earliest < time < before``, satisfies the check's predicates."""
-    base = memory.state[BASE]
-    stack = 1 + plan.checks[check, CHECK_STACK]
-    item = plan.checks[check, CHECK_ITEM]
-    anchor = machine.bound[plan.positives[plan.shape[POSITIVES] - 1, OF_ITEM]]
+    links, cells, checks, predicates = memory.links, memory.cells, plan.checks, plan.predicates
+    base, states_at = memory.state[BASE], plan.shape[STATES_AT]
+    stack, item = 1 + checks[check, CHECK_STACK], checks[check, CHECK_ITEM]
+    residual = checks[check, CHECK_RESIDUAL] != 0
+    first_test, last_test = checks[check, CHECK_TEST], checks[check, CHECK_TEST_END]
+    bound = machine.bound
+    anchor = bound[plan.positives[plan.shape[POSITIVES] - 1, OF_ITEM]]
     row = newest
     while row > after and row >= base:
         place = row - base
-        time = memory.links[place, 0]
+        time = load(links, place, 0)
         if time <= earliest:
             return False
-        row = memory.links[place, stack]
-        if time >= before:
+        row = load(links, place, stack)
+        if time >= before or (residual and not keys_agree(plan, cells, place, anchor)):
             continue
-        if plan.checks[check, CHECK_RESIDUAL] and not keys_agree(plan, memory.cells, place, anchor):
-            continue
-        machine.bound[item] = place
-        every = True
-        for test in range(plan.checks[check, CHECK_TEST], plan.checks[check, CHECK_TEST_END]):
-            if not predicate_holds(plan, test, machine, memory.cells):
-                every = False
+        bound[item] = place
+        holds = np.int64(1)
+        for which in range(first_test, last_test):
+            holds = plainly(predicates, which, states_at, cells, bound)
+            if holds == 2:
+                begin, end = load(predicates, which, CODE), load(predicates, which, CODE_END)
+                holds = np.int64(run_program(machine.programs, begin, end, cells, states_at, bound, machine.texts, machine.scratch))
+            if holds == 0:
                 break
-        if every:
+        if holds == 1:
             return True
     return False
 
 
 @njit(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64), cache=True, nogil=True)
-def accepted(plan, machine, memory, place, bound_time):
-    """Whether the events bound at ``place`` and behind it pass everything that is decided once ``place`` is bound."""
+def unprevented(plan, machine, memory, place, bound_time):
+    """Whether no negated event prevents the events bound at ``place`` and behind it, as far as that is decided once ``place`` is bound."""
     positives = plan.positives
-    for test in range(positives[place, TEST], positives[place, TEST_END]):
-        if not predicate_holds(plan, test, machine, memory.cells):
-            return False
     base = memory.state[BASE]
     for check in range(positives[place, CHECK], positives[place, CHECK_END]):
         stack = 1 + plan.checks[check, CHECK_STACK]
@@ -281,7 +282,10 @@ def construct(plan, machine, memory, output, newest, oldest):
     bound[positives[last, OF_ITEM]] = newest
     chosen[last] = newest
     if last == 0:
-        if accepted(plan, machine, memory, 0, window) and not start_is_barred(plan, memory, newest, window):
+        constant = True  # only a predicate that mentions no event at all is decided here
+        for which in range(positives[0, TEST], positives[0, TEST_END]):
+            constant = constant and predicate_holds(plan, which, machine, cells)
+        if constant and unprevented(plan, machine, memory, 0, window) and not start_is_barred(plan, memory, newest, window):
             if count >= capacity:
                 return False
             store(rows, count, 0, newest)
@@ -333,15 +337,18 @@ def construct(plan, machine, memory, output, newest, oldest):
             continue
         bound[load(positives, place, OF_ITEM)] = at
         chosen[place] = at
-        holds = 1
+        holds = np.int64(1)
         for which in range(load(positives, place, TEST), load(positives, place, TEST_END)):
             holds = plainly(predicates, which, states_at, cells, bound)
-            if holds != 1:
+            if holds == 2:
+                begin, end = load(predicates, which, CODE), load(predicates, which, CODE_END)
+                holds = np.int64(run_program(machine.programs, begin, end, cells, states_at, bound, machine.texts, machine.scratch))
+            if holds == 0:
                 break
         if holds == 0:
             continue
-        if holds == 2 or load(positives, place, CHECK) < load(positives, place, CHECK_END):
-            if not accepted(plan, machine, memory, place, window):
+        if load(positives, place, CHECK) < load(positives, place, CHECK_END):
+            if not unprevented(plan, machine, memory, place, window):
                 continue
         if place > 0:
             place -= 1

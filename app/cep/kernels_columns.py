@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit, types
 
 from app.cep.arrays import OUTSIDE
-from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, cell_state, evaluate
+from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, cell_state, run_program
 from app.cep.kernels_memory import load, store
 from app.cep.opcodes import ABSENT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, NULL, STATES_PER_WORD
 
@@ -139,7 +139,7 @@ def filter_candidates(programs, start, stop, item, cells, states_at, bound, text
     for k in range(len(masks)):
         if masks[k] & bit:
             bound[item] = k
-            if not evaluate(programs, start, stop, cells, states_at, bound, texts, scratch):
+            if not run_program(programs, start, stop, cells, states_at, bound, texts, scratch):
                 masks[k] &= ~bit
 
 

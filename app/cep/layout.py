@@ -346,7 +346,8 @@ class _Predicates:
             mode = _comparison_mode(left, right, prepared.operator)
             return [mode, start, stop, operator, left.item, left.column, right.item, right.column, 0]
         if isinstance(left, Arithmetic) and left.operator == "-" and isinstance(right, Literal):
-            a, b = left.left, left.right
+            a: Any = left.left
+            b: Any = left.right
             whole = isinstance(right.value, int) and right.kind is not Kind.FLOAT and abs(right.value) < 2**63
             if whole and isinstance(a, Cell) and isinstance(b, Cell) and Kind.FLOAT not in (a.kind, b.kind):
                 return [at.MODE_DIFFERENCE, start, stop, operator, a.item, a.column, b.item, b.column, int(right.value)]
