@@ -28,7 +28,8 @@ TOOLS = PROJECT.parent / "shared" / "tools"
 HOST = "host.fakekube.internal"
 """This machine's name inside the fake cluster."""
 RETAIL_SCHEMAS = ("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
-ALERTS = "cep.alerts"
+QUERIES = {name: (PROJECT / "queries" / f"{name}.yaml").read_text(encoding="utf-8") for name in ("shoplifting", "counterfeit-path")}
+OUTPUTS = ("cep.alerts", "cep.counterfeit-path")
 NAMESPACE = "stores"
 RELEASE = "shop"
 Seen = TypeVar("Seen")
@@ -102,7 +103,7 @@ class Cluster:
             "kafka": {"bootstrapServers": self.broker.outside_servers},
             "schemaRegistry": {"url": self.registry.url.replace("127.0.0.1", HOST)},
             "streams": streams("/opt/cep/schemas"),
-            "queries": {"inline": {"shoplifting.yaml": (PROJECT / "queries/shoplifting.yaml").read_text(encoding="utf-8")}},
+            "queries": {"inline": {"shoplifting.yaml": QUERIES["shoplifting"]}},
             "settings": {"kafka": {"starting_offsets": "earliest"}},
             "executor": {"requestCores": "100m", "memory": "512m", "pysparkMemory": "768m"},
             "driver": {"resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "3Gi"}}},
@@ -117,7 +118,8 @@ class Cluster:
     def outside_settings(self) -> Path:
         """A settings file for commands that run on this machine."""
         (self.folder / "queries").mkdir(exist_ok=True)
-        (self.folder / "queries/shoplifting.yaml").write_text(self.values()["queries"]["inline"]["shoplifting.yaml"], encoding="utf-8")
+        for name, text in QUERIES.items():
+            (self.folder / "queries" / f"{name}.yaml").write_text(text, encoding="utf-8")
         tree = {
             "kafka": {"bootstrap_servers": self.broker.bootstrap_servers},
             "schema_registry": {"url": self.registry.url},
@@ -143,12 +145,12 @@ class Cluster:
         return generate("retail", events, seed, 0, rate)
 
     def alerts(self) -> list[dict[str, Any]]:
-        """Every composite event on the topic so far, decoded with the schema that the registry holds."""
+        """Every composite event on the topics so far, decoded with the schema that the registry holds."""
         if self._consumer is None:
             self._consumer = Consumer(
                 {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "stores", "auto.offset.reset": "earliest"}
             )
-            self._consumer.subscribe([ALERTS])
+            self._consumer.subscribe(list(OUTPUTS))
         while (message := self._consumer.poll(0.5)) is not None:
             assert message.error() is None, message.error()
             self.found.append(self._decoded(message.value()))
@@ -158,21 +160,26 @@ class Cluster:
         schema = SchemaRegistryClient({"url": self.registry.url}).get_schema(int.from_bytes(value[1:5], "big"))
         return fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(json.loads(schema.schema_str)))
 
-    def thefts(self, stream: GeneratedStream) -> set[str]:
-        """Tags of a stream that were reported as stolen."""
-        tags = {tag for (tag,) in stream.truth["shoplifting"].expected}
-        prefix = min(tags)[:4]  # the seed
-        return {alert["fields"]["tag_id"] for alert in self.alerts() if alert["fields"]["tag_id"].startswith(prefix)}
+    def reported(self, stream: GeneratedStream, query: str) -> set[str]:
+        """Tags of a stream that a query reported."""
+        prefix = next(iter(stream.truth[query].expected))[0][:4]  # the seed
+        tags = [alert["fields"]["tag_id"] for alert in self.alerts() if alert["query"] == query]
+        return {tag for tag in tags if tag.startswith(prefix)}
 
-    def expect_thefts(self, stream: GeneratedStream, seconds: float = 90) -> None:
-        """Waits until exactly the true thefts of a stream are on the topic."""
-        truth = {tag for (tag,) in stream.truth["shoplifting"].expected}
+    def expect(self, stream: GeneratedStream, query: str = "shoplifting", seconds: float = 180) -> None:
+        """Waits until exactly what is true of a stream has been reported."""
+        truth = {tag for (tag,) in stream.truth[query].expected}
         assert truth
         try:
-            until(lambda: truth <= self.thefts(stream), seconds, "thefts on the topic")
+            until(lambda: truth <= self.reported(stream, query), seconds, f"composite events of {query}")
         except AssertionError as error:
-            raise AssertionError(f"{error}; missing {len(truth - self.thefts(stream))} of {len(truth)}\n{self.logs()}") from error
-        assert self.thefts(stream) == truth
+            raise AssertionError(f"{error}; missing {len(truth - self.reported(stream, query))} of {len(truth)}\n{self.logs()}") from error
+        assert self.reported(stream, query) == truth
+
+    def driver_logs(self) -> list[str]:
+        """The logs of all drivers and their runs, oldest first."""
+        files = sorted(self.state.glob("pods/*/logs/driver.*.log"), key=lambda path: path.stat().st_ctime)
+        return [path.read_text(encoding="utf-8", errors="replace") for path in files]
 
     def requests(self) -> list[dict[str, Any]]:
         """What the driver asked the API for, from the audit log."""
