@@ -6,7 +6,6 @@ instead of a filter behind it; stacks are chains of row numbers that die by the 
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# ruff: noqa: ANN001, ANN201, PLR0124
 from __future__ import annotations
 
 import numpy as np

@@ -1,7 +1,6 @@
 """Compiled loops between columns and cells: taking candidates up, their partition keys, gathering return fields."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# ruff: noqa: ANN001, ANN201, PLR0124
 from __future__ import annotations
 
 import numpy as np

@@ -6,7 +6,6 @@ joins inside sequence construction and return fields, so a rule of query-languag
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# ruff: noqa: ANN001, ANN201, PLR1714
 from __future__ import annotations
 
 import math

@@ -1,7 +1,6 @@
 """Compiled loops over texts: numbering distinct byte strings, marking those in use, and giving them new numbers."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# ruff: noqa: ANN001, ANN201
 from __future__ import annotations
 
 import numpy as np

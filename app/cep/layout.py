@@ -348,9 +348,9 @@ class _Predicates:
         if isinstance(left, Arithmetic) and left.operator == "-" and isinstance(right, Literal):
             a: Any = left.left
             b: Any = left.right
-            whole = isinstance(right.value, int) and right.kind is not Kind.FLOAT and abs(right.value) < 2**63
-            if whole and isinstance(a, Cell) and isinstance(b, Cell) and Kind.FLOAT not in (a.kind, b.kind):
-                return [at.MODE_DIFFERENCE, start, stop, operator, a.item, a.column, b.item, b.column, int(right.value)]
+            limit = right.value if isinstance(right.value, int) and right.kind is not Kind.FLOAT else 2**63
+            if abs(limit) < 2**63 and isinstance(a, Cell) and isinstance(b, Cell) and Kind.FLOAT not in (a.kind, b.kind):
+                return [at.MODE_DIFFERENCE, start, stop, operator, a.item, a.column, b.item, b.column, limit]
         return row
 
 
