@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -110,29 +111,40 @@ def embedded_broker(folder: Path | None = None, heap_megabytes: int = 512, outsi
 
 
 def start_broker(home: Path, heap_megabytes: int = 512, outside_host: str | None = None) -> Broker:
-    """Start a broker and return as soon as it listens or is about to; :func:`wait_for_broker` tells when it is ready."""
+    """Start a broker and return as soon as it listens; :func:`wait_for_broker` tells when it is ready.
+
+    A folder with data of an earlier run keeps its ports: the controller's is written into the metadata, and clients may know the other.
+    """
     class_path = os.pathsep.join(str(jar) for jar in broker_jars())
     java = find_java().command
-    for attempt in range(_ATTEMPTS):
-        port, controller_port, outside_port = free_ports(3)
-        settings = home / "server.properties"
-        text = _SETTINGS + (_OUTSIDE if outside_host else "")
-        places = {"port": port, "controller_port": controller_port, "outside_port": outside_port, "outside_host": outside_host}
-        settings.write_text(text.format(**places, data=home / "data"), encoding="utf-8")
-        if not (home / "data" / "meta.properties").exists():
+    settings = home / "server.properties"
+    continued = settings.exists() and (home / "data" / "meta.properties").exists()
+    for attempt in range(1 if continued else _ATTEMPTS):
+        if not continued:
+            _write_settings(home, settings, outside_host)
+            shutil.rmtree(home / "data", ignore_errors=True)
             _format(java, class_path, settings)
         command = [java, f"-Xmx{heap_megabytes}m", "-cp", class_path, "kafka.Kafka", str(settings)]
         child = Child("embedded broker", command, home / f"broker-{attempt}.log")
-        broker = Broker(f"127.0.0.1:{port}", child, home, f"{outside_host}:{outside_port}" if outside_host else None)
+        ports = dict(re.findall(r"(PLAINTEXT|OUTSIDE)://[^:]+:(\d+)", settings.read_text(encoding="utf-8")))
+        outside = f"{outside_host}:{ports['OUTSIDE']}" if outside_host else None
+        broker = Broker(f"127.0.0.1:{ports['PLAINTEXT']}", child, home, outside)
         try:
-            child.wait_until(lambda port=port: accepts(port), _START_SECONDS)  # type: ignore[misc]
+            child.wait_until(lambda: accepts(int(ports["PLAINTEXT"])), _START_SECONDS)  # noqa: B023 - called at once
         except DependencyError as error:
             child.terminate()
-            if "already in use" in str(error) and attempt + 1 < _ATTEMPTS:
+            if "already in use" in str(error) and attempt + 1 < _ATTEMPTS and not continued:
                 continue
             raise
         return broker
     raise DependencyError("embedded broker: no free port could be had")
+
+
+def _write_settings(home: Path, settings: Path, outside_host: str | None) -> None:
+    port, controller_port, outside_port = free_ports(3)
+    text = _SETTINGS + (_OUTSIDE if outside_host else "")
+    places = {"port": port, "controller_port": controller_port, "outside_port": outside_port, "outside_host": outside_host}
+    settings.write_text(text.format(**places, data=home / "data"), encoding="utf-8")
 
 
 def wait_for_broker(broker: Broker) -> None:
@@ -142,7 +154,9 @@ def wait_for_broker(broker: Broker) -> None:
         DependencyError: it does not in time.
     """
     # Quiet: librdkafka's complaints about the first refused connections are no news while we wait.
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200})
+    admin = AdminClient(
+        {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200}
+    )
 
     def answers() -> bool:
         try:

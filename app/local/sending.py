@@ -140,12 +140,12 @@ class Sender:
         """
         for batch in batches:
             for part in slices(batch, ENCODED_ROWS):
-                if self._stopped:
-                    return self.sent
                 values, keys = self._encoded(part)
                 self._send_when_due(values, keys, self._due(part, self.sent.events))
                 if told:
                     told(self.sent)
+                if self._stopped:  # perhaps in the middle of the part: the iterator must not believe that its batch was sent
+                    return self.sent
         return self.sent
 
     def flush(self) -> None:

@@ -4,8 +4,10 @@ import sys
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
+from app.local.broker import embedded_broker
 from app.local.ports import accepts
 
 
@@ -52,3 +54,22 @@ def test_children_die_with_a_parent_that_is_killed(tmp_path):
     while accepts(port) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not accepts(port)
+
+
+def test_a_broker_that_comes_back_in_its_folder_has_its_records_and_its_address(tmp_path):
+    with embedded_broker(tmp_path) as broker:
+        address = broker.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(timeout=30)
+        producer = Producer({"bootstrap.servers": address, "log_level": 0})
+        producer.produce("kept", value=b"x")
+        assert producer.flush(30) == 0
+        broker.child.kill()
+    with embedded_broker(tmp_path) as broker:
+        assert broker.bootstrap_servers == address
+        consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest", "log_level": 0})
+        consumer.assign([TopicPartition("kept", 0, 0)])
+        message = consumer.poll(30)
+        consumer.close()
+        assert message is not None
+        assert message.value() == b"x"
