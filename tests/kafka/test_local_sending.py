@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import threading
 import time
 
 import fastavro
@@ -83,3 +84,22 @@ def test_a_topic_that_is_missing_is_a_sentence(bootstrap_servers, retail_outlet)
     outlet = type(retail_outlet)("no-such-topic", retail_outlet.schemas, retail_outlet.headers)
     with pytest.raises(DependencyError, match="no-such-topic"):
         Sender({"bootstrap.servers": bootstrap_servers}, outlet, at_once).check_topic()
+
+
+def test_a_stopped_sender_does_not_ask_for_the_next_batch(bootstrap_servers, retail_outlet):
+    stream = generate("retail", 2000, seed=1, rate_per_s=1000)
+    sender = Sender({"bootstrap.servers": bootstrap_servers}, retail_outlet, at_rate(500))
+    asked_again = []
+
+    def batches():
+        yield stream.batches[0]
+        asked_again.append(True)
+        yield stream.batches[0]
+
+    timer = threading.Timer(0.3, sender.stop)
+    timer.start()
+    with sender:
+        sender.check_topic()
+        assert sender.send(batches()).events < 2000
+    timer.join()
+    assert not asked_again
