@@ -6,6 +6,7 @@ instead of a filter behind it; stacks are chains of row numbers that die by the 
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR0124  NaN is what differs from itself
 from __future__ import annotations
 
 import numpy as np

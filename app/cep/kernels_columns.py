@@ -1,6 +1,7 @@
 """Compiled loops between columns and cells: taking candidates up, their partition keys, gathering return fields."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR0124  NaN is what differs from itself
 from __future__ import annotations
 
 import numpy as np

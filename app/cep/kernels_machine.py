@@ -6,6 +6,7 @@ joins inside sequence construction and return fields, so a rule of query-languag
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR1714  numba compiles no tuples of constants
 from __future__ import annotations
 
 import math
