@@ -111,18 +111,18 @@ def match_arrivals(
     gates = [gate_of(plan.selection) if gate_of else None for plan in plans]
     bucket = Bucket(catalog, [stream.rules for stream in streams], 0)
     known: Mapping[str, Mapping[int, int]] = {stream.rules.stream: {} for stream in streams}
-    sources = frozenset(int(source) for stream in streams for source in np.unique(stream.batch.source))
+    own = [frozenset(np.unique(stream.batch.source).tolist()) for stream in streams]
+    sources = frozenset[int]().union(*own)
     found: list[Found] = []
     late: list[NDArray[np.int64]] = []
     end = max((int(stream.line[-1]) + 1 for stream in streams if len(stream.line)), default=0)
     for start in range(0, max(end, 1), SLICE):
         chunks: list[Chunk] = []
         learnt, closing = dict(known), start + SLICE >= end
-        for stream, plan, gate in zip(streams, plans, gates, strict=True):
+        for stream, plan, gate, read in zip(streams, plans, gates, own, strict=True):
             first, last = np.searchsorted(stream.line, [start, start + SLICE])
             part = rows_between(stream.batch, int(first), int(last))
-            own = frozenset(np.unique(stream.batch.source).tolist())
-            ingested = plan.ingest(part, Progress(known[stream.rules.stream], sources & own), gate)
+            ingested = plan.ingest(part, Progress(known[stream.rules.stream], read), gate)
             late.append(_positions(part, ingested.late))
             learnt[stream.rules.stream] = merged_times([known[stream.rules.stream], ingested.judgement.greatest_times])
             chunks += ingested.chunks

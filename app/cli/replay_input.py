@@ -116,16 +116,43 @@ class ReplayInput:
             shared.setdefault(tuple(sorted(plan.streams)), []).append(query)
         return list(shared.items())
 
+    def line_finder(self) -> LineFinder:
+        """Finds the lines of events by their positions."""
+        return LineFinder.of(self.file)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineFinder:
+    """Positions → lines.
+
+    Attributes:
+        places: (source, offset) as complex numbers, which sort by real and imaginary part; None where the offset is the line.
+        lines: int64, in the order of ``places``.
+    """
+
+    places: NDArray[np.complex128] | None
+    lines: NDArray[np.int64]
+
+    @staticmethod
+    def of(file: FileEvents) -> LineFinder:
+        """A finder for a file's events."""
+        if not file.topics:
+            return LineFinder(None, file.lines)
+        places = _complex(file.batch.source, file.batch.offset)
+        order = np.argsort(places)
+        return LineFinder(places[order], file.lines[order])
+
     def lines_of(self, source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The lines of events, by their positions."""
-        if not self.file.topics:
+        """The lines of events, in the shape of the arguments."""
+        if self.places is None:
             return offset
-        order = np.lexsort((self.file.batch.offset, self.file.batch.source))
-        places = self.file.batch.source[order].astype(np.complex128)  # complex numbers sort by (real, imaginary)
-        places.imag = self.file.batch.offset[order]
-        wanted = source.astype(np.complex128)
-        wanted.imag = offset
-        return self.file.lines[order[np.searchsorted(places, wanted)]]
+        return self.lines[np.searchsorted(self.places, _complex(source, offset))]
+
+
+def _complex(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.complex128]:
+    places = source.astype(np.complex128)
+    places.imag = offset
+    return places
 
 
 def read_input(path: Path, settings: Settings | None, choices: Choices) -> ReplayInput:

@@ -18,7 +18,7 @@ from app.bucket.chunk import compacted_batch
 from app.bucket.composite import Constituent, json_fields, match_identity, plain_values
 from app.bucket.matching import Found
 from app.cep.matches import Matches
-from app.cli.replay_input import ReplayInput
+from app.cli.replay_input import LineFinder, ReplayInput
 from app.events.batch import PARTITION_BITS, Column, Dictionary, EventBatch, concatenate, take
 from app.events.types import Kind
 from app.query.plan import Catalog, Plan
@@ -67,15 +67,15 @@ class QueryMatches:
             for time, events in zip(self.fields.time.tolist(), places.tolist(), strict=True)
         ]
 
-    def composites(self, events: ReplayInput, *, identities: bool) -> Iterator[dict[str, Any]]:
-        """The matches as objects."""
+    def composites(self, finder: LineFinder, topics: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+        """The matches as objects; with their identities where ``topics`` are given (empty: positions of the file have none)."""
         plan = self.plan
         names = [returned.name for returned in plan.returns]
         fields = [plain_values(self.fields.columns[returned.name], returned.kind) for returned in plan.returns]
         variables = [item.variable for item in plan.positive]
-        lines = events.lines_of(self.source.reshape(-1), self.offset.reshape(-1)).reshape(self.source.shape).tolist()
+        lines = finder.lines_of(self.source, self.offset).tolist()
         for k, time in enumerate(self.fields.time.tolist()):
-            composite = {"id": self._identity(k, events.file.topics)} if identities else {}
+            composite = {} if topics is None else {"id": self._identity(k, topics)}
             yield {
                 **composite,
                 "query": plan.name,
@@ -117,14 +117,15 @@ def json_lines(catalog: Catalog, found: Sequence[Found], events: ReplayInput, *,
     own: dict[int, list[Found]] = {}
     for one in found:
         own.setdefault(one.query, []).append(one)
+    finder, topics = events.line_finder(), events.file.topics if identities else None
     queries = [QueryMatches.of(catalog.plans[query], steps) for query, steps in own.items()]
     if len(queries) == 1:
-        return (orjson.dumps(c) + b"\n" for block in queries[0].blocks() for c in block.composites(events, identities=identities))
-    merged = heapq.merge(*(_ordered(query, events, identities=identities) for query in queries))
+        return (orjson.dumps(c) + b"\n" for block in queries[0].blocks() for c in block.composites(finder, topics))
+    merged = heapq.merge(*(_ordered(query, finder, topics) for query in queries))
     return (line for _, line in merged)
 
 
-def _ordered(query: QueryMatches, events: ReplayInput, *, identities: bool) -> Iterator[tuple[tuple[Any, ...], bytes]]:
+def _ordered(query: QueryMatches, finder: LineFinder, topics: Sequence[str] | None) -> Iterator[tuple[tuple[Any, ...], bytes]]:
     for block in query.blocks():
-        for order, composite in zip(block.orders(), block.composites(events, identities=identities), strict=True):
+        for order, composite in zip(block.orders(), block.composites(finder, topics), strict=True):
             yield order, orjson.dumps(composite) + b"\n"
