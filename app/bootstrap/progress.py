@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,30 +14,36 @@ _QUIET_SECONDS = 10.0
 
 
 class Progress:
-    """One step under way; :meth:`tell` replaces the line on a terminal and is rationed elsewhere."""
+    """One step under way; a thread keeps its line fresh, so that a long silence of pip does not look like the end."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.started = time.monotonic()
+        self._detail = ""
         self._terminal = sys.stderr.isatty()
-        self._last_line = self.started
+        self._over = threading.Event()
+        threading.Thread(target=self._refresh, daemon=True).start()
 
     def tell(self, detail: str) -> None:
-        """Show how far the step is."""
-        now = time.monotonic()
-        line = f"… {self.title}: {detail} ({now - self.started:.0f} s)"
-        if self._terminal:
-            sys.stderr.write(f"\r\x1b[K{line[:_TERMINAL_WIDTH]}")
-            sys.stderr.flush()
-        elif now - self._last_line >= _QUIET_SECONDS:
-            self._last_line = now
-            print(line, file=sys.stderr, flush=True)
+        """Say how far the step is; shown within a second on a terminal, within ten elsewhere."""
+        self._detail = detail
 
     def finish(self, mark: str, detail: str) -> None:
         """Leave a line that stays."""
+        self._over.set()
         clear = "\r\x1b[K" if self._terminal else ""
         elapsed = time.monotonic() - self.started
         print(f"{clear}{mark} {self.title}{': ' + detail if detail else ''} ({elapsed:.1f} s)", file=sys.stderr, flush=True)
+
+    def _refresh(self) -> None:
+        while not self._over.wait(1.0 if self._terminal else _QUIET_SECONDS):
+            line = f"… {self.title}{': ' + self._detail if self._detail else ''} ({time.monotonic() - self.started:.0f} s)"
+            print(
+                f"\r\x1b[K{line[:_TERMINAL_WIDTH]}" if self._terminal else line,
+                end="" if self._terminal else "\n",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 @contextmanager
