@@ -34,6 +34,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.settings import Settings, load_settings
 from app.control.plane import ControlPlane, RunningCatalog
+from app.delivery.composite_schema import record_name
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
 from app.events.registry import Registry, RegistrySettings
@@ -50,13 +51,15 @@ from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 
 ROOT = Path(__file__).resolve().parents[2]
+PRICE_RUN = ROOT / "queries" / "price-run.yaml"
 WARM_UP_S = 20
-SHARE_WARM = 0.25
 
 __all__ = ["catch_up", "paced"]
 
 
-def bench_settings(folder: Path, services: Embedded, topic: str, *, per_trigger: int = 400_000) -> Settings:
+def bench_settings(
+    folder: Path, services: Embedded, topic: str, *, per_trigger: int = 400_000, queries: Path = PRICE_RUN, watchdog: bool = False
+) -> Settings:
     """One trusted stream of quotes in four topic partitions, and the shipped query that finds rising prices."""
     plain = {
         "kafka": {
@@ -74,11 +77,11 @@ def bench_settings(folder: Path, services: Embedded, topic: str, *, per_trigger:
                 "partitions": 4,
             }
         },
-        "queries": {"paths": [str(ROOT / "queries" / "price-run.yaml")]},
+        "queries": {"paths": [str(queries)]},
         "topics": {"prefix": f"{topic}-out"},
         "checkpoint": {"path": str(folder / f"checkpoint-{uuid.uuid4().hex[:6]}")},
         "http": {"host": "127.0.0.1", "port": 0},
-        "watchdog": {"enabled": False},
+        "watchdog": {"enabled": watchdog},
     }
     file = folder / f"settings-{uuid.uuid4().hex[:6]}.yaml"
     file.write_text(yaml.safe_dump(plain))
@@ -174,23 +177,23 @@ def paced(spark: SparkSession, services: Embedded, folder: Path, rates: list[int
 
 
 def latencies(settings: Settings, topic: str, after_ms: float) -> np.ndarray:
-    """Broker time of every composite event minus broker time of its last constituent, ms."""
+    """Detection latencies (ms) of composite events whose last constituent arrived after a moment."""
+    found = timed_composites(settings, topic, "price-run")
+    return found[found[:, 0] >= after_ms, 1]
+
+
+def timed_composites(settings: Settings, topic: str, query: str) -> np.ndarray:
+    """Per composite event the broker time of its last constituent, and how much later it was on its own topic, ms."""
     arrived = {(m.partition(), m.offset()): m.timestamp()[1] for m in everything(settings, topic)}
-    schema: Any = None
+    output = f"{topic}-out.{query}"
+    registered = Registry(registry_settings(settings.schema_registry)).latest(f"{output}-cep.{record_name(query)}")
+    schema = fastavro.parse_schema(json.loads(registered.text))
     found = []
-    for message in everything(settings, f"{topic}-out.price-run"):
-        if schema is None:
-            registry = Registry(registry_settings(settings.schema_registry))
-            schema = registry.latest(f"{topic}-out.price-run-cep.PriceRun")
-            schema = fastavro.parse_schema(json.loads(schema.text))
-
-
-        value = fastavro.schemaless_reader(io.BytesIO(message.value()[5:]), schema)
-        last = value["events"][-1]
+    for message in everything(settings, output):
+        last = fastavro.schemaless_reader(io.BytesIO(message.value()[5:]), schema)["events"][-1]
         at = arrived[last["partition"], last["offset"]]
-        if at >= after_ms:
-            found.append(message.timestamp()[1] - at)
-    return np.array(found)
+        found.append((at, message.timestamp()[1] - at))
+    return np.array(found, dtype=np.float64).reshape(-1, 2)
 
 
 def everything(settings: Settings, topic: str) -> Iterator[Any]:
