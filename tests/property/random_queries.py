@@ -100,16 +100,18 @@ def queries(draw: st.DrawFn, known: Schemas, most_items: int = 4) -> Query:
     if not able:
         tests, able = (), list(known)
     items: list[Item] = []
-    positives = draw(st.sampled_from([1, 2, 2, 3, 3, most_items]))
+    positives = draw(st.sampled_from([1, 2, 2, 2, 3, 3, most_items]))
     for number in range(positives):
-        items += [draw(negated_items(known)) for _ in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2])))]
-        types = draw(st.lists(st.sampled_from(able), min_size=1, max_size=2, unique=True))
+        items += [draw(negated_items(known)) for _ in range(draw(st.sampled_from([0, 0, 0, 0, 0, 1, 1, 2])))]
+        types = draw(st.lists(st.sampled_from(able), min_size=1, max_size=3, unique=True))
         items.append(Item(tuple(types), f"p{number}" if draw(st.integers(0, 9)) < 9 else None))
-    items += [draw(negated_items(known)) for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2])))]
+    items += [draw(negated_items(known)) for _ in range(draw(st.sampled_from([0, 0, 0, 0, 0, 1, 1, 2])))]
     named = [Item(item.types, f"n{i}" if item.negated and item.var else item.var, item.negated) for i, item in enumerate(items)]
     edged = named[0].negated or named[-1].negated
-    within = draw(st.integers(1, 25)) if edged or draw(st.integers(0, 2)) else None
-    where = draw(st.lists(predicates(known, named), max_size=2)) if any(item.var for item in named) else []
+    within = draw(st.sampled_from([1, 3, 5, 8, 12, 20, 30, 50])) if edged or draw(st.integers(0, 2)) else None
+    where = [
+        draw(predicates(known, named)) for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2])) if any(item.var for item in named) else 0)
+    ]
     returns = draw(st.none() | return_fields(known, named)) if any(i.var for i in named if not i.negated) else None
     if len(where) == 1 and not tests and isinstance(where[0], And):
         where = list(where[0].operands)  # parentheses around the whole condition change nothing: these are two predicates
@@ -138,6 +140,10 @@ def predicates(draw: st.DrawFn, known: Schemas, items: list[Item]) -> object:
     if not chosen:
         chosen = [draw(st.sampled_from(positive))]
     scope = Scope({str(item.var): attributes_of(known, item) for item in chosen})
+    if len(chosen) > 1 and chosen[-1].negated and draw(st.booleans()):
+        # one predicate, half of which speaks of positive events alone: it must not restrict them
+        alone = Scope({name: attributes for name, attributes in scope.attributes.items() if name != chosen[-1].var})
+        return And((draw(comparisons(scope)), draw(comparisons(alone))))
     return draw(conditions(scope, 2))
 
 
@@ -270,11 +276,12 @@ def return_fields(draw: st.DrawFn, known: Schemas, items: list[Item]) -> tuple[t
 def streams(draw: st.DrawFn, known: Schemas, most: int = 14, sources: int = 2, start_ms: int = 0) -> list[Event]:
     """Events in total order, with ties in time, nulls, and attributes that their type lacks."""
     time, events = start_ms, []
-    for _ in range(draw(st.sampled_from([0, 1, most // 2, *[most] * 7]))):
-        time += draw(st.sampled_from([0, 0, 1, 1, 2, 3, 6]))
+    steps = draw(st.sampled_from([[0, 0, 1, 1, 2, 3, 6], [0, 0, 0, 1]]))
+    for _ in range(draw(st.sampled_from([0, 1, most // 2, *[most] * 17]))):
+        time += draw(st.sampled_from(steps))
         type_name = draw(st.sampled_from(list(known)))
         attributes = {
-            name: None if draw(st.integers(0, 9)) == 0 else draw(st.sampled_from(domain(name, kind)))
+            name: None if draw(st.integers(0, 14)) == 14 else draw(st.sampled_from(domain(name, kind)))
             for name, kind in known[type_name].items()
         }
         events.append({"type": type_name, "time": time, "source": draw(st.integers(0, sources - 1)), "attributes": attributes})

@@ -15,7 +15,7 @@ from app.bucket.ingress import IngressPlan
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from tests.naive.arrival import arrive, on_time
-from tests.naive.language import Equivalence, Event, Query, yaml_text
+from tests.naive.language import Equivalence, Event, Item, Query, yaml_text
 from tests.naive.matching import matches
 from tests.property.application_way import Answer, answers, expected
 from tests.property.event_arrays import event_batch, stream_schema
@@ -126,3 +126,18 @@ def test_trusted_order_gives_the_same_matches(data: st.DataObject) -> None:
     drive(data, stage, moved)
     assert stage.late == set()
     assert stage.found[query.name] == expected(matches(query, moved), known)
+
+
+def test_an_event_at_the_watermark_waits_for_ties_that_come_before_it_in_total_order() -> None:
+    known = {"A": {"v": "integer"}, "B": {"v": "integer"}}
+    query = Query((Item(("A",), "a"), Item(("B",), "b")))
+    catalog = compile_texts([("q.yaml", yaml_text(query, "input"))], {"input": stream_schema(known)}).catalog
+    stage = Stage(catalog, known, TimeRules("input", 0), 1)
+    arrivals = [
+        {"type": kind, "time": 5, "source": source, "offset": offset, "attributes": {"v": 1}}
+        for kind, source, offset in (("B", 2, 0), ("B", 1, 0), ("B", 0, 0), ("A", 0, 1))
+    ]
+    stage.micro_batch(arrivals[:3], [{0, 1, 2}])
+    stage.micro_batch(arrivals[3:], [{0, 1, 2}])
+    stage.micro_batch([], [{0, 1, 2}], closing=True)
+    assert sorted(bound for bound, _, _ in stage.found["q"].elements()) == [((0, 0, 1), (1, 1, 0)), ((0, 0, 1), (1, 2, 0))]
