@@ -55,9 +55,7 @@ class Found:
     late: list[tuple[int, int]]
 
 
-def run(  # noqa: PLR0917 - one call says all of a scenario
-    catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int]
-) -> Found:
+def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int]) -> Found:
     """Steps (micro-batches) of tasks of events in order of arrival; closing comes as a last, empty step."""
     plan = IngressPlan(catalog, rules, buckets)
     states = [Bucket(catalog, [rules], number) for number in range(buckets)]
