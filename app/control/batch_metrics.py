@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.control.directives import Directive
 from app.control.reports import ENDS, BatchTotals
+from app.events.batch import source_number
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress
 from app.query.plan import Plan
@@ -20,6 +21,7 @@ class FinishedBatch:
         now_ms: the clock.
         newest_broker_ms: per topic partition, the Kafka timestamp of the newest record ever read.
         watermarks: per stream, ms; missing where no event was seen yet.
+        topics: those that are read, as event sources count them.
     """
 
     progress: Progress
@@ -28,6 +30,12 @@ class FinishedBatch:
     now_ms: int
     newest_broker_ms: Mapping[tuple[str, int], int]
     watermarks: Mapping[str, int]
+    topics: tuple[str, ...]
+
+    def events_of(self, topic: str, partition: int) -> int:
+        """Records that tasks read. Offsets would tell less: those of a first batch have no beginning, and markers and compaction leave gaps."""
+        source = self.totals.sources.get(source_number(self.topics.index(topic), partition)) if topic in self.topics else None
+        return 0 if source is None else source.events
 
 
 def count_batch(metrics: Metrics, batch: FinishedBatch, plans: Mapping[str, Plan], own_topics: frozenset[str]) -> None:
@@ -55,7 +63,7 @@ def _count_progress(metrics: Metrics, batch: FinishedBatch, own_topics: frozense
         topic, partition = topic_partition
         if topic in own_topics:
             continue
-        metrics.add("cep_events_consumed_total", progress.consumed(topic_partition), topic=topic)
+        metrics.add("cep_events_consumed_total", batch.events_of(*topic_partition), topic=topic)
         lag = progress.lag(topic_partition)
         newest = batch.newest_broker_ms.get(topic_partition)
         age_ms = batch.now_ms - newest if lag and newest is not None else 0

@@ -221,7 +221,8 @@ class ControlPlane:
             self._watchdog.observe(_observation(progress, totals, directive, self._settings.spark.buckets))
             if directive is not None and self._catalog is not None:
                 plans = {plan.name: plan for plan in self._catalog.catalog.plans}
-                batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), self._watermarks(directive, now))
+                watermarks = self._watermarks(directive, now)
+                batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._topics)
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
                 self._show_shedding(plans)
             self.first_batch.good()

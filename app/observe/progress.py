@@ -38,11 +38,6 @@ class Progress:
     state_rows: int = 0
     state_bytes: int = 0
 
-    def consumed(self, topic_partition: tuple[str, int]) -> int:
-        """Offsets that the batch took from one topic partition; a partition that is new starts at its beginning."""
-        end = self.end.get(topic_partition, 0)
-        return max(0, end - self.start.get(topic_partition, 0 if self.start else end))
-
     def lag(self, topic_partition: tuple[str, int]) -> int:
         """Records of one topic partition that were there at planning and that no batch has read yet."""
         end = self.end.get(topic_partition, 0)
