@@ -6,6 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from app.cep.kernels_memory import load, store
+from app.events.kernels_text import load64
+
 _BYTES = types.uint8[::1]
 _BYTES_IN = types.Array(types.uint8, 1, "C", readonly=True)
 _INTEGERS = types.int64[::1]
@@ -16,31 +19,48 @@ COUNT, USED_BYTES = 0, 1
 """Places of the counters in ``sizes``."""
 
 
-@njit([types.int64(a, types.int64, types.int64) for a in (_BYTES, _BYTES_IN)], cache=True, nogil=True)
+@njit(inline="always")
 def hash_bytes(data, start, stop):
-    """FNV-1a over eight bytes at a time; only spreads over the table, so it need not be stable between versions."""
-    h = types.uint64(14695981039346656037)
+    """A hash of eight bytes at a time; only spreads over the table, so it need not be stable between versions."""
+    h = types.uint64(stop - start) * types.uint64(0x9E3779B97F4A7C15)
     at = start
     while at + 8 <= stop:
-        word = types.uint64(0)
-        for k in range(8):
-            word |= types.uint64(data[at + k]) << types.uint64(8 * k)
-        h = (h ^ word) * types.uint64(0x9FB21C651E98DF25)
-        h ^= h >> types.uint64(35)
+        h = (h ^ load64(data, at)) * types.uint64(0x9FB21C651E98DF25)
+        h ^= h >> types.uint64(32)
         at += 8
-    while at < stop:
-        h = (h ^ types.uint64(data[at])) * types.uint64(1099511628211)
-        at += 1
+    if at < stop:
+        word = types.uint64(0)
+        if stop - start >= 8:
+            word = load64(data, stop - 8)
+        else:
+            for k in range(start, stop):
+                word = word << types.uint64(8) | types.uint64(data[k])
+        h = (h ^ word) * types.uint64(0x9FB21C651E98DF25)
+        h ^= h >> types.uint64(32)
+    h *= types.uint64(0xD6E8FEB86659FD93)
     h ^= h >> types.uint64(29)
     return np.int64(h & types.uint64(0x7FFFFFFFFFFFFFFF))
 
 
-@njit(
-    [types.int64(a, types.int64, types.int64, _BYTES, _INTEGERS, _TABLE, _INTEGERS) for a in (_BYTES, _BYTES_IN)],
-    cache=True,
-    nogil=True,
-)
-def number_of(source, start, stop, data, offsets, table, sizes):
+@njit(inline="always")
+def same_bytes(data, start, stop, other, begin):
+    """Whether ``data[start:stop]`` stands at ``other[begin:]``."""
+    size = stop - start
+    if size >= 8:
+        same = load64(data, stop - 8) == load64(other, begin + size - 8)
+        at = 0
+        while same and at + 8 < size:
+            same = load64(data, start + at) == load64(other, begin + at)
+            at += 8
+        return same
+    same = True
+    for k in range(size):
+        same = same and data[start + k] == other[begin + k]
+    return same
+
+
+@njit(inline="always")
+def number_of_bytes(source, start, stop, data, offsets, table, sizes):
     """The number of ``source[start:stop]`` among the texts, entered if it is new. The caller has made room.
 
     ``table`` is int64 (slots, 2): hash and number + 1 (0: free), slots a power of two, at most half full.
@@ -48,29 +68,31 @@ def number_of(source, start, stop, data, offsets, table, sizes):
     h = hash_bytes(source, start, stop)
     last = table.shape[0] - 1
     slot = h & last
-    while table[slot, 1] != 0:
-        if table[slot, 0] == h:
-            number = table[slot, 1] - 1
-            begin = offsets[number]
-            if offsets[number + 1] - begin == stop - start:
-                same = True
-                for k in range(stop - start):
-                    if data[begin + k] != source[start + k]:
-                        same = False
-                        break
-                if same:
-                    return number
+    number = np.int64(-1)
+    while number < 0 and load(table, slot, 1) != 0:
+        if load(table, slot, 0) == h:
+            candidate = load(table, slot, 1) - 1
+            begin = offsets[candidate]
+            if offsets[candidate + 1] - begin == stop - start and same_bytes(source, start, stop, data, begin):
+                number = candidate
         slot = (slot + 1) & last
-    number = sizes[COUNT]
-    end = sizes[USED_BYTES]
-    for k in range(stop - start):
-        data[end + k] = source[start + k]
-    sizes[COUNT] = number + 1
-    sizes[USED_BYTES] = end + stop - start
-    offsets[number + 1] = sizes[USED_BYTES]
-    table[slot, 0] = h
-    table[slot, 1] = number + 1
+    if number < 0:
+        number = sizes[COUNT]
+        end = sizes[USED_BYTES]
+        for k in range(stop - start):
+            data[end + k] = source[start + k]
+        sizes[COUNT] = number + 1
+        sizes[USED_BYTES] = end + stop - start
+        offsets[number + 1] = sizes[USED_BYTES]
+        store(table, slot, 0, h)
+        store(table, slot, 1, number + 1)
     return number
+
+
+@njit(types.int64(_BYTES_IN, types.int64, types.int64, _BYTES, _INTEGERS, _TABLE, _INTEGERS), cache=True, nogil=True)
+def number_of(source, start, stop, data, offsets, table, sizes):
+    """As `number_of_bytes`, for one text."""
+    return number_of_bytes(source, start, stop, data, offsets, table, sizes)
 
 
 @njit(
@@ -99,7 +121,7 @@ def number_codes(codes, rows, mapping, entry_data, entry_offsets, data, offsets,
             continue
         number = mapping[code]
         if number < 0:
-            number = number_of(entry_data, entry_offsets[code], entry_offsets[code + 1], data, offsets, table, sizes)
+            number = number_of_bytes(entry_data, entry_offsets[code], entry_offsets[code + 1], data, offsets, table, sizes)
             mapping[code] = number
         cells[k, column] = number
 

@@ -80,12 +80,12 @@ class Store:
         # new arrays: matches that were handed out keep the old numbers, and dead rows do not keep dangling ones
         self._move(len(self.links))
         live, columns = self.live, text_cells(layout)
-        used = np.unique(self.cells[live][:, columns])
-        renumbered = texts.keep(used[(used >= 0) & (used < len(texts))])
+        used = self.cells[live][:, columns].reshape(-1)
+        renumbered = texts.keep(used[(used >= 0) & (used < len(texts))])  # a number is undefined where a cell is not present
         self._texts_kept = max(1024, len(texts))
         for column in columns:
             numbers = self.cells[live, column]
-            valid = (numbers >= 0) & (numbers < len(renumbered))  # undefined where a cell is not present
+            valid = (numbers >= 0) & (numbers < len(renumbered))
             self.cells[live, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
         keys = layout.tables.keys.tolist()
         if set(keys) & set(columns):

@@ -48,7 +48,7 @@ class TextTable:
     def number(self, text: bytes) -> int:
         """The number of a text, new or known."""
         self._make_room(1, len(text))
-        source = np.frombuffer(text, np.uint8)
+        source = as_input(np.frombuffer(text, np.uint8), np.uint8)
         return int(number_of(source, 0, len(source), self._data, self._offsets, self._table, self._sizes))
 
     def text(self, number: int) -> bytes:

@@ -87,6 +87,19 @@ def test_first_and_last_event_lie_strictly_less_than_the_window_apart() -> None:
     assert find(plan([A, B], within=5), "0 A, 4 B, 5 B") == [[0, 1]]
 
 
+@pytest.mark.parametrize("options", [EngineOptions(), EngineOptions(window_pushdown=False)])
+def test_windows_hold_where_the_watermark_is_far_behind(options: EngineOptions) -> None:
+    behind = Watermarks(-1000)
+    for query, text, expected in (
+        (plan([A, B], within=5), "0 A, 1 A, 2 A, 5 B, 6 B", [[1, 3], [2, 3], [2, 4]]),
+        (plan([A, B, C], within=5), "0 A, 1 A, 4 B, 5 C, 6 C", [[1, 2, 3]]),
+        (plan([not_(A), B, C], within=5), "0 A, 3 B, 4 C, 5 C", [[1, 3]]),
+    ):
+        matches, tally = Engine(query, options).feed(*stream(text), behind)
+        assert offsets(matches) == expected
+        assert tally.evicted == 0
+
+
 def test_without_within_nothing_is_forgotten() -> None:
     assert find(plan([A, B], within=None), "0 A, 9000000000000000000 B") == [[0, 1]]
 
