@@ -3,7 +3,9 @@
 Standard library only, and no syntax newer than Python 3.6 in this file: older ones must get a sentence, not a stack trace.
 """
 
+import os
 import sys
+import time
 
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit("cep needs Python 3.11 or newer, this is %d.%d (%s)" % (*sys.version_info[:2], sys.executable))  # noqa: UP031
@@ -17,6 +19,7 @@ def main() -> None:
     from app.bootstrap.failure import SetupError  # noqa: PLC0415
     from app.bootstrap.kernels import warm_kernels  # noqa: PLC0415
 
+    os.environ.setdefault("CEP_STARTED_AT", str(time.time()))  # the demo tells how long it took altogether
     try:
         enter(RUN_LOCK, "app", sys.argv[1:])
         warm_kernels()

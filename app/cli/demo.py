@@ -70,7 +70,7 @@ def demo(
 ) -> None:
     """Run everything on this machine and watch composite events arrive; Ctrl-C ends it."""
     _end_like_ctrl_c()
-    started = time.monotonic()
+    started = time.monotonic() - max(0.0, time.time() - float(os.environ.get("CEP_STARTED_AT", time.time())))
     folder = keep or Path(tempfile.mkdtemp(prefix="cep-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     seen = Seen()
@@ -209,7 +209,8 @@ def _finish(running: Demo, reader: CompositeReader, seen: Seen) -> None:
     if truth.expected:
         found = _judged(retail, seen)
         precision, recall = truth.score(found)
-        print(f"{_TRUTH_QUERY}: {len(truth.expected)} thefts happened, {len(found)} found: precision {precision:.4f}, recall {recall:.4f}")
+        print(f"{_TRUTH_QUERY}: {len(truth.expected)} items were stolen, {len(found)} composite events tell of them", end="")
+        print(f" (one per shelf that the item was taken from): precision {precision:.4f}, recall {recall:.4f}")
     else:
         print(
             f"{_TRUTH_QUERY}: too short a run to compare with the known truth (a stretch of the stream is judged when all of it was sent)"
