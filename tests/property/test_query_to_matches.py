@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from tests.naive.language import yaml_text
-from tests.naive.matching import ends_negated, matches
+from tests.naive.language import Attr, Call, Item, Query, yaml_text
+from tests.naive.matching import ends_negated, matches, return_fields
 from tests.property.application_way import END, Run, expected, plan_of
 from tests.property.random_queries import cuts, queries, schemas, streams
 
@@ -46,3 +47,18 @@ def test_any_batches_and_restarts_give_the_same_matches_as_soon_as_they_are_cert
         ]
         assert seen == expected(certain, known), "not earlier and not later than certain"
     assert seen == expected(whole, known)
+
+
+@given(st.lists(st.tuples(*[st.floats(-180, 180, allow_nan=False)] * 4), min_size=1, max_size=5))
+def test_distances_are_those_of_the_definitions(places: list[tuple[float, ...]]) -> None:
+    known = {"A": dict.fromkeys("xyuv", "float")}
+    arguments = tuple(Attr("a", name) for name in "xyuv")
+    query = Query((Item(("A",), "a"),), returns=(("flat", Call("distance", arguments)), ("round", Call("haversine", arguments))))
+    events = [
+        {"type": "A", "time": number, "source": 0, "offset": number, "attributes": dict(zip("xyuv", place, strict=True))}
+        for number, place in enumerate(places)
+    ]
+    found = {bound: dict(fields) for bound, _, fields in Run(plan_of(query, known), known).feed(events, END).elements()}
+    assert len(found) == len(events)
+    for match in matches(query, events):
+        assert found[match.identity] == pytest.approx(return_fields(match, known), rel=1e-9, abs=1e-6)
