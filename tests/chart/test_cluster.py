@@ -93,3 +93,10 @@ def test_uninstalling_stops_between_batches_and_leaves_the_claim_alone(cluster):
     cluster.helm("uninstall", "shop", "--wait", "--timeout", "180s")
     until(lambda: cluster.kubectl("get", "pods", "-o", "name") == "", 60, "no pods")
     assert cluster.kubectl("get", "pvc", "-o", "name") == "persistentvolumeclaim/shop-cep\n"
+
+
+def test_installed_again_as_one_pod_it_goes_on_where_the_claim_says(cluster):
+    stream = cluster.shoppers(seed=7)  # while nobody listens
+    cluster.install(mode="local")
+    cluster.expect(stream)
+    assert cluster.pods("executor") == []
