@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from app.cep import arrays as at
 from app.cep.arrays import Candidates, Integers, Machine, Output, as_input
 from app.cep.candidates import take_up
-from app.cep.kernels import advance, pass_time, pass_watermarks
 from app.cep.kernels_columns import count_candidates, never_falls
 from app.cep.kernels_machine import machine_scratch
+from app.cep.kernels_scan import advance
+from app.cep.kernels_windows import pass_time, pass_watermarks
 from app.cep.layout import EngineOptions, layout_of, refusals, text_constants
 from app.cep.matches import Matches
 from app.cep.returns import matches_of

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from app.cep import arrays as at
 from app.cep.arrays import Memory
-from app.cep.kernels import live_slots, refill_slots
+from app.cep.kernels_slots import live_slots, refill_slots
 from app.cep.layout import Layout
 from app.cep.opcodes import CELL_TYPE, STATES_PER_WORD
 from app.cep.program import TextCell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from app.cep import arrays as at
-from app.cep.kernels import find_slot, hash_key
+from app.cep.kernels_slots import find_slot, hash_key
 from app.cep.layout import Layout
 from app.cep.store import Store
 
