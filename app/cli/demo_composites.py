@@ -17,7 +17,7 @@ from app.delivery.security import client_options
 from app.events.registry import Registry
 
 _MAGIC_BYTES = 5
-RECENT = 2000
+RECENT = 300
 """Latencies are those of so many last composite events: the first ones wait for the JVM to warm up and say little."""
 
 
