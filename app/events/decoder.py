@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from app.events.avro import AvroSchema, SchemaError, StreamDefinition, StreamRecords, stream_records
 from app.events.batch import NULL, Column, EventBatch
+from app.events.bounds import check_bounds
 from app.events.failures import Failure, Failures
 from app.events.general import GeneralReader, general_reader
 from app.events.interning import Interner
@@ -172,10 +173,13 @@ class BatchDecoder:
                 known = self._compile(writer)
             except SchemaError as error:
                 known = _Compiled(problem=str(error))
+            except RecursionError:
+                known = _Compiled(problem="it is nested too deeply")
             self._compiled[key] = known
         return known
 
     def _compile(self, writer: AvroSchema) -> _Compiled:
+        check_bounds(writer)
         general = general_reader(writer, self._records, self._layout)
         try:
             return _Compiled(compile_program(writer, self._records, self._layout), general)

@@ -13,10 +13,12 @@ from uuid import UUID
 
 import fastavro
 import numpy as np
+from fastavro._read_py import schemaless_reader as read_in_python
 from fastavro.read import SchemaResolutionError
 
 from app.events.avro import AvroSchema, Node, RecordType, SchemaError, StreamRecords, logical_type, parse_schema, type_name, without_null
 from app.events.batch import ABSENT, NULL
+from app.events.bounds import is_recursive
 from app.events.failures import Failure
 from app.events.interning import Interner
 from app.events.kernels import Cells, Records
@@ -48,6 +50,8 @@ class GeneralReader:
     """Of the writer's union, None where a branch is unreadable; one if it is none."""
     is_union: bool
     layout: Layout
+    recursive: bool
+    """Whether records may hold themselves; see `app.events.bounds`."""
     details: dict[int, str] = field(default_factory=dict)
 
     def decode(self, records: Records, cells: Cells, interner: Interner) -> dict[int, str]:
@@ -86,7 +90,8 @@ class GeneralReader:
         branch = self.branches[self._branch(source)]
         if branch is None:
             raise _FailedError(Failure.BRANCH_UNREADABLE)
-        values = fastavro.schemaless_reader(source, branch.writer, branch.reader)
+        read = read_in_python if self.recursive else fastavro.schemaless_reader
+        values = read(source, branch.writer, branch.reader)
         if source.tell() != len(payload):
             raise _FailedError(Failure.TRAILING_BYTES)
         cells.states[:, row] = 0
@@ -143,7 +148,7 @@ def general_reader(writer: AvroSchema, records: StreamRecords, layout: Layout) -
             branches.append(None)
     if problem is not None and not any(branches):
         raise problem
-    return GeneralReader(branches, isinstance(root, list), layout)
+    return GeneralReader(branches, isinstance(root, list), layout, is_recursive(writer))
 
 
 def _branch(writer: AvroSchema, node: Node, records: StreamRecords, layout: Layout) -> _Branch:

@@ -28,6 +28,7 @@ from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.pipeline.assemble import outputs, to_kafka
+from app.pipeline.causes import cause
 from app.pipeline.deployment import Deployment, store_deployment
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.planned import PlannedOffsets
@@ -219,16 +220,9 @@ def _watch(query: StreamingQuery, plane: ControlPlane, stop: Stop) -> None:
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
         if not query.isActive:
-            raise QueryFailedError(f"the streaming query ended: {_reason(query)}")
-
-
-def _reason(query: StreamingQuery) -> str:
-    """The cause in a few lines; the whole of it, plan and stack traces included, is for the log at DEBUG."""
-    failure = str(query.exception() or "without an error")
-    log.debug("query failed", failure=failure)
-    head, _, rest = failure.partition("=== Streaming Query ===")
-    causes = [line.strip() for line in (head or rest).splitlines() if line.strip() and not line.lstrip().startswith(("at ", "File ", "^"))]
-    return "\n".join(dict.fromkeys(causes[:1] + causes[-3:]))
+            failure = str(query.exception() or "without an error")
+            log.error("query failed", **{"error.stack": failure})
+            raise QueryFailedError(f"the streaming query ended: {cause(failure)}")
 
 
 def _stop_between_batches(query: StreamingQuery, committed: threading.Event, settings: Settings, stop: Stop) -> None:

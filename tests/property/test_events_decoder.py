@@ -70,9 +70,15 @@ def types_(draw, names, depth=2):
         values = st.one_of([s.map(lambda value, t=t: (fastavro_name(t), value)) for t, s in order])
         return [t for t, _ in order], values
     inner, values = draw(types_(names, depth - 1))
+    if kind == "array" and takes_no_bytes(inner):  # such arrays are refused, see app/events/bounds.py
+        inner, values = "boolean", st.booleans()
     if kind == "array":
         return {"type": "array", "items": inner}, st.lists(values, max_size=3)
     return {"type": "map", "values": inner}, st.dictionaries(TEXTS, values, max_size=2)
+
+
+def takes_no_bytes(node):
+    return node == "null" or (isinstance(node, dict) and node["type"] == "record" and all(takes_no_bytes(f["type"]) for f in node["fields"]))
 
 
 def fastavro_name(node):

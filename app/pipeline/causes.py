@@ -1,0 +1,32 @@
+"""Why a streaming query ended, in a few lines: Spark's texts hold the plan, the whole progress and several stack traces."""
+
+from __future__ import annotations
+
+import re
+
+PLAN = "=== Streaming Query ==="
+_TRACE = re.compile(r"\s|Traceback|SQLSTATE|Driver stacktrace|During handling|The above exception|\.{3} \d+ more")
+"""Beginnings of lines that belong to a stack trace, and of those that say nothing to people."""
+_RESTART = "hint: the whole of it is in the log; a new start goes on at the batch that failed"
+_HINTS = (
+    ("failOnDataLoss", "hint: records were deleted before they were read; kafka.fail_on_data_loss: false goes on without them"),
+    ("RecordTooLarge", "hint: a topic's max.message.bytes is below topics.max_record_bytes"),
+    ("AuthorizationException", "hint: the broker's access lists do not allow it"),
+    ("UnknownTopicOrPartition", "hint: was a topic deleted? cep topics plan shows it"),
+)
+
+
+def cause(failure: str) -> str:
+    r"""What happened and what to do, from the text of a query's exception.
+
+    >>> print(cause("[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n  File \"x.py\"\nOSError: disk full\n SQLSTATE: 38000\n=== Streaming Query ===\nplan"))
+    [PYTHON_EXCEPTION] An exception was thrown from the Python worker
+    OSError: disk full
+    hint: the whole of it is in the log; a new start goes on at the batch that failed
+    """
+    told = failure.partition(PLAN)[0].strip() or failure
+    first, *more = told.splitlines() or ["no reason is known"]
+    kept = [line.strip() for line in more if line.strip() and not _TRACE.match(line)]
+    lines = [first.replace("Traceback (most recent call last):", "").rstrip(" :"), *kept[-2:]]
+    hint = next((hint for word, hint in _HINTS if word in failure), _RESTART)
+    return "\n".join([*dict.fromkeys(lines), hint])
