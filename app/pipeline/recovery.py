@@ -16,10 +16,10 @@ from app.errors import SnapshotError
 from app.pipeline.deployment import Deployment, load_deployment
 from app.pipeline.state_log import StateLog
 
-SNAPSHOT_AFTER_ENTRIES = 64
-"""Bounds what a cold worker must feed again, however quiet the input was."""
-SNAPSHOT_AFTER_BYTES = 1 << 20
-"""Below this, a rebuild is a matter of milliseconds, and a snapshot in every batch would be a fixed cost."""
+SNAPSHOT_AFTER_ENTRIES = 256
+"""Bounds what a cold worker must feed again, however quiet the input was: below a second at 2 ms per small entry."""
+SNAPSHOT_AFTER_BYTES = 64 << 20
+"""About a million events, a second or two of feeding again. At 1 MiB, catching up wrote a snapshot in every batch: 2 s of 4."""
 
 
 @dataclass(slots=True)

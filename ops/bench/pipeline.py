@@ -52,6 +52,14 @@ from app.pipeline.source import kafka_records
 
 ROOT = Path(__file__).resolve().parents[2]
 PRICE_RUN = ROOT / "queries" / "price-run.yaml"
+SURGE = """
+name: surge
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND a.volume >= {least} AND b.volume >= {least} AND b.price >= 1.02 * a.price"
+within: 10 s
+return: {{symbol: b.symbol, low: a.price, high: b.price}}
+"""
+"""Two steps over the quotes with the largest volumes, 15 % of all: what selection leaves, as in the spike that the targets come from."""
 WARM_UP_S = 20
 
 __all__ = ["catch_up", "paced"]
