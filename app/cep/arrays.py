@@ -3,7 +3,7 @@
 Row numbers ("absolute rows") count stored events since the engine began; ``row - state[BASE]`` is the place in the arrays. Row order is
 processing order, which inside a partition is the total order. A pointer below the oldest live row is dead: nothing is ever unlinked.
 
-``links[place]`` is ``[time, top of every stack of the event's partition just before this event, (pending chain)]``. That one copy is at once
+``links[place]`` is ``[time, top of every stack of the event's partition just before this event, (pending chain), (1: its timeouts are to come)]``. That one copy is at once
 the predecessor in the own stack, SASE's RIP pointer into the previous item's stack, and the newest event of every negation: all that
 sequence construction needs of an event lies in one cache line. An event that is a candidate of several items needs no second record,
 and it cannot precede itself.
@@ -24,7 +24,9 @@ Integers = NDArray[np.int64]
 # shape[...]: numbers of the plan
 POSITIVES, SLOT_STACKS, STACKS, WITHIN, STATES_AT, OPENING, WINDOW_PUSHDOWN, RESIDUAL, CHAIN = 0, 1, 2, 3, 4, 5, 6, 7, 8
 START_BARRIERS, START_BARRIERS_END, END_BARRIERS, END_BARRIERS_END, END_CHECKS, END_CHECKS_END = 9, 10, 11, 12, 13, 14
-SHAPE_SIZE = 15
+EXPIRY = 15
+"""CHAIN, EXPIRY: columns of links (-1: none)."""
+SHAPE_SIZE = 16
 
 # items[item, ...]
 ITEM_PLACE, ITEM_STACK, ITEM_WILD_STACK, ITEM_NEEDS = 0, 1, 2, 3
@@ -38,19 +40,19 @@ OF_ITEM, STACK, BARRIER, BARRIER_END, TEST, TEST_END, CHECK, CHECK_END = 0, 1, 2
 # barriers[k, 0]: a stack whose newest event before an event bars everything older
 
 # checks[k, ...]: negations that must look at each negated event
-CHECK_KIND, CHECK_PLACE, CHECK_STACK, CHECK_ITEM, CHECK_RESIDUAL, CHECK_TEST, CHECK_TEST_END = 0, 1, 2, 3, 4, 5, 6
+CHECK_KIND, CHECK_PLACE, CHECK_STACK, CHECK_ITEM, CHECK_RESIDUAL, CHECK_TEST, CHECK_TEST_END, CHECK_HIGHEST = 0, 1, 2, 3, 4, 5, 6, 7
 CHECK_MIDDLE, CHECK_START, CHECK_AT_END = 0, 1, 2
 
 # predicates[k, ...]
-MODE, CODE, CODE_END, OPERATOR, LEFT_ITEM, LEFT_CELL, RIGHT_ITEM, RIGHT_CELL, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7, 8
+MODE, CODE, CODE_END, OPERATOR, LEFT_ITEM, LEFT_CELL, RIGHT_ITEM, RIGHT_CELL, CONSTANT, HIGHEST = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 MODE_PROGRAM, MODE_INTEGERS, MODE_FLOATS, MODE_DIFFERENCE = 0, 1, 2, 3
 """How to evaluate: by the machine; left op right as integers, as floats; left - right op constant as integers. The machine takes over
-where a cell is not plainly present."""
+where a cell is not plainly present. HIGHEST: the greatest place of an event that it mentions; so for checks."""
 
 # state[...]: counters of an engine
-ROWS, BASE, LOW, MATCHES, OCCUPIED, PENDING_TOP, PENDING_FREE, PENDING_LIVE, PUSHED, WILD_HEADS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+ROWS, BASE, LOW, MATCHES, OCCUPIED, PENDING_TOP, PENDING_FREE, PENDING_LIVE, PUSHED, EXPIRED, WILD_HEADS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 """Next absolute row; absolute row of place 0; oldest live row; matches in the output; used slots; pending table: next unused place, first of the
-free list (-1), number in use; pushes in this feed; from WILD_HEADS on, tops of the stacks outside partitions."""
+free list (-1), number in use; pushes and timeouts in this feed; from WILD_HEADS on, tops of the stacks outside partitions."""
 
 # answers of kernels
 DONE, OUTPUT_FULL, SLOTS_FULL, PENDING_FULL = 0, 1, 2, 3
@@ -132,17 +134,26 @@ class Memory(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Matches of a feed: rows int64 (capacity, positives) as places in the arrays, time int64 (capacity,)."""
+    """What a feed finds.
+
+    Attributes:
+        rows: int64 (matches, positives), places in the arrays.
+        time: int64 (matches,).
+        expired_rows: int64 (timeouts, positives), of partial matches; -1 where nothing is bound.
+        expired_time: int64 (timeouts,).
+    """
 
     rows: Integers
     time: Integers
+    expired_rows: Integers
+    expired_time: Integers
 
 
 PLAN_TABLES = types.NamedTuple([INTEGERS, TABLE, TABLE, TABLE, TABLE, TABLE, INTEGERS, INTEGERS], PlanTables)
 MACHINE = types.NamedTuple([PROGRAMS, TEXTS, SCRATCH, INTEGERS, INTEGERS, INTEGERS, INTEGERS], Machine)
 CANDIDATES = types.NamedTuple([INTEGERS, INTEGERS, TABLE], Candidates)
 MEMORY = types.NamedTuple([TABLE, TABLE, TABLE, TABLE, INTEGERS], Memory)
-OUTPUT = types.NamedTuple([TABLE, INTEGERS], Output)
+OUTPUT = types.NamedTuple([TABLE, INTEGERS, TABLE, INTEGERS], Output)
 
 MAX_PLAN_ITEMS = 64
 """An event's candidate items are the bits of one word."""

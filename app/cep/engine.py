@@ -26,7 +26,7 @@ from app.cep.kernels_scan import advance
 from app.cep.kernels_windows import pass_time, pass_watermarks
 from app.cep.layout import EngineOptions, layout_of, refusals, text_constants
 from app.cep.matches import Matches
-from app.cep.returns import matches_of
+from app.cep.returns import matches_of, timeouts_of
 from app.cep.snapshot import Header, pack, unpack
 from app.cep.store import Parts, Store
 from app.cep.texts import TextTable
@@ -61,6 +61,7 @@ class Tally:
         stored: of them, events that were stored: the rest could not be part of any match.
         pushed: instances pushed onto stacks.
         matches: found.
+        timeouts: partial matches whose window ended (only counted where the plan emits them).
         evicted: stored events that died.
         live_events: stored events that are alive.
         pending: matches that wait for the end of their window.
@@ -73,6 +74,7 @@ class Tally:
     stored: int
     pushed: int
     matches: int
+    timeouts: int
     evicted: int
     live_events: int
     pending: int
@@ -101,7 +103,10 @@ class Engine:
         self._texts = TextTable(text_constants(plan))
         self._lay_out()
         self._store = Store(self._layout)
-        self._output = Output(np.empty((0, len(plan.positive)), np.int64), np.empty(0, np.int64))
+        self._output = _output(0, 0, len(plan.positive))
+        self._expires = bool(self._layout.tables.shape[at.EXPIRY] >= 0)
+        self.timeouts: Matches | None = None
+        """Partial matches that timed out in the last feed; None unless the plan emits them."""
         self._matches_per_candidate = 1.0
 
     def _lay_out(self) -> None:
@@ -124,18 +129,21 @@ class Engine:
         expected = count_candidates(masks, self._layout.all_items, 0)
         self._store.prepare(expected, self._texts, self._layout)
         state = self._store.state
-        state[at.MATCHES] = state[at.PUSHED] = 0
+        state[at.MATCHES] = state[at.PUSHED] = state[at.EXPIRED] = 0
         low_before, rows_before = int(state[at.LOW]), int(state[at.ROWS])
         self._reserve_output(int(expected * self._matches_per_candidate) + 64)
         self._scan(batch, masks, expected, watermarks)
         found = int(state[at.MATCHES])
         self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
+        if self._expires:
+            self.timeouts = timeouts_of(self._output, int(state[at.EXPIRED]), self._parts())
         tally = Tally(
             events=len(batch),
             candidates=expected,
             stored=int(state[at.ROWS]) - rows_before,
             pushed=int(state[at.PUSHED]),
             matches=found,
+            timeouts=int(state[at.EXPIRED]),
             evicted=int(state[at.LOW]) - low_before,
             live_events=int(state[at.ROWS] - state[at.LOW]),
             pending=int(state[at.PENDING_LIVE]),
@@ -229,10 +237,11 @@ class Engine:
     def _reserve_output(self, capacity: int) -> None:
         """A buffer for that many matches of this feed; those found so far move there."""
         found = int(self._store.state[at.MATCHES])
-        rows, time = np.empty((capacity, len(self.plan.positive)), np.int64), np.empty(capacity, np.int64)
-        rows[:found] = self._output.rows[:found]
-        time[:found] = self._output.time[:found]
-        self._output = Output(rows, time)
+        expired = int(self._store.state[at.EXPIRED])
+        old = self._output
+        self._output = new = _output(capacity, capacity if self._expires else 0, len(self.plan.positive))
+        new.rows[:found], new.time[:found] = old.rows[:found], old.time[:found]
+        new.expired_rows[:expired], new.expired_time[:expired] = old.expired_rows[:expired], old.expired_time[:expired]
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
@@ -265,6 +274,11 @@ class Engine:
         """
         self._texts.validate()
         validate_store(self._store, self._layout)
+
+
+def _output(matches: int, timeouts: int, positives: int) -> Output:
+    rows, expired = np.empty((matches, positives), np.int64), np.empty((timeouts, positives), np.int64)
+    return Output(rows, np.empty(matches, np.int64), expired, np.empty(timeouts, np.int64))
 
 
 def _horizons(time: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from app.cep.arrays import (
     CANDIDATES,
     CHAIN,
     DONE,
+    EXPIRY,
     FOREVER,
     FREE,
     ITEM_NEEDS,
@@ -32,6 +33,7 @@ from app.cep.arrays import (
     NEVER,
     NEWEST,
     OCCUPIED,
+    OF_ITEM,
     OPENING,
     OUTPUT,
     OUTPUT_FULL,
@@ -53,7 +55,7 @@ from app.cep.kernels_construction import construct, window_bound
 from app.cep.kernels_machine import TABLE
 from app.cep.kernels_memory import load, prefetch, store, trailing_zeros
 from app.cep.kernels_slots import find_slot
-from app.cep.kernels_windows import await_deadline, release
+from app.cep.kernels_windows import await_deadline, awaited, close_window
 from app.cep.opcodes import CELL_TIME
 
 PREFETCH = 12
@@ -65,7 +67,7 @@ def keep_outside(plan, memory, fresh, i, mask, row):
     """Stores candidate ``i``, a negated event that belongs to no partition, on the stacks that all partitions see."""
     state, links, cells = memory.state, memory.links, memory.cells
     at = row - state[BASE]
-    slot_stacks, stacks, chain = plan.shape[SLOT_STACKS], plan.shape[STACKS], plan.shape[CHAIN]
+    slot_stacks, stacks, chain, expiry = plan.shape[SLOT_STACKS], plan.shape[STACKS], plan.shape[CHAIN], plan.shape[EXPIRY]
     links[at, 0] = fresh[i, CELL_TIME]
     for k in range(slot_stacks):
         links[at, 1 + k] = -1
@@ -73,6 +75,8 @@ def keep_outside(plan, memory, fresh, i, mask, row):
         links[at, 1 + k] = state[WILD_HEADS + k - slot_stacks]
     if chain >= 0:
         links[at, chain] = -1
+    if expiry >= 0:
+        links[at, expiry] = 0
     for item in range(len(plan.items)):
         if (mask >> item) & 1 and plan.items[item, ITEM_WILD_STACK] >= 0:
             state[WILD_HEADS + plan.items[item, ITEM_WILD_STACK] - slot_stacks] = row
@@ -97,7 +101,8 @@ def advance(plan, machine, candidates, memory, output, first, stop, watermark):
     items, keys, shape = plan.items, plan.keys, plan.shape
     last = shape[POSITIVES] - 1
     stacks, slot_stacks = shape[STACKS], shape[SLOT_STACKS]
-    chain, within, opening = shape[CHAIN], shape[WITHIN], shape[OPENING]
+    chain, expiry, within, opening = shape[CHAIN], shape[EXPIRY], shape[WITHIN], shape[OPENING]
+    first_bit = np.int64(1) << plan.positives[0, OF_ITEM]
     key_count = len(keys)
     key_cell = keys[0] if key_count else np.int64(0)
     heads = KEY + key_count
@@ -120,10 +125,10 @@ def advance(plan, machine, candidates, memory, output, first, stop, watermark):
         if in_order:
             bound_time = window_bound(min(time, watermark), within)
             while oldest_time <= bound_time and low < row:
-                if chain >= 0 and load(links, low - base, chain) >= 0:
+                if awaited(links, low - base, chain, expiry):
                     state[LOW] = low
                     state[ROWS] = row
-                    if not release(plan, machine, memory, output, low - base):
+                    if not close_window(plan, machine, memory, output, low - base):
                         return i, OUTPUT_FULL
                 low += 1
                 oldest_time = load(links, low - base, 0) if low < row else np.int64(FOREVER)
@@ -205,6 +210,8 @@ def advance(plan, machine, candidates, memory, output, first, stop, watermark):
             store(links, at, 1 + k, state[WILD_HEADS + k - slot_stacks])
         if chain >= 0:
             store(links, at, chain, -1)
+        if expiry >= 0:
+            store(links, at, expiry, np.int64(useful & first_bit != 0))
         for k in range(width):
             store(cells, at, k, load(fresh, i, k))
         if completes:

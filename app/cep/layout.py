@@ -112,8 +112,6 @@ def refusals(plan: Plan) -> list[str]:
             found.append("a negated start needs within")
         if plan.items[-1].negated:
             found.append("a negated end needs within")
-    if plan.on_timeout != "drop":
-        found.append("on_timeout: emit is not built yet")
     for expression in [j.condition for j in plan.joins] + [c for i in plan.items for c in i.local] + [f.expression for f in plan.returns]:
         found += unsupported(expression)
     if any(field.array for field in plan.returns):
@@ -150,6 +148,8 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
     shape[at.RESIDUAL] = int(not options.partitioned and bool(plan.equivalence))
     has_end = plan.items[-1].negated
     shape[at.CHAIN] = 1 + negations.stacks if has_end else -1
+    expires = plan.on_timeout == "emit" and plan.within is not None and len(plan.positive) > 1
+    shape[at.EXPIRY] = 1 + negations.stacks + int(has_end) if expires else -1
     shape[at.START_BARRIERS], shape[at.START_BARRIERS_END] = negations.start_bars
     shape[at.END_BARRIERS], shape[at.END_BARRIERS_END] = negations.end_bars
     shape[at.END_CHECKS], shape[at.END_CHECKS_END] = checks.at_end
@@ -163,8 +163,8 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
         _table(negations.items, 4),
         _table(positives, 8),
         _table([[stack] for stack in negations.barriers], 1),
-        _table(checks.rows, 7),
-        _table(predicates.rows, 9),
+        _table(checks.rows, 8),
+        _table(predicates.rows, 10),
         agreeing if options.partitioned else np.zeros(0, np.int64),
         agreeing,
     )
@@ -182,7 +182,7 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
         place_of_item=np.array([row[at.ITEM_PLACE] for row in negations.items], np.int64),
         all_items=_signed((1 << len(plan.items)) - 1),
         outside_mask=_signed(sum(1 << item.index for item in plan.items if item.negated and item.lacks)),
-        link_width=1 + negations.stacks + int(has_end),
+        link_width=1 + negations.stacks + int(has_end) + int(expires),
         slot_width=_padded(at.KEY + len(tables.keys) + negations.slot_stacks),
         wild_stacks=negations.stacks - negations.slot_stacks,
     )
@@ -284,7 +284,8 @@ class _Negations:
             decided = 0 if kind == at.CHECK_START else min(place, predicates.lowest_place[item.index])
             for stack, is_bar, residual in self.sources(item):
                 if not is_bar:
-                    row = [kind, place, stack, item.index, int(residual), *tests]
+                    highest = max(place + 1, predicates.highest_place[item.index])
+                    row = [kind, place, stack, item.index, int(residual), *tests, highest]
                     (at_end if kind == at.CHECK_AT_END else by_place[decided]).append(row)
         return _Checks(by_place, at_end)
 
@@ -317,20 +318,25 @@ class _Predicates:
         self.at_place = [self._group(joins) for joins in by_place]
         self.negated: dict[int, tuple[int, int]] = {}
         self.lowest_place: dict[int, int] = {}
+        self.highest_place: dict[int, int] = {}
         for item in plan.items:
             if item.negated:
                 joins = [join for join in plan.joins if join.negated_item == item.index]
                 self.negated[item.index] = self._group(joins)
                 lowest = min((self._lowest(join) for join in joins), default=len(plan.positive))
+                self.highest_place[item.index] = max((self._highest(join) for join in joins), default=0)
                 self.lowest_place[item.index] = lowest if options.predicate_pushdown else 0
 
     def _lowest(self, join: JoinPredicate) -> int:
         """Construction binds from the last item to the first: a predicate is decided at its lowest place."""
         return min((self._place[item] for item in join.items if item in self._place), default=0)
 
+    def _highest(self, join: JoinPredicate) -> int:
+        return max((self._place[item] for item in join.items if item in self._place), default=0)
+
     def _group(self, joins: list[JoinPredicate]) -> tuple[int, int]:
         start = len(self.rows)
-        self.rows += [self._row(join.condition) for join in joins]
+        self.rows += [[*self._row(join.condition), self._highest(join)] for join in joins]
         return start, len(self.rows)
 
     def _row(self, condition: Expression) -> list[int]:

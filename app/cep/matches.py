@@ -38,6 +38,9 @@ class Matches:
         events: what ``rows`` refers to.
         fields: return field → column (matches,).
         key: equivalence attribute → column (matches,), sorted by attribute: the partition key.
+
+    Partial matches that timed out are such a table too: their ``time`` is the end of their window, ``rows`` is -1 and fields are null
+    where nothing is bound.
     """
 
     time: NDArray[np.int64]

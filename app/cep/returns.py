@@ -12,12 +12,14 @@ from app.cep.kernels_columns import gather_cells, gather_present
 from app.cep.kernels_machine import evaluate_rows, machine_scratch
 from app.cep.layout import FieldSource
 from app.cep.matches import EventTable, Matches
-from app.cep.opcodes import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
+from app.cep.opcodes import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
 from app.cep.store import Parts
 from app.events.batch import NULL, Column, Dictionary
 from app.events.types import Kind
 
 _ALL_PRESENT = 1
+_ALL_ABSENT = int("10" * STATES_PER_WORD, 2)
+"""A word of states that are all ABSENT."""
 FEW_TEXTS = 256
 """Below this, sharing the engine's texts costs readers less than looking up which occur."""
 
@@ -37,6 +39,24 @@ def matches_of(output: Output, count: int, parts: Parts) -> Matches:
     return Matches(time, rows, events, fields, _key(rows, parts, fields))
 
 
+def timeouts_of(output: Output, count: int, parts: Parts) -> Matches:
+    """The first ``count`` timeouts of an output as columns. They are few: their events are copied, and one that has nothing is added."""
+    rows, time = output.expired_rows[:count].copy(), output.expired_time[:count].copy()
+    used, places = np.unique(rows[rows >= 0], return_inverse=True)
+    rows[rows >= 0] = places
+    nothing = np.zeros((1, parts.layout.width), np.int64)
+    nothing[0, parts.layout.states_at :] = _ALL_ABSENT
+    cells = np.concatenate([parts.store.cells[used], nothing])
+    types = Column(Kind.STRING, cells[:-1, CELL_TYPE], None, parts.texts.dictionary())
+    events = EventTable(cells[:-1, CELL_TIME], cells[:-1, CELL_SOURCE], cells[:-1, CELL_OFFSET], types)
+    bound = np.where(rows >= 0, rows, len(used))
+    columns = _Columns(bound, parts, cells).of(parts.layout.fields)
+    fields = {field.name: column for field, column in zip(parts.layout.fields, columns, strict=True)}
+    sources = [FieldSource(name, kind, 0, cell, 0, 0) for name, kind, cell in parts.layout.key]
+    key = {source.name: column for source, column in zip(sources, _Columns(bound, parts, cells).of(sources), strict=True)}
+    return Matches(time, rows, events, fields, key)
+
+
 def _key(rows: Integers, parts: Parts, fields: Mapping[str, Column]) -> dict[str, Column]:
     """The partition key; where a field returns the attribute of some event, it is that column: equal in all events of a match."""
     known = {field.cell: fields[field.name] for field in parts.layout.fields if field.cell >= 0}
@@ -51,26 +71,28 @@ def _key(rows: Integers, parts: Parts, fields: Mapping[str, Column]) -> dict[str
 class _Columns:
     """Columns of the matches at ``rows``."""
 
-    def __init__(self, rows: Integers, parts: Parts) -> None:
-        self._rows, self._store, self._layout, self._texts = rows, parts.store, parts.layout, parts.texts
+    def __init__(self, rows: Integers, parts: Parts, cells: Integers | None = None) -> None:
+        self._rows, self._layout, self._texts = rows, parts.layout, parts.texts
+        self._cells = parts.store.cells if cells is None else cells
+        self._always_present = set(range(parts.layout.states_at)) - parts.store.spotted if cells is None else set()
 
     def of(self, fields: Sequence[FieldSource]) -> list[Column]:
         """One per field; those that are nothing but cells that have always been present are gathered in one go."""
         if not len(self._rows):
             nothing = np.zeros(0, np.int64)
             return [self._typed(field, nothing, np.zeros(0, np.uint8), _ALL_PRESENT) for field in fields]
-        plain = [k for k, field in enumerate(fields) if field.cell >= 0 and field.cell not in self._store.spotted]
+        plain = [k for k, field in enumerate(fields) if field.cell >= 0 and field.cell in self._always_present]
         places = np.array([fields[k].place for k in plain], np.int64)
         cells = np.array([fields[k].cell for k in plain], np.int64)
         values = np.empty((len(plain), len(self._rows)), np.int64)
-        gather_present(self._rows, self._store.cells, places, cells, values)
+        gather_present(self._rows, self._cells, places, cells, values)
         gathered = dict(zip(plain, values, strict=True))
         return [self._column(field, gathered.get(k)) for k, field in enumerate(fields)]
 
     def _column(self, field: FieldSource, gathered: Integers | None) -> Column:
         if gathered is not None:
             return self._typed(field, gathered, np.zeros(0, np.uint8), _ALL_PRESENT)
-        layout, cells, rows = self._layout, self._store.cells, self._rows
+        layout, cells, rows = self._layout, self._cells, self._rows
         values, states = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint8)
         if field.cell >= 0:
             seen = gather_cells(rows, cells, layout.states_at, field.place, field.cell, values, states)

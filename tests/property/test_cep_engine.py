@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.cep.engine import Engine, EngineOptions, Watermarks
 from app.cep.matches import Matches
 from app.events.types import Kind
-from tests.naive.language import Equivalence, Event, Query
+from tests.naive.language import Equivalence, Event, Query, mentioned
 from tests.naive.matching import matches, return_fields
 from tests.property.event_arrays import event_batch
 from tests.property.naive_plans import candidate_masks, plan_of
@@ -154,3 +154,53 @@ def test_trusted_order_finds_the_same_matches_and_fires_by_the_own_source(data: 
             assert len(found) == len(due)
     expected = found_by_twin(query, known, by_source[0] + by_source[1])
     assert_same(sorted(found, key=str), sorted(expected, key=str))
+
+
+def unfinished(query: Query, events: list[Event]) -> list[tuple[Any, ...]]:
+    """Every prefix that is a match of the pattern cut off behind it, with the end of its window."""
+    assert query.within is not None
+    start = query.positive[0]
+    found = []
+    for place in range(len(query.positive) - 1):
+        items = query.items[start : query.positive[place] + 1]
+        known = {item.var for item in items}
+        where = tuple(predicate for predicate in query.where if mentioned(predicate) <= known)
+        for match in matches(replace(query, items=items, where=where), events):
+            first = min(event["time"] for bound in match.assignment.values() for event in bound)
+            found.append((first + query.within, tuple((item + start, *position) for item, *position in match.identity)))
+    return sorted(found, key=str)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_every_unfinished_prefix_times_out_once(data: st.DataObject) -> None:
+    known = data.draw(schemas())
+    query = data.draw(queries(known))
+    query = replace(query, within=query.within or data.draw(st.integers(1, 25)), returns=None)
+    events = data.draw(streams(known))
+    options = data.draw(OPTIONS)
+    plan = replace(plan_of(query, known), on_timeout="emit")
+    engine = Engine(plan, options)
+    found: list[tuple[Any, ...]] = []
+    start = 0
+    for end in data.draw(cuts(len(events))):
+        part = events[start:end]
+        start = end
+        watermark = events[end]["time"] if end < len(events) else INFINITY
+        engine.feed(event_batch(part, known), candidate_masks(query, part), Watermarks(watermark))
+        engine.validate()
+        if len(query.positive) > 1:
+            assert engine.timeouts is not None
+            assert all(time <= watermark for time in engine.timeouts.time.tolist())
+            found += prefixes(query, engine.timeouts)
+        if data.draw(st.booleans()):
+            engine = Engine.restore(plan, engine.snapshot(), options)
+    assert sorted(found, key=str) == unfinished(query, events)
+
+
+def prefixes(query: Query, timeouts: Matches) -> list[tuple[Any, ...]]:
+    table = timeouts.events
+    return [
+        (time, tuple((query.positive[place], int(table.source[row]), int(table.offset[row])) for place, row in enumerate(rows) if row >= 0))
+        for time, rows in zip(timeouts.time.tolist(), timeouts.rows.tolist(), strict=True)
+    ]

@@ -137,6 +137,14 @@ def test_negated_end_event_at_the_end_of_the_window_is_too_late_to_cancel() -> N
     assert find(query, "0 A, 1 B, 4 C") == []
 
 
+@pytest.mark.parametrize(("third", "expected"), [("4 C", []), ("5 C", [[0, 1]]), ("5 C, 9 C", [[0, 1]]), ("4 C, 9 C", [])])
+def test_negated_end_is_decided_by_times_when_the_watermark_comes_late(third: str, expected: list[list[int]]) -> None:
+    engine = Engine(plan([A, B, not_(C)], within=5))
+    engine.feed(*stream(f"0 A, 1 B, {third}"), Watermarks(-100))
+    matches, _ = engine.feed(*stream(""), Watermarks(20))
+    assert offsets(matches) == expected
+
+
 def test_negated_end_of_one_partition_fires_by_time_alone() -> None:
     engine = Engine(plan([A, B, not_(C)], within=5))
     engine.feed(*stream("0 A 1, 1 B 1"), Watermarks(1))
@@ -346,6 +354,30 @@ def test_what_the_engine_cannot_run_is_refused_in_words() -> None:
     assert refusals(plan([A, B], returns=[counted])) == ["the aggregate count() needs closures, which this engine does not run yet"]
     with pytest.raises(ValueError, match="closures"):
         Engine(plan([A, B], returns=[counted]))
+
+
+def test_partial_matches_time_out_with_null_fields_where_nothing_is_bound() -> None:
+    fields = [ReturnField(f"{name}_v", attribute(i, "v"), Kind.INTEGER) for i, name in enumerate("abc")]
+    apart = Arithmetic(Kind.DURATION, "-", attribute(1, "time", Kind.TIME), attribute(0, "time", Kind.TIME))
+    query = replace(plan([A, B, C], within=5, returns=[*fields, ReturnField("took", apart, Kind.DURATION)]), on_timeout="emit")
+    engine = Engine(query)
+    matches, _ = engine.feed(*stream("0 A 1 7, 2 B 1 8, 3 C 1 9"), Watermarks(4))
+    assert len(matches) == 1
+    assert engine.timeouts is not None
+    assert len(engine.timeouts) == 0
+    engine.feed(*stream(""), Watermarks(5))
+    late = engine.timeouts
+    assert late is not None
+    assert late.time.tolist() == [5, 5]
+    assert late.rows.tolist() == [[0, -1, -1], [0, 1, -1]]
+
+    def column(name: str) -> list[int | None]:
+        found = late.fields[name]
+        state = [0, 0] if found.state is None else found.state.tolist()
+        return [None if s else v for s, v in zip(state, found.values.tolist(), strict=True)]
+
+    assert [column(name) for name in ("a_v", "b_v", "c_v", "took")] == [[7, 7], [None, 8], [None, None], [None, 2]]
+    assert late.key["k"].values.tolist() == [1, 1]
 
 
 def test_tally_counts_what_happened() -> None:
