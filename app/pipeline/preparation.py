@@ -124,7 +124,28 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
     if not compiled.catalog.plans:
         paths = ", ".join(map(str, settings.queries.paths))
         raise ConfigurationError([Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")])
+    if findings := _clashes(settings, compiled.catalog):
+        raise ConfigurationError(findings)
     return compiled
+
+
+def _clashes(settings: Settings, catalog: Catalog) -> list[Finding]:
+    """Queries that would write among other records, perhaps their own input."""
+    taken = _taken_topics(settings)
+    targets = [(plan.name, output_topic(settings, plan)) for plan in catalog.plans]
+    return [
+        Finding(f'query "{name}": its composite events would go to {topic}, {taken[topic]}', hint="name another output.topic")
+        for name, topic in targets
+        if topic in taken
+    ]
+
+
+def _taken_topics(settings: Settings) -> dict[str, str]:
+    """Topics that hold no composite events, and what they hold."""
+    topics = settings.topics
+    own = {topics.late: "late events", topics.dead_letters: "dead letters", topics.audit: "reports", topics.heartbeat: "heartbeats"}
+    read = {topic: f"events of the stream {name}" for name, stream in settings.streams.items() for topic in stream.topics}
+    return {topic: f"which holds {what}" for topic, what in {**own, **read}.items()}
 
 
 def output_topic(settings: Settings, plan: Plan) -> str:
@@ -142,9 +163,7 @@ def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDepl
     topics = settings.source_topics
     place = {topic: number for number, stream in enumerate(streams) for topic in settings.streams[stream.rules.stream].topics}
     catalog = compiled.catalog
-    shipped = Catalog(
-        catalog.version, catalog.plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups)
-    )
+    shipped = Catalog(catalog.version, catalog.plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups))
     outputs = []
     for plan in catalog.plans:
         topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))

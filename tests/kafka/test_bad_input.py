@@ -189,6 +189,7 @@ def world(bootstrap_servers, tmp_path_factory):
 def send_everything(world):
     """Good and bad ones, mixed, as they come in life."""
     good = world.reading("good", 1, 5000)
+    world.producer.produce("bad.heartbeat", value=b"what does this do here")
     noise = random.Random(7)
     world.pair("before", 1000)
     world.bad("tombstone", None, "null-value")
