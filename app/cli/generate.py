@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -36,9 +37,15 @@ def generate(  # noqa: PLR0917 - the command's options
     if score:
         print(_scores(stream, score))
         return
-    with out.open("wb") if out else sys.stdout.buffer as file:
-        file.writelines(json_lines(stream.batches))
-        file.flush()
+    if out:
+        with out.open("wb") as file:
+            file.writelines(json_lines(stream.batches))
+        return
+    try:
+        sys.stdout.buffer.writelines(json_lines(stream.batches))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # `… | head`: whoever reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _truth_json(stream: GeneratedStream) -> bytes:

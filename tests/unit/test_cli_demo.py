@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+import yaml
+
+from app.cli.demo_composites import Composite, Seen
+from app.cli.demo_screen import LinesScreen, Scene, TableScreen
+from app.cli.demo_world import QUICKSTART, Chunk, Feed, demo_settings
+from app.config.settings import load_settings
+from app.local.generators.stream import Truth
+from app.local.sending import Outlet
+
+
+def composite(number: int, query: str = "shoplifting", latency_ms: int = 500) -> Composite:
+    return Composite(f"id-{number}", query, 1000, 1000 + latency_ms, {"tag_id": f"T{number}"})
+
+
+def scene(seen: Seen, streaming_s: float) -> Scene:
+    return Scene({"retail": 10}, streaming_s, 12.5 if seen.total else None, seen, "http://127.0.0.1:1")
+
+
+def test_a_composite_event_that_is_delivered_twice_counts_once():
+    seen = Seen()
+    assert seen.add([composite(1), composite(2)]) == [composite(1), composite(2)]
+    assert seen.add([composite(2), composite(3, "price-run")]) == [composite(3, "price-run")]
+    assert (seen.total, dict(seen.by_query)) == (3, {"shoplifting": 2, "price-run": 1})
+    assert seen.latency_ms(50) == 500
+    assert np.isnan(Seen().latency_ms(50))
+
+
+def test_plain_lines_come_every_two_seconds_and_the_first_composite_event_at_once(capsys):
+    seen, screen = Seen(), LinesScreen()
+    screen.show(scene(seen, 0.1), [])
+    screen.show(scene(seen, 0.6), [])
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    new = seen.add([composite(1)])
+    screen.show(scene(seen, 1.1), new)
+    first = capsys.readouterr().out
+    assert "first composite event 12.5 s after the start" in first
+    assert "tag_id=T1" in first
+    screen.show(scene(seen, 1.6), seen.add([composite(2)]))
+    assert not capsys.readouterr().out
+    screen.show(scene(seen, 3.2), [])
+    assert "tag_id=T2" in capsys.readouterr().out
+
+
+def test_the_table_shows_the_latest_composite_event(capsys):
+    seen = Seen()
+    with TableScreen() as screen:
+        new = seen.add([composite(7)])
+        screen.show(scene(seen, 1.0), new)
+    assert "tag_id=T7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stream", ["retail", "stocks", "climate", "transit"])
+def test_the_demos_settings_are_the_shipped_ones_with_the_embedded_addresses(tmp_path, stream):
+    path = demo_settings(tmp_path, "127.0.0.1:1", "http://127.0.0.1:2", 3)
+    settings = load_settings(path, {})
+    shipped = load_settings(QUICKSTART, {})
+    assert settings.kafka.bootstrap_servers == "127.0.0.1:1"
+    assert (settings.schema_registry.url, settings.http.port) == ("http://127.0.0.1:2", 3)
+    assert settings.streams[stream].topics == shipped.streams[stream].topics
+    assert all(schema.is_file() for schema in settings.streams[stream].schemas)
+    assert yaml.safe_load(path.read_text())["checkpoint"]["path"].startswith(str(tmp_path))
+
+
+def test_only_stretches_that_were_sent_as_a_whole_are_judged():
+    feed = Feed("retail", 1.0, Outlet("t", {}, {}))
+    truths = [{"shoplifting": Truth(("tag_id",), frozenset({(name,)}))} for name in "AB"]
+    feed.chunks = [Chunk(0, truths[0], complete=True), Chunk(1, truths[1])]
+    assert feed.truth("shoplifting").expected == {("A",)}
