@@ -49,6 +49,15 @@ MODE_PROGRAM, MODE_INTEGERS, MODE_FLOATS, MODE_DIFFERENCE = 0, 1, 2, 3
 """How to evaluate: by the machine; left op right as integers, as floats; left - right op constant as integers. The machine takes over
 where a cell is not plainly present. HIGHEST: the greatest place of an event that it mentions; so for checks."""
 
+COLUMNS = {
+    "items": ("place", "stack", "wild_stack", "needs"),
+    "positives": ("item", "stack", "barrier", "barrier_end", "test", "test_end", "check", "check_end"),
+    "barriers": ("stack",),
+    "checks": ("kind", "place", "stack", "item", "residual", "test", "test_end", "highest"),
+    "predicates": ("mode", "code", "code_end", "operator", "left_item", "left_cell", "right_item", "right_cell", "constant", "highest"),
+}
+"""The columns of a plan's tables by name, for people (explain)."""
+
 # state[...]: counters of an engine
 ROWS, BASE, LOW, MATCHES, OCCUPIED, PENDING_TOP, PENDING_FREE, PENDING_LIVE, PUSHED, EXPIRED, WILD_HEADS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 """Next absolute row; absolute row of place 0; oldest live row; matches in the output; used slots; pending table: next unused place, first of the

@@ -160,11 +160,11 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
     agreeing = np.array([attributes[name] for name in sorted(plan.equivalence)], np.int64)
     tables = PlanTables(
         shape,
-        _table(negations.items, 4),
-        _table(positives, 8),
-        _table([[stack] for stack in negations.barriers], 1),
-        _table(checks.rows, 8),
-        _table(predicates.rows, 10),
+        _table("items", negations.items),
+        _table("positives", positives),
+        _table("barriers", [[stack] for stack in negations.barriers]),
+        _table("checks", checks.rows),
+        _table("predicates", predicates.rows),
         agreeing if options.partitioned else np.zeros(0, np.int64),
         agreeing,
     )
@@ -188,8 +188,8 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
     )
 
 
-def _table(rows: Iterable[Iterable[int]], width: int) -> np.ndarray:
-    return np.array(list(rows), np.int64).reshape(-1, width)
+def _table(name: str, rows: Iterable[Iterable[int]]) -> np.ndarray:
+    return np.array(list(rows), np.int64).reshape(-1, len(at.COLUMNS[name]))
 
 
 def _signed(mask: int) -> int:

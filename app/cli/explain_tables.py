@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from app.cep import opcodes
+from app.cep.arrays import COLUMNS
 from app.cep.layout import EngineOptions, Layout, layout_of, text_constants
 from app.cep.texts import TextTable
 from app.errors import CepError
@@ -14,14 +15,6 @@ from app.query.compile import Compiled
 from app.query.explain import Stage
 
 OPCODES = {value: name.removeprefix("OP_").lower() for name, value in vars(opcodes).items() if name.startswith("OP_")}
-COLUMNS = {
-    "items": ("place", "stack", "wild_stack", "needs"),
-    "positives": ("item", "stack", "barrier", "barrier_end", "test", "test_end", "check", "check_end"),
-    "barriers": ("stack",),
-    "checks": ("kind", "place", "stack", "item", "residual", "test", "test_end"),
-    "predicates": ("mode", "code", "code_end", "operator", "left_item", "left_cell", "right_item", "right_cell", "constant"),
-}
-"""As in `app.cep.arrays`."""
 
 
 def _layout(query: Compiled) -> Layout:

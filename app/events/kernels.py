@@ -86,7 +86,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(inline="always")
-def read_varint(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def read_varint(data, at, end):  # type: ignore[no-untyped-def]
     """A zigzag number: (value, place behind it, failure)."""
     bits = np.uint64(0)
     failure = 0
@@ -120,7 +120,7 @@ def read_varint(data, at, end):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @njit(inline="always")
-def mixed(word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def mixed(word):  # type: ignore[no-untyped-def]
     """A permutation of the 64-bit words: different short texts never collide fully."""
     word ^= word >> np.uint64(32)
     word *= MIX
@@ -128,7 +128,7 @@ def mixed(word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
 
 
 @njit(inline="always")
-def quick_hash(data, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def quick_hash(data, start, end):  # type: ignore[no-untyped-def]
     """A hash for tables in memory only; for up to 8 bytes equal hash and length mean equal bytes."""
     length = end - start
     if length <= 8:
@@ -150,7 +150,7 @@ def quick_hash(data, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @njit(types.boolean(BYTES, types.intp, types.uint8[::1], types.intp, types.intp), cache=True)
-def equal_bytes(left, left_at, right, right_at, length):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def equal_bytes(left, left_at, right, right_at, length):  # type: ignore[no-untyped-def]
     """Whether ``length`` bytes are the same; at least 8."""
     k = 0
     while k + 8 <= length:
@@ -161,7 +161,7 @@ def equal_bytes(left, left_at, right, right_at, length):  # type: ignore[no-unty
 
 
 @njit(inline="always")
-def known_code(texts, dictionary, h, data, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def known_code(texts, dictionary, h, data, start, end):  # type: ignore[no-untyped-def]
     """The code of ``data[start:end]`` with the given hash in a dictionary, or -1. Inlined: calling it with all those arrays cost 20 ns."""
     length = end - start
     mask = texts.mask[dictionary]
@@ -184,7 +184,7 @@ def known_code(texts, dictionary, h, data, start, end):  # type: ignore[no-untyp
 
 
 @njit(types.int64(TEXTS, types.int64, types.uint64, BYTES, types.intp, types.intp, types.boolean), cache=True)
-def new_code(texts, dictionary, h, data, start, end, check):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def new_code(texts, dictionary, h, data, start, end, check):  # type: ignore[no-untyped-def]
     """Enters ``data[start:end]``, which the dictionary does not have. NO_ROOM, NOT_UTF8 are negative."""
     if check and not is_utf8(data, start, end):
         return NOT_UTF8
@@ -211,7 +211,7 @@ def new_code(texts, dictionary, h, data, start, end, check):  # type: ignore[no-
 
 
 @njit(types.int64(TEXTS, types.int64, BYTES, types.intp, types.intp, types.boolean), cache=True)
-def intern(texts, dictionary, data, start, end, check):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def intern(texts, dictionary, data, start, end, check):  # type: ignore[no-untyped-def]
     """The code of ``data[start:end]`` in a dictionary; a new entry if it has none yet. NO_ROOM, NOT_UTF8 are negative."""
     h = quick_hash(data, start, end)
     code = known_code(texts, dictionary, h, data, start, end)
@@ -219,7 +219,7 @@ def intern(texts, dictionary, data, start, end, check):  # type: ignore[no-untyp
 
 
 @njit(types.int64(TEXTS, types.int64, BYTES, LONGS, types.int64[::1], types.int64), cache=True)
-def intern_all(texts, dictionary, data, offsets, codes, first):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def intern_all(texts, dictionary, data, offsets, codes, first):  # type: ignore[no-untyped-def]
     """Codes of texts from the ``first`` on; returns how many are done (fewer than all: no room)."""
     for k in range(first, len(codes)):
         code = intern(texts, dictionary, data, offsets[k], offsets[k + 1], False)
@@ -230,7 +230,7 @@ def intern_all(texts, dictionary, data, offsets, codes, first):  # type: ignore[
 
 
 @njit(types.void(NUMBERS, types.int64, types.int64, types.int64[:, ::1], types.int64, types.int64), cache=True)
-def rehash(table, base, mask, entries, first, used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def rehash(table, base, mask, entries, first, used):  # type: ignore[no-untyped-def]
     """Enters all entries of a dictionary into its (new, empty) table."""
     for code in range(used):
         h = np.uint64(entries[first + code, 0])
@@ -241,7 +241,7 @@ def rehash(table, base, mask, entries, first, used):  # type: ignore[no-untyped-
 
 
 @njit(types.void(types.uint8[::1], types.int64[:, ::1], types.uint8[::1], NUMBERS), cache=True)
-def gather_entries(pool, entries, data, offsets):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def gather_entries(pool, entries, data, offsets):  # type: ignore[no-untyped-def]
     """Copies entries that lie scattered in the pool after each other."""
     for k in range(len(entries)):
         to, start = offsets[k], entries[k, 1]
@@ -250,7 +250,7 @@ def gather_entries(pool, entries, data, offsets):  # type: ignore[no-untyped-def
 
 
 @njit(types.void(BYTES, LONGS, types.int64[::1], types.int64[::1], types.uint8[::1]), cache=True)
-def read_prefixes(data, offsets, starts, ids, failures):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def read_prefixes(data, offsets, starts, ids, failures):  # type: ignore[no-untyped-def]
     """Wire format: magic byte 0 and four bytes of id (big-endian), or magic byte 1 and 16 bytes of GUID (id -1).
 
     ``starts`` receives where the Avro bytes begin. Records that have failed already are left alone.
@@ -281,7 +281,7 @@ def read_prefixes(data, offsets, starts, ids, failures):  # type: ignore[no-unty
 
 
 @njit(types.int64(RECORDS, CODE, CELLS, TEXTS, types.int64), cache=True)
-def decode_records(records, program, cells, texts, first):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def decode_records(records, program, cells, texts, first):  # type: ignore[no-untyped-def]
     """Runs the program over ``records.rows[first:]``; returns how many rows are done (fewer than all: the dictionaries need room)."""
     data = records.data
     code = program.code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -18,13 +18,13 @@ P5 = np.uint64(0x27D4EB2F165667C5)
 
 
 @intrinsic
-def load64(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def load64(typingctx, data, position):  # type: ignore[no-untyped-def]
     """Eight bytes at any address as little-endian uint64; the caller has checked the bounds.
 
     Byte by byte with shifts the decoder was slower by half.
     """
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         address = builder.gep(array.data, [arguments[1]])
         word = ir.IntType(64)
@@ -34,10 +34,10 @@ def load64(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @intrinsic
-def load32(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def load32(typingctx, data, position):  # type: ignore[no-untyped-def]
     """Four bytes at any address as little-endian uint32; the caller has checked the bounds."""
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         address = builder.gep(array.data, [arguments[1]])
         word = ir.IntType(32)
@@ -47,57 +47,57 @@ def load32(typingctx, data, position):  # type: ignore[no-untyped-def]  # noqa: 
 
 
 @intrinsic
-def trailing_zeros(typingctx, word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def trailing_zeros(typingctx, word):  # type: ignore[no-untyped-def]
     """Number of zero bits below the lowest set bit; the word is not 0."""
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), codegen
 
 
 @intrinsic
-def float_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def float_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]
     """The float64 of 64 bits."""
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.uint64), codegen
 
 
 @intrinsic
-def single_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def single_of_bits(typingctx, bits):  # type: ignore[no-untyped-def]
     """The float32 of 32 bits."""
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], ir.FloatType())
 
     return types.float32(types.uint32), codegen
 
 
 @intrinsic
-def bits_of_float(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def bits_of_float(typingctx, value):  # type: ignore[no-untyped-def]
     """The 64 bits of a float64, as int64."""
 
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], ir.IntType(64))
 
     return types.int64(types.float64), codegen
 
 
 @njit(inline="always")
-def _rotate(value, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _rotate(value, count):  # type: ignore[no-untyped-def]
     return (value << np.uint64(count)) | (value >> np.uint64(64 - count))
 
 
 @njit(inline="always")
-def _round(lane, word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _round(lane, word):  # type: ignore[no-untyped-def]
     return _rotate(lane + word * P2, 31) * P1
 
 
 @njit(types.uint64(BYTES, types.intp, types.intp), cache=True)
-def xxh64(data, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def xxh64(data, start, end):  # type: ignore[no-untyped-def]
     """XXH64, seed 0, of ``data[start:end]``."""
     at = start
     length = np.uint64(end - start)
@@ -132,14 +132,14 @@ def xxh64(data, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @njit(types.void(BYTES, types.Array(types.int64, 1, "C", readonly=True), types.uint64[::1]), cache=True)
-def hash_entries(data, offsets, hashes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def hash_entries(data, offsets, hashes):  # type: ignore[no-untyped-def]
     """XXH64 of every entry."""
     for k in range(len(hashes)):
         hashes[k] = xxh64(data, offsets[k], offsets[k + 1])
 
 
 @njit(types.boolean(BYTES, types.intp, types.intp), cache=True)
-def is_utf8(data, start, end):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
     """Whether ``data[start:end]`` is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF), as Python's strict decoder has it."""
     at = start
     while at < end:
