@@ -24,6 +24,11 @@ LARGEST_ID = (1 << 31) - 1
 """Registries count in signed 32 bit; random bytes do not, and a registry may answer them with a failure instead of "not found"."""
 
 
+MOST_UNKNOWN = 300
+"""Ids that may count as unknown at a time; further ones do too, unasked. Records of another format that happen to begin with a zero byte
+can hold a new id each, and a question takes some 3 ms. Decoders ask in ascending order, so true ids come before random ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
     """How to reach the registry.
@@ -81,7 +86,7 @@ class Registry:
             return known
         if self._unknown.get(key, 0.0) > self._clock():
             return None
-        if isinstance(key, int) and key > LARGEST_ID:
+        if (isinstance(key, int) and key > LARGEST_ID) or self._too_many_unknown():
             return None
         found = self._asked(
             lambda client: client.get_schema(key) if isinstance(key, int) else client.get_schema_by_guid(key), unknown=(400, 404, 405, 422)
@@ -93,6 +98,12 @@ class Registry:
         self._known[key] = parsed
         self._unknown.pop(key, None)
         return parsed
+
+    def _too_many_unknown(self) -> bool:
+        if len(self._unknown) >= MOST_UNKNOWN:
+            now = self._clock()
+            self._unknown = {key: until for key, until in self._unknown.items() if until > now}
+        return len(self._unknown) >= MOST_UNKNOWN
 
     def latest(self, subject: str) -> Registered | None:
         """The newest version of a subject; None if there is no such subject.

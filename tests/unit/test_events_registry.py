@@ -5,7 +5,7 @@ import pytest
 
 from app.errors import DependencyError
 from app.events.avro import SchemaError, parse_schema
-from app.events.registry import Registry, RegistrySettings
+from app.events.registry import MOST_UNKNOWN, Registry, RegistrySettings
 
 QUOTE = (Path(__file__).parents[2] / "schemas" / "Quote.avsc").read_text()
 
@@ -30,6 +30,27 @@ def test_an_unknown_id_is_asked_for_again_only_after_a_while():
     now[0] = 11.0
     assert registry.schema(1) is None
     assert len(questions) == 2
+
+
+def test_a_flood_of_random_ids_is_no_flood_of_requests():
+    now = [0.0]
+    registry = Registry(RegistrySettings("mock://flood", unknown_for_s=10), clock=lambda: now[0])
+    schema_id = registry.register("quotes-value", QUOTE)
+    questions = []
+    asked = registry._asked
+    registry._asked = lambda *a, **k: (questions.append(1), asked(*a, **k))[1]
+    for key in range(1000, 3000):
+        assert registry.schema(key) is None
+    assert len(questions) == MOST_UNKNOWN
+    assert registry.schema(schema_id) is not None, "known ones are known"
+    now[0] = 11.0
+    assert registry.schema(5000) is None
+    assert len(questions) == MOST_UNKNOWN + 1, "later others get their turn"
+
+
+def test_ids_beyond_31_bit_are_never_asked_for():
+    registry = Registry(RegistrySettings("http://127.0.0.1:9", {"max.retries": 0, "timeout": 1}))
+    assert registry.schema(1 << 31) is None
 
 
 def test_a_registry_that_is_down_is_a_missing_dependency():
