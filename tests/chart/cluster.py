@@ -132,7 +132,9 @@ class Cluster:
     def cep(self, *arguments: str) -> None:
         """Runs one of the application's own commands on this machine."""
         command = [sys.executable, "-m", "app", *arguments, "--settings", str(self.outside_settings())]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PROJECT, timeout=120)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=PROJECT, timeout=400
+        )  # a first run compiles kernels
         assert done.returncode == 0, done.stdout + done.stderr
 
     def make_topics(self) -> None:
