@@ -21,7 +21,9 @@ def _from_file(path: Path) -> str:
 def _jaas(kafka: Kafka) -> str:
     security = kafka.security
     if security.mechanism == "OAUTHBEARER":
-        secret = _from_file(security.oauth.client_secret_file) if security.oauth.client_secret_file else _plain(security.oauth.client_secret)
+        secret = (
+            _from_file(security.oauth.client_secret_file) if security.oauth.client_secret_file else _plain(security.oauth.client_secret)
+        )
         scope = f' scope="{security.oauth.scope}"' if security.oauth.scope else ""
         return f'{OAUTH} required clientId="{security.oauth.client_id}" clientSecret="{secret}"{scope};'
     password = _from_file(security.password_file) if security.password_file else _plain(security.password)
@@ -56,7 +58,13 @@ def jvm_options(kafka: Kafka) -> dict[str, str]:
         options["ssl.endpoint.identification.algorithm"] = ""
     folders = {
         str(path.parent)
-        for path in (security.password_file, security.ca_file, security.certificate_file, security.key_file, security.oauth.client_secret_file)
+        for path in (
+            security.password_file,
+            security.ca_file,
+            security.certificate_file,
+            security.key_file,
+            security.oauth.client_secret_file,
+        )
         if path
     }
     if folders:

@@ -214,9 +214,7 @@ def _tally(work: _Work, ingested: Ingested, dropped: int, context: _Context) -> 
         work.queries[name] = QueryTally(name, known.candidates + candidates + dropped, known.shed + lost + dropped)
 
 
-def _refuse_undecodable(
-    work: _Work, decoded: DecodedBatch, source: NDArray[np.int64], offset: NDArray[np.int64], buckets: int
-) -> None:
+def _refuse_undecodable(work: _Work, decoded: DecodedBatch, source: NDArray[np.int64], offset: NDArray[np.int64], buckets: int) -> None:
     """Dead letters, by source and reason, to the bucket that will deliver them."""
     failures = decoded.failures
     if not len(failures):

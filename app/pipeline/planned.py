@@ -17,7 +17,9 @@ class PlannedOffsets:
     """Reads ``<checkpoint>/spark/offsets``."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._files, base = fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
+        self._files, base = (
+            fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
+        )
         self._folder = f"{base}/spark/offsets"
 
     def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:

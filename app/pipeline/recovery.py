@@ -113,7 +113,9 @@ def _rebuilt(key: BucketKey, log: StateLog, batch_id: int, deployment: str) -> L
         return LiveBucket(_restored(known, key.number, data), earlier[-1], name.decode(), 0, 0, len(data))
     first = min((number for number in position.entries if number < batch_id), default=batch_id)
     if first > 1:  # Spark's first batch may have no input at all (empty topics): then no task ran and nothing was fed
-        raise SnapshotError(f"bucket {key.number}: no state before batch {batch_id} in the checkpoint {key.checkpoint}; was part of it deleted?")
+        raise SnapshotError(
+            f"bucket {key.number}: no state before batch {batch_id} in the checkpoint {key.checkpoint}; was part of it deleted?"
+        )
     return LiveBucket(_empty(load_deployment(key.checkpoint, deployment), key.number), first - 1, deployment, 0, 0, 0)
 
 

@@ -54,7 +54,9 @@ class KeptSchemas:
         self._registry = registry or Registry(keeping.registry)
         self._clock_s, self._sleep = clock_s, sleep
         checkpoint = keeping.checkpoint
-        self._files, base = fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
+        self._files, base = (
+            fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
+        )
         where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
         self._folder = f"{base}/schemas/{where}"
         self._files.create_dir(self._folder, recursive=True)

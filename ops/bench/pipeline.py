@@ -159,10 +159,19 @@ def catch_up(spark: SparkSession, services: Embedded, folder: Path, quotes: int,
             query.awaitTermination()
             batches = batches_of(query)
         whole.append(per_second(batches))
-        phases.append({name: round(statistics.median(b["durationMs"].get(name, 0) for b in batches[1:])) for name in batches[-1]["durationMs"]})
+        phases.append(
+            {name: round(statistics.median(b["durationMs"].get(name, 0) for b in batches[1:])) for name in batches[-1]["durationMs"]}
+        )
         print(f"bare {bare[-1]:,.0f}/s  whole {whole[-1]:,.0f}/s  ratio {whole[-1] / bare[-1]:.2f}  {phases[-1]}", flush=True)
     ratios = [w / b for w, b in zip(whole, bare, strict=True)]
-    return {"quotes": quotes, "bare_per_s": bare, "whole_per_s": whole, "ratio": ratios, "ratio_median": statistics.median(ratios), "phases_ms": phases}
+    return {
+        "quotes": quotes,
+        "bare_per_s": bare,
+        "whole_per_s": whole,
+        "ratio": ratios,
+        "ratio_median": statistics.median(ratios),
+        "phases_ms": phases,
+    }
 
 
 def paced(spark: SparkSession, services: Embedded, folder: Path, rates: list[int], seconds: int) -> dict[str, Any]:

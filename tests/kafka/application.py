@@ -56,7 +56,9 @@ class Record:
 
 def records_of(servers: str, *topics: str) -> list[Record]:
     """All records of the topics, from the beginning to now."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "tests", "enable.auto.commit": False, "isolation.level": "read_committed"})
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "tests", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    )
     found = []
     for topic in topics:
         partitions = [TopicPartition(topic, number, 0) for number in consumer.list_topics(topic, timeout=20).topics[topic].partitions]

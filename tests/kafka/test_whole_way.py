@@ -24,7 +24,14 @@ def settings_for(name: str, embedded, queries: list[str], **more) -> dict:
         "kafka": {"bootstrap_servers": embedded.broker.bootstrap_servers, "starting_offsets": "earliest", **more.pop("kafka", {})},
         "schema_registry": {"url": embedded.registry.url, "retry_for": "3 s"},
         "streams": {
-            "retail": {"topics": [f"{name}.retail"], "schemas": retail, "time": "time", "ordered_by": "tag_id", "idle_after": "1 s", "partitions": 3},
+            "retail": {
+                "topics": [f"{name}.retail"],
+                "schemas": retail,
+                "time": "time",
+                "ordered_by": "tag_id",
+                "idle_after": "1 s",
+                "partitions": 3,
+            },
             "stocks": {"topics": [f"{name}.stocks"], "schemas": schema("Quote"), "time": "time", "idle_after": "1 s", "partitions": 3},
         },
         "queries": {"paths": [str(ROOT / "queries" / f"{query}.yaml") for query in queries]},

@@ -78,7 +78,9 @@ def types_(draw, names, depth=2):
 
 
 def takes_no_bytes(node):
-    return node == "null" or (isinstance(node, dict) and node["type"] == "record" and all(takes_no_bytes(f["type"]) for f in node["fields"]))
+    return node == "null" or (
+        isinstance(node, dict) and node["type"] == "record" and all(takes_no_bytes(f["type"]) for f in node["fields"])
+    )
 
 
 def fastavro_name(node):

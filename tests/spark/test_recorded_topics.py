@@ -54,7 +54,17 @@ def world(tmp_path_factory):
     out = folder / "replay.jsonl"
     done = CliRunner().invoke(
         cli,
-        ["replay", *arguments, "--events", str(folder / "events.jsonl"), "--config", str(folder / "settings.yaml"), "--identities", "--out", str(out)],
+        [
+            "replay",
+            *arguments,
+            "--events",
+            str(folder / "events.jsonl"),
+            "--config",
+            str(folder / "settings.yaml"),
+            "--identities",
+            "--out",
+            str(out),
+        ],
         catch_exceptions=False,
     )
     assert done.exit_code == 0, done.output

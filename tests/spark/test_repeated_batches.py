@@ -36,7 +36,13 @@ shedding: {shedder: random, latency_bound: 1 s}
 def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeated")
     (folder / "hasty.yaml").write_text(QUERY)
-    stocks = {"topics": ["stocks"], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "ordered_by": "symbol", "idle_after": "1 h"}
+    stocks = {
+        "topics": ["stocks"],
+        "schemas": [str(ROOT / "schemas" / "Quote.avsc")],
+        "time": "time",
+        "ordered_by": "symbol",
+        "idle_after": "1 h",
+    }
     settings = {
         "streams": {"stocks": stocks},
         "queries": {"paths": [str(folder / "hasty.yaml")]},
