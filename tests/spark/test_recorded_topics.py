@@ -13,6 +13,7 @@ from app.cli.main import cli
 from app.config.settings import load_settings
 from app.control.plane import ControlPlane, RunningCatalog
 from app.local.generators import generate
+from app.local.recordings import RECORDINGS, default_folder, read_recording
 from app.pipeline.assemble import outputs
 from app.pipeline.deployment import store_deployment
 from app.pipeline.ingress import TaskSettings
@@ -25,32 +26,37 @@ START_MS = 1_780_000_000_000
 QUERIES = ("shoplifting", "counterfeit-path", "price-run", "cross-symbol-move")
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """Events, settings, and what `cep replay` finds."""
-    folder = tmp_path_factory.mktemp("recorded")
+def build_world(folder, events: dict, queries: tuple[str, ...]):
+    """Events by topic (with key and batches), settings, and what `cep replay` finds."""
     schema = lambda *names: [str(ROOT / "schemas" / f"{one}.avsc") for one in names]  # noqa: E731
     retail = schema("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
     settings = {
         "streams": {
             "retail": {"topics": ["retail"], "schemas": retail, "time": "time", "ordered_by": "tag_id", "idle_after": "1 h"},
-            "stocks": {"topics": ["stocks"], "schemas": schema("Quote"), "time": "time", "allowed_lateness": "2 s", "idle_after": "1 h"},
+            "stocks": {
+                "topics": ["stocks"],
+                "schemas": schema("Quote"),
+                "time": "time",
+                "allowed_lateness": "2 s",
+                "idle_after": "1 h",
+                "max_ahead": "1000000 d",
+            },
         },
-        "queries": {"paths": [str(ROOT / "queries" / f"{query}.yaml") for query in QUERIES]},
+        "queries": {"paths": [str(ROOT / "queries" / f"{query}.yaml") for query in queries]},
         "heartbeat": {"enabled": False},
     }
     (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
     registry = KnownSchemas()
     records, lines = [], []
-    for kind, topic, key in (("retail", "retail", "tag_id"), ("stocks", "stocks", "symbol")):
-        for batch in generate(kind, 6000, seed=3, start_ms=START_MS, rate_per_s=100.0).batches:
+    for topic, (key, batches) in events.items():
+        for batch in batches:
             found, plain = recorded(batch, topic, key, registry)
             records += found
             lines += [{**event, "stream": topic} for event in plain]
     order = sorted(range(len(records)), key=lambda k: records[k]["time"])
     records, lines = [records[k] for k in order], [lines[k] for k in order]
     (folder / "events.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    arguments = [part for query in QUERIES for part in ("--queries", str(ROOT / "queries" / f"{query}.yaml"))]
+    arguments = [part for query in queries for part in ("--queries", str(ROOT / "queries" / f"{query}.yaml"))]
     out = folder / "replay.jsonl"
     done = CliRunner().invoke(
         cli,
@@ -69,8 +75,27 @@ def world(tmp_path_factory):
     )
     assert done.exit_code == 0, done.output
     expected = {found["id"]: found for found in map(json.loads, out.read_text().splitlines())}
-    assert {found["query"] for found in expected.values()} == set(QUERIES), "every query finds something, or the test shows nothing"
+    assert {found["query"] for found in expected.values()} == set(queries), "every query finds something, or the test shows nothing"
     return folder, records, expected
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Generated streams."""
+    kinds = {"retail": ("tag_id", "retail"), "stocks": ("symbol", "stocks")}
+    events = {
+        topic: (key, generate(kind, 6000, seed=3, start_ms=START_MS, rate_per_s=100.0).batches) for topic, (key, kind) in kinds.items()
+    }
+    return build_world(tmp_path_factory.mktemp("recorded"), events, QUERIES)
+
+
+@pytest.fixture(scope="module")
+def gf_2015(tmp_path_factory):
+    """The beginning of GF-2015 (not part of the project; see README of the recordings)."""
+    if not (default_folder() / RECORDINGS["GF-2015"].file).exists():
+        pytest.skip("the recording GF-2015 is not here")
+    events = {"stocks": ("symbol", read_recording("GF-2015", events=60_000).batches)}
+    return build_world(tmp_path_factory.mktemp("gf"), events, ("price-run",))
 
 
 def run(spark, folder, name: str, buckets: int) -> None:
@@ -106,6 +131,14 @@ def emitted(spark, folder, name: str) -> list[str]:
 
 @pytest.mark.parametrize(("name", "files", "buckets"), [("few", 3, 1), ("many", 11, 3)])
 def test_recorded_topics_give_the_identities_of_replay(spark, world, name, files, buckets):
+    check(spark, world, name, files, buckets)
+
+
+def test_a_real_recording_gives_the_identities_of_replay(spark, gf_2015):
+    check(spark, gf_2015, "gf", 5, 2)
+
+
+def check(spark, world, name: str, files: int, buckets: int) -> None:
     folder, records, expected = world
     topics = folder / f"topics-{name}"
     write_parquet(folder / f"all-{name}", records, files)
