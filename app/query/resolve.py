@@ -191,7 +191,8 @@ def _default_returns(
             attribute.name
             for name in binding.types
             for attribute in (vocabulary.event_type(name) or EventType(name, ())).attributes
-            if attribute.name not in BUILT_IN
+            # elements of arrays and maps are known only because some query, perhaps another one, mentions them
+            if attribute.name not in BUILT_IN and "[" not in attribute.name
         )
         for attribute in attributes:
             name = re.sub(r"\W+", "_", f"{binding.variable}_{attribute}", flags=re.ASCII).rstrip("_")

@@ -85,3 +85,13 @@ def test_replay_writes_what_the_definitions_find(data: st.DataObject) -> None:
     note(yaml_text(query, "input") + "\n".join(line_of(event, omit_nulls=False) for event in events))
     fed = events if lateness is None else on_time(events, lateness)
     assert replayed(query, events, lateness) == Counter(answer(match, known) for match in matches(query, fed))
+
+
+def test_elements_that_another_query_mentions_are_no_fields_of_the_default_return(tmp_path: Path) -> None:
+    (tmp_path / "q.yaml").write_text(
+        "name: one\nevent: A a\n---\nname: other\nevent: A a\nreturn: {t: \"a.tags[0]\", l: \"a.labels['k']\"}\n", encoding="utf-8"
+    )
+    (tmp_path / "events.jsonl").write_text('{"type": "A", "time": 0, "v": 1, "tags": ["x"], "labels": {"k": "y"}}\n', encoding="utf-8")
+    replay(queries=[tmp_path / "q.yaml"], events=tmp_path / "events.jsonl", out=tmp_path / "out.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {line["query"]: line["fields"] for line in found} == {"one": {"a_v": 1, "a_labels_k": "y"}, "other": {"t": "x", "l": "y"}}
