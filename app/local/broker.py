@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import os
 import re
 import shutil
@@ -14,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from app.bootstrap.artifacts import broker_jars
 from app.bootstrap.java import find_java
@@ -160,7 +161,13 @@ def wait_for_broker(broker: Broker) -> None:
 
     def answers() -> bool:
         try:
-            return bool(admin.list_topics(timeout=2).brokers)
+            metadata = admin.list_topics(timeout=2)
+            partitions = [TopicPartition(topic, number) for topic, about in metadata.topics.items() for number in about.partitions]
+            if partitions:  # of an earlier run: for a moment they are known, but led by nobody
+                asked = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, request_timeout=2)
+                concurrent.futures.wait(asked.values())
+                return all(future.exception() is None for future in asked.values())
+            return bool(metadata.brokers)
         except KafkaException:
             return False
 
