@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from app.cep.arrays import OUTSIDE
+from app.cep.kernel import kernel
 from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, cell_state, run_program
 from app.cep.kernels_memory import load, store
 from app.cep.opcodes import ABSENT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, NULL, STATES_PER_WORD
@@ -19,7 +20,7 @@ GATHER_BLOCK = 1024
 """Matches gathered at once: 24 KB of rows for three items stay in the first-level cache."""
 
 
-@njit(types.int64(_INTEGERS_IN, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.int64(_INTEGERS_IN, types.int64, types.int64))
 def count_candidates(items, wanted, start):
     """How many events from ``start`` on can be an item of the plan."""
     count = 0
@@ -28,7 +29,7 @@ def count_candidates(items, wanted, start):
     return count
 
 
-@njit(types.UniTuple(types.int64, 2)(_INTEGERS_IN, types.int64, types.int64, INTEGERS, INTEGERS), cache=True, nogil=True)
+@kernel(types.UniTuple(types.int64, 2)(_INTEGERS_IN, types.int64, types.int64, INTEGERS, INTEGERS))
 def pick_candidates(items, wanted, start, rows, masks):
     """The next candidates from event ``start`` on, until ``rows`` is full; returns how many, and the event to go on with."""
     count = 0
@@ -44,7 +45,7 @@ def pick_candidates(items, wanted, start, rows, masks):
     return count, row
 
 
-@njit(types.boolean(_INTEGERS_IN), cache=True, nogil=True)
+@kernel(types.boolean(_INTEGERS_IN))
 def never_falls(time):
     """Whether times do not fall."""
     falls = False
@@ -53,7 +54,7 @@ def never_falls(time):
     return not falls
 
 
-@njit(types.void(_INTEGERS_IN, _INTEGERS_IN, _INTEGERS_IN, INTEGERS, TABLE, types.int64), cache=True, nogil=True)
+@kernel(types.void(_INTEGERS_IN, _INTEGERS_IN, _INTEGERS_IN, INTEGERS, TABLE, types.int64))
 def take_identity(time, source, offset, rows, cells, states_at):
     """Time, source and offset of the candidates; all cells count as present."""
     for k in range(len(rows)):
@@ -65,14 +66,14 @@ def take_identity(time, source, offset, rows, cells, states_at):
             cells[k, word] = 0
 
 
-@njit(types.void(_INTEGERS_IN, INTEGERS, TABLE, types.int64), cache=True, nogil=True)
+@kernel(types.void(_INTEGERS_IN, INTEGERS, TABLE, types.int64))
 def take_values(values, rows, cells, column):
     """Integers, or floats as their bits."""
     for k in range(len(rows)):
         cells[k, column] = values[rows[k]]
 
 
-@njit(types.void(_STATES_IN, INTEGERS, TABLE, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(_STATES_IN, INTEGERS, TABLE, types.int64, types.int64))
 def take_states(states, rows, cells, column, states_at):
     """States of a column that are not all present."""
     word = states_at + column // STATES_PER_WORD
@@ -81,7 +82,7 @@ def take_states(states, rows, cells, column, states_at):
         cells[k, word] |= np.int64(states[rows[k]]) << shift
 
 
-@njit(types.void(INTEGERS, types.uint8[::1], TABLE, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(INTEGERS, types.uint8[::1], TABLE, types.int64, types.int64))
 def put_cells(values, states, cells, column, states_at):
     """Computed values and states, one per candidate."""
     word = states_at + column // STATES_PER_WORD
@@ -91,7 +92,7 @@ def put_cells(values, states, cells, column, states_at):
         cells[k, word] |= np.int64(states[k]) << shift
 
 
-@njit(types.void(TABLE, types.int64, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(TABLE, types.int64, types.int64, types.int64))
 def normalise_float_key(cells, count, column, states_at):
     """One bit pattern per equal value: -0.0 becomes 0.0; NaN equals nothing, so it counts as null."""
     floats = cells.view(np.float64)
@@ -105,7 +106,7 @@ def normalise_float_key(cells, count, column, states_at):
             cells[k, word] |= np.int64(_STATE_NULL) << shift
 
 
-@njit(types.void(INTEGERS, INTEGERS, TABLE, types.int64, INTEGERS, INTEGERS, types.int64), cache=True, nogil=True)
+@kernel(types.void(INTEGERS, INTEGERS, TABLE, types.int64, INTEGERS, INTEGERS, types.int64))
 def key_candidates(keys, agreeing, cells, states_at, masks, hashes, outside_mask):
     """Hashes of the partition keys. A null key: no candidate of anything; an absent one: only of negated items, outside partitions."""
     for k in range(len(masks)):
@@ -128,11 +129,7 @@ def key_candidates(keys, agreeing, cells, states_at, masks, hashes, outside_mask
         hashes[k] = np.int64(h & types.uint64(0x7FFFFFFFFFFFFFFF))
 
 
-@njit(
-    types.void(PROGRAMS, types.int64, types.int64, types.int64, TABLE, types.int64, INTEGERS, TEXTS, SCRATCH, INTEGERS),
-    cache=True,
-    nogil=True,
-)
+@kernel(types.void(PROGRAMS, types.int64, types.int64, types.int64, TABLE, types.int64, INTEGERS, TEXTS, SCRATCH, INTEGERS))
 def filter_candidates(programs, start, stop, item, cells, states_at, bound, texts, scratch, masks):
     """Takes the item's bit from candidates that do not satisfy one of its conditions."""
     bit = np.int64(1) << item
@@ -143,7 +140,7 @@ def filter_candidates(programs, start, stop, item, cells, states_at, bound, text
                 masks[k] &= ~bit
 
 
-@njit(types.int64(TABLE, TABLE, types.int64, types.int64, types.int64, INTEGERS, types.uint8[::1]), cache=True, nogil=True)
+@kernel(types.int64(TABLE, TABLE, types.int64, types.int64, types.int64, INTEGERS, types.uint8[::1]))
 def gather_cells(rows, cells, states_at, place, column, values, states):
     """One cell of the event at ``place`` of every match; returns the union of states (as bits 1 << state)."""
     seen = 0
@@ -158,7 +155,7 @@ def gather_cells(rows, cells, states_at, place, column, values, states):
     return seen
 
 
-@njit(types.void(TABLE, TABLE, INTEGERS, INTEGERS, TABLE), cache=True, nogil=True)
+@kernel(types.void(TABLE, TABLE, INTEGERS, INTEGERS, TABLE))
 def gather_present(rows, cells, places, columns, values):
     """``values[f, k]`` = cell ``columns[f]`` of the event at ``places[f]`` of match ``k``, for columns whose cells are all present.
 

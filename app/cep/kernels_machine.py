@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
+from app.cep.kernel import kernel
 from app.cep.kernels_memory import load
 from app.cep.opcodes import (
     ABSENT,
@@ -101,7 +102,7 @@ TEXTS = types.NamedTuple([types.uint8[::1], INTEGERS], Texts)
 SCRATCH = types.NamedUniTuple(INTEGERS, 2, Scratch)
 
 
-@njit(types.int64(types.int64, types.float64), cache=True, nogil=True)
+@kernel(types.int64(types.int64, types.float64))
 def compare_mixed(integer, number):
     """-1, 0, 1 as an integer is less than, equal to, greater than a float (not NaN): exactly, not after conversion."""
     if number >= 9223372036854775808.0:
@@ -117,7 +118,7 @@ def compare_mixed(integer, number):
     return -1 if rest > 0.0 else 1
 
 
-@njit(types.int64(TEXTS, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.int64(TEXTS, types.int64, types.int64))
 def compare_texts(texts, left, right):
     """-1, 0, 1 by bytes, which for UTF-8 is the order of code points."""
     if left == right:
@@ -134,7 +135,7 @@ def compare_texts(texts, left, right):
     return -1 if j < j_end else 0
 
 
-@njit(types.int64(SCRATCH, types.int64, types.int64, TEXTS, types.int64), cache=True, nogil=True)
+@kernel(types.int64(SCRATCH, types.int64, types.int64, TEXTS, types.int64))
 def compare_values(scratch, i, j, texts, textual):
     """-1, 0, 1 for the present values at two places of the stack; 2 if one of them is NaN."""
     floats = scratch.values.view(np.float64)
@@ -156,7 +157,7 @@ def compare_values(scratch, i, j, texts, textual):
     return (floats[i] > floats[j]) - (floats[i] < floats[j])
 
 
-@njit(types.boolean(types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.boolean(types.int64, types.int64))
 def order_holds(operator, order):
     """Whether ``left operator right`` holds when `compare_values` said ``order``; operators are = != < <= > >= as 0..5."""
     if order == 2:
@@ -174,7 +175,7 @@ def order_holds(operator, order):
     return order >= 0
 
 
-@njit(types.int64(types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.int64(types.int64, types.int64))
 def worse(left, right):
     """The tag of an operation over two operands, as far as missing values go: absent before null before present (INTEGER)."""
     if left == ABSENT or right == ABSENT:
@@ -184,7 +185,7 @@ def worse(left, right):
     return INTEGER
 
 
-@njit(types.void(SCRATCH, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(SCRATCH, types.int64, types.int64))
 def arithmetic(scratch, i, operator):
     """``stack[i] = stack[i] operator stack[i + 1]``; an integer result outside 64 bit becomes a float."""
     tags, values = scratch.tags, scratch.values
@@ -253,7 +254,7 @@ def arithmetic(scratch, i, operator):
         floats[i] = x * y
 
 
-@njit(types.void(SCRATCH, types.int64, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(SCRATCH, types.int64, types.int64, types.int64))
 def call(scratch, i, operator, count):
     """``stack[i] = function(stack[i .. i + count])`` for the numeric functions."""
     tags, values = scratch.tags, scratch.values
@@ -307,13 +308,13 @@ def call(scratch, i, operator, count):
         floats[i] = 2 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(h)))
 
 
-@njit(types.int64(TABLE, types.int64, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.int64(TABLE, types.int64, types.int64, types.int64))
 def cell_state(cells, row, column, states_at):
     """PRESENT, NULL, ABSENT, or 3: an integer that became a float. States are packed, two bits each, behind the cells."""
     return (cells[row, states_at + column // STATES_PER_WORD] >> (2 * (column % STATES_PER_WORD))) & 3
 
 
-@njit(types.void(SCRATCH, types.int64, TEXTS, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(SCRATCH, types.int64, TEXTS, types.int64, types.int64))
 def between(scratch, i, texts, textual, negated):
     """``stack[i] = stack[i] [not] between stack[i + 1] and stack[i + 2]``."""
     tags = scratch.tags
@@ -327,7 +328,7 @@ def between(scratch, i, texts, textual, negated):
     scratch.values[i] = truth
 
 
-@njit(types.void(SCRATCH, types.int64, PROGRAMS, types.int64, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(SCRATCH, types.int64, PROGRAMS, types.int64, types.int64, types.int64))
 def among(scratch, i, programs, first, count, negated):
     """``stack[i] = stack[i] [not] in`` the ``count`` constants from ``first``."""
     tags, values = scratch.tags, scratch.values
@@ -440,21 +441,13 @@ def run_program(programs, start, stop, cells, states_at, bound, texts, scratch):
     return tags[0] == INTEGER and values[0] != 0
 
 
-@njit(
-    types.boolean(PROGRAMS, types.int64, types.int64, TABLE, types.int64, INTEGERS, TEXTS, SCRATCH),
-    cache=True,
-    nogil=True,
-)
+@kernel(types.boolean(PROGRAMS, types.int64, types.int64, TABLE, types.int64, INTEGERS, TEXTS, SCRATCH))
 def evaluate(programs, start, stop, cells, states_at, bound, texts, scratch):
     """As `run_program`, for the places where a call does not matter."""
     return run_program(programs, start, stop, cells, states_at, bound, texts, scratch)
 
 
-@njit(
-    types.int64(PROGRAMS, types.int64, types.int64, TABLE, types.int64, TABLE, INTEGERS, TEXTS, SCRATCH, INTEGERS, types.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(types.int64(PROGRAMS, types.int64, types.int64, TABLE, types.int64, TABLE, INTEGERS, TEXTS, SCRATCH, INTEGERS, types.uint8[::1]))
 def evaluate_rows(programs, start, stop, cells, states_at, rows, place, texts, scratch, values, states):
     """A program for many assignments: ``rows[k, place[item]]`` is the row bound to the item; without columns in ``rows``, row ``k`` itself.
 

@@ -9,7 +9,7 @@ number of the oldest live event, so nothing is ever unlinked.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from app.cep.arrays import (
     BARRIER,
@@ -51,6 +51,7 @@ from app.cep.arrays import (
     WINDOW_PUSHDOWN,
     WITHIN,
 )
+from app.cep.kernel import kernel
 from app.cep.kernels_construction import construct, window_bound
 from app.cep.kernels_machine import TABLE
 from app.cep.kernels_memory import load, prefetch, store, trailing_zeros
@@ -62,7 +63,7 @@ PREFETCH = 12
 """How many candidates ahead a partition's slot is asked for: about the time of one trip to memory."""
 
 
-@njit(types.void(PLAN_TABLES, MEMORY, TABLE, types.int64, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.void(PLAN_TABLES, MEMORY, TABLE, types.int64, types.int64, types.int64))
 def keep_outside(plan, memory, fresh, i, mask, row):
     """Stores candidate ``i``, a negated event that belongs to no partition, on the stacks that all partitions see."""
     state, links, cells = memory.state, memory.links, memory.cells
@@ -85,11 +86,7 @@ def keep_outside(plan, memory, fresh, i, mask, row):
         cells[at, k] = fresh[i, k]
 
 
-@njit(
-    types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64),
-    cache=True,
-    nogil=True,
-)
+@kernel(types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64))
 def advance(plan, machine, candidates, memory, output, first, stop, watermark):
     """Sequence scan: candidates ``first .. stop`` enter the stacks; those of the last item start sequence construction.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from app.cep.kernel import kernel
 from app.cep.kernels_memory import load, store
 from app.events.kernels_text import load64
 
@@ -89,13 +90,13 @@ def number_of_bytes(source, start, stop, data, offsets, table, sizes):
     return number
 
 
-@njit(types.int64(_BYTES_IN, types.int64, types.int64, _BYTES, _INTEGERS, _TABLE, _INTEGERS), cache=True, nogil=True)
+@kernel(types.int64(_BYTES_IN, types.int64, types.int64, _BYTES, _INTEGERS, _TABLE, _INTEGERS))
 def number_of(source, start, stop, data, offsets, table, sizes):
     """As `number_of_bytes`, for one text."""
     return number_of_bytes(source, start, stop, data, offsets, table, sizes)
 
 
-@njit(
+@kernel(
     types.void(
         types.Array(types.int32, 1, "C", readonly=True),
         _INTEGERS,
@@ -108,9 +109,7 @@ def number_of(source, start, stop, data, offsets, table, sizes):
         _INTEGERS,
         _TABLE,
         types.int64,
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
 def number_codes(codes, rows, mapping, entry_data, entry_offsets, data, offsets, table, sizes, cells, column):
     """``cells[k, column]`` = number of the text that ``codes[rows[k]]`` stands for; ``mapping`` remembers entries (-1: not yet seen)."""
@@ -126,7 +125,7 @@ def number_codes(codes, rows, mapping, entry_data, entry_offsets, data, offsets,
         cells[k, column] = number
 
 
-@njit(types.void(_BYTES, _INTEGERS, _TABLE, _INTEGERS), cache=True, nogil=True)
+@kernel(types.void(_BYTES, _INTEGERS, _TABLE, _INTEGERS))
 def rebuild_table(data, offsets, table, sizes):
     """Enters all texts into an empty table."""
     last = table.shape[0] - 1
@@ -139,7 +138,7 @@ def rebuild_table(data, offsets, table, sizes):
         table[slot, 1] = number + 1
 
 
-@njit(types.int64(_INTEGERS, types.int64, _BYTES, _INTEGERS, _BYTES, _INTEGERS), cache=True, nogil=True)
+@kernel(types.int64(_INTEGERS, types.int64, _BYTES, _INTEGERS, _BYTES, _INTEGERS))
 def keep_marked(marks, count, data, offsets, new_data, new_offsets):
     """Copies the marked texts, in order; ``marks`` becomes old number -> new number (-1: gone). Returns how many stay."""
     kept = 0
