@@ -181,12 +181,13 @@ def test_every_unfinished_prefix_times_out_once(data: st.DataObject) -> None:
     options = data.draw(OPTIONS)
     plan = replace(plan_of(query, known), on_timeout="emit")
     engine = Engine(plan, options)
+    lag = data.draw(st.sampled_from([0, 0, 2, 40]))
     found: list[tuple[Any, ...]] = []
     start = 0
     for end in data.draw(cuts(len(events))):
         part = events[start:end]
         start = end
-        watermark = events[end]["time"] if end < len(events) else INFINITY
+        watermark = events[end]["time"] - lag if end < len(events) else INFINITY
         engine.feed(event_batch(part, known), candidate_masks(query, part), Watermarks(watermark))
         engine.validate()
         if len(query.positive) > 1:

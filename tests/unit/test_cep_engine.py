@@ -137,7 +137,10 @@ def test_negated_end_event_at_the_end_of_the_window_is_too_late_to_cancel() -> N
     assert find(query, "0 A, 1 B, 4 C") == []
 
 
-@pytest.mark.parametrize(("third", "expected"), [("4 C", []), ("5 C", [[0, 1]]), ("5 C, 9 C", [[0, 1]]), ("4 C, 9 C", [])])
+@pytest.mark.parametrize(
+    ("third", "expected"),
+    [("4 C", []), ("5 C", [[0, 1]]), ("5 C, 9 C", [[0, 1]]), ("4 C, 9 C", []), ("3 A, 5 C", [[0, 1]]), ("3 A, 4 C", [])],
+)
 def test_negated_end_is_decided_by_times_when_the_watermark_comes_late(third: str, expected: list[list[int]]) -> None:
     engine = Engine(plan([A, B, not_(C)], within=5))
     engine.feed(*stream(f"0 A, 1 B, {third}"), Watermarks(-100))
@@ -378,6 +381,26 @@ def test_partial_matches_time_out_with_null_fields_where_nothing_is_bound() -> N
 
     assert [column(name) for name in ("a_v", "b_v", "c_v", "took")] == [[7, 7], [None, 8], [None, None], [None, 2]]
     assert late.key["k"].values.tolist() == [1, 1]
+
+
+def bound_offsets(timeouts: Matches) -> list[list[int]]:
+    return [[int(timeouts.events.offset[row]) for row in rows if row >= 0] for rows in timeouts.rows.tolist()]
+
+
+def test_a_negation_that_hangs_on_an_unbound_event_rules_no_partial_match_out() -> None:
+    last = Item(3, "d", ("X",))
+    join = JoinPredicate(Comparison("=", attribute(1, "v"), attribute(3, "v")), (1, 3), negated_item=1)
+    query = replace(plan([A, not_(B), C, last], within=5, joins=[join]), on_timeout="emit")
+    engine = Engine(query)
+    engine.feed(*stream("0 A 1 7, 1 B 1 7, 2 C 1 0, 5 A 1 0"), Watermarks(-10))
+    assert engine.timeouts is not None
+    assert len(engine.timeouts) == 0
+    engine.feed(*stream(""), Watermarks(6))
+    assert bound_offsets(engine.timeouts) == [[0], [0, 2]]
+    bare = Engine(replace(query, joins=()))
+    bare.feed(*stream("0 A 1 7, 1 B 1 7, 2 C 1 0"), END)
+    assert bare.timeouts is not None
+    assert bound_offsets(bare.timeouts) == [[0]]
 
 
 def test_tally_counts_what_happened() -> None:
