@@ -169,6 +169,13 @@ def whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return apply
 
 
+def extreme(choose: Callable[[Any], float], numbers: tuple[float, ...]) -> float:
+    """The least or greatest number; a float if one of them is, as with arithmetic."""
+    if any(map(is_nan, numbers)):
+        return math.nan
+    return float(choose(numbers)) if any(isinstance(number, float) for number in numbers) else choose(numbers)
+
+
 def haversine(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
     phi1, phi2 = math.radians(lat1), math.radians(lat2)
     h = math.sin((phi2 - phi1) / 2) ** 2 + math.cos(phi1) * math.cos(phi2) * math.sin(math.radians(lon2 - lon1) / 2) ** 2
@@ -177,8 +184,8 @@ def haversine(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
-    "min": lambda *numbers: math.nan if any(map(is_nan, numbers)) else min(numbers),
-    "max": lambda *numbers: math.nan if any(map(is_nan, numbers)) else max(numbers),
+    "min": lambda *numbers: extreme(min, numbers),
+    "max": lambda *numbers: extreme(max, numbers),
     "round": half_away,
     "floor": whole(math.floor),
     "ceil": whole(math.ceil),

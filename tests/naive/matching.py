@@ -16,6 +16,7 @@ from tests.naive.evaluation import holds, value
 from tests.naive.language import Event, Item, Query, mentioned
 
 Assignment = dict[int, tuple[Event, ...]]
+Candidates = Callable[[Query, list[Event]], Iterator[Assignment]]
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,14 @@ def order(event: Event) -> tuple[int, int, int]:
     return event["time"], event["source"], event["offset"]
 
 
-def matches(query: Query, events: list[Event]) -> list[Match]:
-    """Every match, sorted by match time, then by its events in total order."""
+def matches(query: Query, events: list[Event], candidates: Candidates | None = None) -> list[Match]:
+    """Every match, sorted by match time, then by its events in total order.
+
+    ``candidates`` may leave out assignments that cannot be matches, where trying all would take too long.
+    """
     found = [
         Match(query, assignment, match_time(query, assignment))
-        for assignment in assignments(query, sorted(events, key=order))
+        for assignment in (candidates or assignments)(query, sorted(events, key=order))
         if all(definition(query, assignment, events) for definition in DEFINITIONS)
     ]
     return sorted(found, key=lambda match: (match.time, [order(event) for event in bound_events(match.assignment)]))

@@ -276,6 +276,7 @@ def return_fields(draw: st.DrawFn, known: Schemas, items: list[Item]) -> tuple[t
 def streams(draw: st.DrawFn, known: Schemas, most: int = 14, sources: int = 2, start_ms: int = 0) -> list[Event]:
     """Events in total order, with ties in time, nulls, and attributes that their type lacks."""
     time, events = start_ms, []
+    mixed = any(attributes.get("m") == "float" for attributes in known.values())  # then the column holds floats, also of integers
     steps = draw(st.sampled_from([[0, 0, 1, 1, 2, 3, 6], [0, 0, 0, 1]]))
     for _ in range(draw(st.sampled_from([0, 1, most // 2, *[most] * 17]))):
         time += draw(st.sampled_from(steps))
@@ -284,6 +285,8 @@ def streams(draw: st.DrawFn, known: Schemas, most: int = 14, sources: int = 2, s
             name: None if draw(st.integers(0, 14)) == 14 else draw(st.sampled_from(domain(name, kind)))
             for name, kind in known[type_name].items()
         }
+        if mixed and attributes.get("m") is not None:
+            attributes["m"] = float(attributes["m"])
         events.append({"type": type_name, "time": time, "source": draw(st.integers(0, sources - 1)), "attributes": attributes})
     events.sort(key=lambda event: (event["time"], event["source"]))
     for source in range(sources):

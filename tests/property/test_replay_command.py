@@ -89,7 +89,7 @@ def test_replay_writes_what_the_definitions_find(data: st.DataObject) -> None:
 
 def test_elements_that_another_query_mentions_are_no_fields_of_the_default_return(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(
-        "name: one\nevent: A a\n---\nname: other\nevent: A a\nreturn: {t: \"a.tags[0]\", l: \"a.labels['k']\"}\n", encoding="utf-8"
+        'name: one\nevent: A a\n---\nname: other\nevent: A a\nreturn: {t: "a.tags[0]", l: "a.labels[\'k\']"}\n', encoding="utf-8"
     )
     (tmp_path / "events.jsonl").write_text('{"type": "A", "time": 0, "v": 1, "tags": ["x"], "labels": {"k": "y"}}\n', encoding="utf-8")
     replay(queries=[tmp_path / "q.yaml"], events=tmp_path / "events.jsonl", out=tmp_path / "out.jsonl")
