@@ -71,5 +71,15 @@ def expected(found: Iterable[Match], schemas: Schemas) -> Counter[Answer]:
 
 
 def comparable(fields: dict[str, object]) -> tuple[tuple[str, object], ...]:
-    """Fields by value: 1 is 1.0, NaN is itself."""
-    return tuple(sorted((name, "NaN" if isinstance(v, float) and math.isnan(v) else v) for name, v in fields.items()))
+    """Fields by value: 1 is 1.0, NaN is itself; beyond 2**53 integers count as floats.
+
+    Where an integer result of a feed leaves 64 bit, the engine returns the field of all matches of that feed as floats.
+    """
+    return tuple(sorted((name, by_value(value)) for name, value in fields.items()))
+
+
+def by_value(value: object) -> object:
+    """A value in the form in which values are compared."""
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    return float(value) if isinstance(value, int) and abs(value) > 2**53 else value

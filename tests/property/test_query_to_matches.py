@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from app.cep.engine import Watermarks
 from tests.naive.language import Attr, Call, Item, Query, yaml_text
 from tests.naive.matching import ends_negated, matches, return_fields
 from tests.property.application_way import END, Run, expected, plan_of
+from tests.property.event_arrays import event_batch
 from tests.property.random_queries import cuts, queries, schemas, streams
 
 
@@ -62,3 +65,14 @@ def test_distances_are_those_of_the_definitions(places: list[tuple[float, ...]])
     assert len(found) == len(events)
     for match in matches(query, events):
         assert found[match.identity] == pytest.approx(return_fields(match, known), rel=1e-9, abs=1e-6)
+
+
+def test_large_integers_are_returned_exactly() -> None:
+    known = {"A": {"u": "integer"}}
+    query = Query((Item(("A",), "a"),), returns=(("u", Attr("a", "u")),))
+    large = [2**53 + 1, 2**63 - 1, -(2**63)]
+    events = [{"type": "A", "time": n, "source": 0, "offset": n, "attributes": {"u": u}} for n, u in enumerate(large)]
+    run = Run(plan_of(query, known), known)
+    batch = event_batch(events, known)
+    matches_, _ = run.engine.feed(batch, np.ones(len(batch), dtype=np.uint64), Watermarks(END))
+    assert matches_.fields["u"].values.tolist() == large

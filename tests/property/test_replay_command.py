@@ -15,6 +15,7 @@ from app.cli.replay import replay
 from tests.naive.arrival import on_time
 from tests.naive.language import Event, Query, yaml_text
 from tests.naive.matching import Match, matches, order, return_fields
+from tests.property.application_way import by_value
 from tests.property.random_queries import Schemas, domain, queries, schemas, streams
 
 
@@ -27,7 +28,7 @@ def files(draw: st.DrawFn, known: Schemas) -> list[Event]:
     ]
     others = draw(streams(known, most=10))
     for event in others:
-        event["attributes"] = {name: written(value) for name, value in event["attributes"].items()}
+        event["attributes"] = {name: finite_or_null(value) for name, value in event["attributes"].items()}
     lines = draw(st.permutations([*complete, *others]))
     return [{**event, "source": 0, "offset": number} for number, event in enumerate(lines)]
 
@@ -49,8 +50,12 @@ def answer(match: Match, known: Schemas) -> tuple[object, ...]:
     return match.time, tuple((var, offset) for (_, _, offset), var in events), tuple(sorted(fields.items()))
 
 
-def written(value: object) -> object:
+def finite_or_null(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def written(value: object) -> object:
+    return by_value(finite_or_null(value))
 
 
 def replayed(query: Query, events: list[Event], lateness: int | None) -> Counter[tuple[object, ...]]:
@@ -69,7 +74,12 @@ def replayed(query: Query, events: list[Event], lateness: int | None) -> Counter
     keys = [(line["time"], [places[event["position"]] for event in line["events"]]) for line in lines]
     assert keys == sorted(keys), "match time, then the events in total order"
     return Counter(
-        (line["time"], tuple((e["var"], e["position"]) for e in line["events"]), tuple(sorted(line["fields"].items()))) for line in lines
+        (
+            line["time"],
+            tuple((e["var"], e["position"]) for e in line["events"]),
+            tuple(sorted((name, by_value(value)) for name, value in line["fields"].items())),
+        )
+        for line in lines
     )
 
 
