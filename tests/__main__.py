@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         results.append((name, code, time.monotonic() - begun))
     print()
     for name, code, seconds in results:
-        print(f"{'✓' if code == 0 else '✗'} {name} ({seconds:.1f} s)")
+        print(f"✓ {name} ({seconds:.1f} s)" if code == 0 else f"✗ {name} ({seconds:.1f} s, exit code {code})")
     failed = sum(code != 0 for _, code, _ in results)
     print(f"{'all checks passed' if not failed else f'{failed} of {len(results)} checks failed'} ({time.monotonic() - started:.0f} s)")
     return failed
