@@ -11,10 +11,9 @@ import pickle
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pyarrow import fs
-
 from app.bucket.hold import TimeRules
 from app.events.avro import StreamDefinition
+from app.pipeline.checkpoint_files import checkpoint_files
 from app.query.plan import Catalog
 
 INGESTED = "@ingested"
@@ -69,13 +68,9 @@ class Deployment:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:24]
 
 
-def _file_system(checkpoint: str) -> tuple[fs.FileSystem, str]:
-    return fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
-
-
 def store_deployment(checkpoint: str, deployment: Deployment) -> str:
     """Writes the deployment into the checkpoint (idempotent) and returns its fingerprint."""
-    files, base = _file_system(checkpoint)
+    files, base = checkpoint_files(checkpoint)
     fingerprint = deployment.fingerprint
     files.create_dir(f"{base}/deployments", recursive=True)
     path = f"{base}/deployments/{fingerprint}.pickle"
@@ -88,7 +83,7 @@ def store_deployment(checkpoint: str, deployment: Deployment) -> str:
 @lru_cache(maxsize=8)
 def load_deployment(checkpoint: str, fingerprint: str) -> Deployment:
     """The deployment of this fingerprint; cached per worker, since every task asks."""
-    files, base = _file_system(checkpoint)
+    files, base = checkpoint_files(checkpoint)
     with files.open_input_stream(f"{base}/deployments/{fingerprint}.pickle") as stream:
         deployment: Deployment = pickle.loads(stream.readall())  # noqa: S301 - our own file, in our own checkpoint
     return deployment

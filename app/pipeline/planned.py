@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from pyarrow import fs
+from app.pipeline.checkpoint_files import checkpoint_files
 
 Offsets = dict[tuple[str, int], int]
 
@@ -17,9 +17,7 @@ class PlannedOffsets:
     """Reads ``<checkpoint>/spark/offsets``."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._files, base = (
-            fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
-        )
+        self._files, base = checkpoint_files(checkpoint)
         self._folder = f"{base}/spark/offsets"
 
     def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from pyarrow import fs
-
 from app.errors import DependencyError
 from app.events.avro import AvroSchema, SchemaError
 from app.events.registry import Registry, RegistrySettings
+from app.pipeline.checkpoint_files import checkpoint_files
 
 PAUSE_S = 0.5
 PROBE_S = 5.0
@@ -54,9 +53,7 @@ class KeptSchemas:
         self._registry = registry or Registry(keeping.registry)
         self._clock_s, self._sleep = clock_s, sleep
         checkpoint = keeping.checkpoint
-        self._files, base = (
-            fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint.removeprefix("file:"))
-        )
+        self._files, base = checkpoint_files(checkpoint)
         where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
         self._folder = f"{base}/schemas/{where}"
         self._files.create_dir(self._folder, recursive=True)

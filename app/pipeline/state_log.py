@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from app.errors import SnapshotError
+from app.pipeline.checkpoint_files import checkpoint_files
 
 MAGIC = b"CEPLOG1\n"
 KEEP_SNAPSHOTS = 2
@@ -69,7 +70,7 @@ class StateLog:
     """
 
     def __init__(self, root: str, query_id: str, bucket: int) -> None:
-        self._fs, base = fs.FileSystem.from_uri(root) if "://" in root else (fs.LocalFileSystem(), root.removeprefix("file:"))
+        self._fs, base = checkpoint_files(root)
         self._folder = f"{base}/cep-state/{query_id}/bucket-{bucket}"
         self._fs.create_dir(self._folder, recursive=True)
 
