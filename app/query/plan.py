@@ -48,6 +48,15 @@ class Item:
     """Conditions on this event alone that are no `ConstantTest`; evaluated by the engine, vectorised, before the event enters a stack."""
     lacks: tuple[str, ...] = ()
     """Equivalence attributes that *some* type of this (negated) item does not have: such an event agrees with every value."""
+    binding: int = -1
+    """What it binds: expressions speak of bindings. Items of one variable in several OR branches share one; -1: its own index."""
+    asked: bool = False
+    """No place that an event can take: events of these types are asked by an UNTIL (or open a window)."""
+
+    @property
+    def bound_to(self) -> int:
+        """The binding that expressions call it by."""
+        return self.index if self.binding < 0 else self.binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,117 @@ class Within:
     unit: OneOf["ms", "events"] = "ms"
 
 
+# --- patterns of the runs evaluator (query-language.md, section 3) ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """One item, ``low`` to ``high`` times (None: no end): a plain item is 1 to 1.
+
+    ``different``: for ``ANY(n; ..)``, how many events make a block; they differ pairwise in ``by`` (None: in type).
+    ``until``: stops the closure, asked of every event of item ``until_item``.
+    """
+
+    item: int
+    low: int = 1
+    high: int | None = 1
+    reluctant: bool = False
+    different: int = 0
+    by: str | None = None
+    until: Expression | None = None
+    until_item: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A negation: not all of these (negated) items by different events. ``for_ms``: how long after the last event, at the end."""
+
+    items: tuple[int, ...]
+    for_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """``SEQ``: one after the other."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """``AND``: all, in any order, interleaved."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """``OR``: one of them; the first in the text where they bind the same events."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A group, ``low`` to ``high`` times."""
+
+    part: Pattern
+    low: int
+    high: int | None
+    reluctant: bool = False
+
+
+Pattern = Take | Absent | Ordered | Every | Either | Repeated
+
+Ranks = OneOf["none", "partition", "stream"]
+Strategy = OneOf["skip-till-any-match", "skip-till-next-match", "strict-contiguity", "partition-contiguity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Selection strategies of a binding: of the way to its first event, and to every further one."""
+
+    first: Strategy = "skip-till-any-match"
+    further: Strategy = "skip-till-any-match"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplicitWindow:
+    """``window:``. ``slide`` None: windows that events of item ``opener`` (an asked item) open."""
+
+    size: int
+    unit: OneOf["ms", "events"]
+    slide: int | None
+    opener: int = -1
+    per_partition: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What stops a runaway query (query-language.md, section 5; defaults documented in queries/README.md)."""
+
+    matches_per_event: int = 100_000
+    partial_matches_per_partition: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What the runs evaluator needs beside the items: the pattern whole.
+
+    ``joins`` of the plan hold every predicate that is not decided by one event alone; their ``items`` are bindings.
+    """
+
+    pattern: Pattern
+    ways: tuple[Ways, ...]
+    """By binding; for negated ones ``first`` is contiguous where only the very next event is asked."""
+    max_gap_ms: int | None = None
+    window: ExplicitWindow | None = None
+    after: OneOf["no-skip", "skip-past-last-event", "skip-to-next", "skip-to-first", "skip-to-last"] = "no-skip"
+    after_binding: int = -1
+    longest: bool = False
+    limits: Limits = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Where composite events go."""
@@ -105,8 +225,8 @@ class Shedding:
 class Plan:
     """A query, resolved against the schemas of its streams and ready to run.
 
-    The ``stacks`` evaluator runs exactly: a SEQ of `Item` (positive and negated, in textual order), skip-till-any-match,
-    ``within`` in ms or none. `app.query` refuses everything else at validation until an engine for it exists.
+    The ``stacks`` evaluator runs a SEQ of `Item` (positive and negated, in textual order), skip-till-any-match, ``within`` in ms or none.
+    Everything else has ``runs`` and goes to the runs evaluator; items are then the leaves of its pattern, in textual order.
     """
 
     name: str
@@ -127,18 +247,23 @@ class Plan:
     output: Output = Output()
     shedding: Shedding = Shedding()
     evaluator: OneOf["stacks", "runs"] = "stacks"
+    runs: Runs | None = None
+    """None: a plain sequence, which both evaluators can run."""
+    ranks: Ranks = "none"
+    """Which events the engine must see beside candidates, because it counts them (contiguity, windows and ``within`` in events): none;
+    all that are in a partition; all on-time events of the streams, in total order and in one place."""
     fingerprint: str = ""
     """Hash of everything that changes the meaning of state: equal fingerprint, state is reused. Includes name and version, not title or labels."""
 
     @property
     def positive(self) -> tuple[Item, ...]:
         """The items that a match binds, in textual order."""
-        return tuple(item for item in self.items if not item.negated)
+        return tuple(item for item in self.items if not item.negated and not item.asked)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryGroup:
-    """Queries of the same streams with the same partition attributes: one route, one shipment of each event, one bucket set."""
+    """Queries of the same streams with the same partition attributes (and `Plan.ranks`): one route, one shipment of each event, one bucket set."""
 
     number: int
     streams: tuple[str, ...]
@@ -147,6 +272,8 @@ class QueryGroup:
     """Indices into `Catalog.plans`."""
     columns: tuple[str, ...]
     """Union of the columns of its queries, sorted."""
+    ranks: Ranks = "none"
+    """See `Plan.ranks`; ``stream``: all events of the streams go to one bucket, whatever their key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +288,11 @@ class Catalog:
     def of(plans: tuple[Plan, ...], version: int = 1) -> Catalog:
         """Groups the plans; plans are sorted by name so that the catalog does not depend on file order."""
         ordered = tuple(sorted(plans, key=lambda plan: plan.name))
-        members: dict[tuple[tuple[str, ...], tuple[str, ...]], list[int]] = {}
+        members: dict[tuple[tuple[str, ...], tuple[str, ...], Ranks], list[int]] = {}
         for number, plan in enumerate(ordered):
-            members.setdefault((tuple(sorted(plan.streams)), tuple(sorted(plan.equivalence))), []).append(number)
+            members.setdefault((tuple(sorted(plan.streams)), tuple(sorted(plan.equivalence)), plan.ranks), []).append(number)
         groups = tuple(
-            QueryGroup(number, streams, equivalence, tuple(queries), tuple(sorted({c for q in queries for c in ordered[q].columns})))
-            for number, ((streams, equivalence), queries) in enumerate(sorted(members.items()))
+            QueryGroup(number, streams, equivalence, tuple(queries), tuple(sorted({c for q in queries for c in ordered[q].columns})), ranks)
+            for number, ((streams, equivalence, ranks), queries) in enumerate(sorted(members.items()))
         )
         return Catalog(version, ordered, groups)
