@@ -20,7 +20,8 @@ _COMPILED_IN = ("arrays.py", "opcodes.py", "kernels")
 
 def _stamp() -> str:
     """A hash of the sources that are compiled into kernels."""
-    sources = sorted((one for one in files("app.cep").iterdir() if one.name.startswith(_COMPILED_IN)), key=lambda one: one.name)
+    folders = (files("app.cep"), files("app.cep").joinpath("runs"))
+    sources = [one for folder in folders for one in sorted(folder.iterdir(), key=lambda one: one.name) if one.name.startswith(_COMPILED_IN)]
     texts = [one.read_bytes() for one in sources if one.name.endswith(".py")]
     return sha256(b"\0".join([*texts, files("app.events").joinpath("kernels_text.py").read_bytes()])).hexdigest()
 

@@ -132,6 +132,8 @@ class Compiler:
         self._code: list[tuple[int, int, int, int]] = []
         self._constants: list[tuple[int, int]] = []
         self._derived: dict[object, tuple[int, Kind]] = {}
+        self.arguments: list[tuple[int, int]] = []
+        """(number, place among the constants) of every argument compiled since this was cleared: see `app.cep.runs.predicates.Argument`."""
         self.derived: list[TextCell | ProgramCell] = []
         """In order of computation."""
         self.width = op.FIRST_ATTRIBUTE + len(attributes)
@@ -165,6 +167,12 @@ class Compiler:
         if isinstance(expression, AttributeOf):
             return self._cell(expression)
         return expression if isinstance(expression, Cell) else None
+
+    def column_of(self, attribute: str) -> int:
+        """The cell of an attribute."""
+        if attribute in ("time", "type"):
+            return op.CELL_TIME if attribute == "time" else op.CELL_TYPE
+        return self._attributes[attribute]
 
     def _cell(self, attribute: AttributeOf) -> Cell:
         if attribute.attribute == "time":
@@ -241,6 +249,8 @@ class Compiler:
             case AttributeOf():
                 self._emit(self._cell(expression))
             case Literal():
+                if getattr(expression, "filled_in", False):
+                    self.arguments.append((int(expression.value or 0), len(self._constants)))
                 self._code.append((op.OP_CONSTANT, len(self._constants), 0, 0))
                 self._constants.append(self._constant(expression))
             case In(operand, values, negated):

@@ -14,6 +14,7 @@ from app.cep.layout import FieldSource
 from app.cep.matches import EventTable, Matches
 from app.cep.opcodes import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
 from app.cep.store import Parts
+from app.cep.texts import TextTable
 from app.events.batch import NULL, Column, Dictionary
 from app.events.types import Kind
 
@@ -68,6 +69,37 @@ def _key(rows: Integers, parts: Parts, fields: Mapping[str, Column]) -> dict[str
     return key
 
 
+def typed_column(kind: Kind, texts: TextTable, values: Integers, states: NDArray[np.uint8], seen: int) -> Column:
+    """A field's values as a column; an absent attribute is null in a composite event.
+
+    Args:
+        kind: of the field.
+        texts: of the engine.
+        values: int64 (matches,), floats as their bits, texts as their number.
+        states: uint8 (matches,), see `evaluate_rows`; not read where ``seen`` says that all are present.
+        seen: union of the states, as bits ``1 << state``.
+    """
+    if kind.textual:
+        return _text_column(kind, texts, values, _missing(states, seen))
+    if kind is Kind.FLOAT:
+        return Column(Kind.FLOAT, values.view(np.float64), _missing(states, seen))
+    if seen >> BECAME_FLOAT & 1:
+        # an integer left 64 bit: the column of this feed is one of floats
+        floats = np.where(states == BECAME_FLOAT, values.view(np.float64), values.astype(np.float64))
+        return Column(Kind.FLOAT, floats, _missing(states, seen))
+    return Column(kind, values, _missing(states, seen))
+
+
+def _text_column(kind: Kind, texts: TextTable, numbers: Integers, state: NDArray[np.uint8] | None) -> Column:
+    """Codes into all texts of the engine, or into those that occur where they are few: readers pay per entry."""
+    if len(texts) <= FEW_TEXTS or 4 * len(numbers) > len(texts):
+        return Column(kind, numbers.astype(np.int32), state, texts.dictionary())
+    if state is not None:
+        numbers = np.where(state == 0, numbers, 0)
+    occurring, codes = np.unique(numbers, return_inverse=True)
+    return Column(kind, codes.astype(np.int32), state, Dictionary.of([texts.text(number) for number in occurring.tolist()]))
+
+
 class _Columns:
     """Columns of the matches at ``rows``."""
 
@@ -80,7 +112,7 @@ class _Columns:
         """One per field; those that are nothing but cells that have always been present are gathered in one go."""
         if not len(self._rows):
             nothing = np.zeros(0, np.int64)
-            return [self._typed(field, nothing, np.zeros(0, np.uint8), _ALL_PRESENT) for field in fields]
+            return [typed_column(field.kind, self._texts, nothing, np.zeros(0, np.uint8), _ALL_PRESENT) for field in fields]
         plain = [k for k, field in enumerate(fields) if field.cell >= 0 and field.cell in self._always_present]
         places = np.array([fields[k].place for k in plain], np.int64)
         cells = np.array([fields[k].cell for k in plain], np.int64)
@@ -91,7 +123,7 @@ class _Columns:
 
     def _column(self, field: FieldSource, gathered: Integers | None) -> Column:
         if gathered is not None:
-            return self._typed(field, gathered, np.zeros(0, np.uint8), _ALL_PRESENT)
+            return typed_column(field.kind, self._texts, gathered, np.zeros(0, np.uint8), _ALL_PRESENT)
         layout, cells, rows = self._layout, self._cells, self._rows
         values, states = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint8)
         if field.cell >= 0:
@@ -101,28 +133,7 @@ class _Columns:
             texts, places = self._texts.arrays(), layout.place_of_item
             program = (layout.programs, field.start, field.stop)
             seen = evaluate_rows(*program, cells, layout.states_at, rows, places, texts, scratch, values, states)
-        return self._typed(field, values, states, seen)
-
-    def _typed(self, field: FieldSource, values: Integers, states: NDArray[np.uint8], seen: int) -> Column:
-        """A field's values as a column; an absent attribute is null in a composite event."""
-        if field.kind.textual:
-            return self._text_column(field.kind, values, _missing(states, seen))
-        if field.kind is Kind.FLOAT:
-            return Column(Kind.FLOAT, values.view(np.float64), _missing(states, seen))
-        if seen >> BECAME_FLOAT & 1:
-            # an integer left 64 bit: the column of this feed is one of floats
-            floats = np.where(states == BECAME_FLOAT, values.view(np.float64), values.astype(np.float64))
-            return Column(Kind.FLOAT, floats, _missing(states, seen))
-        return Column(field.kind, values, _missing(states, seen))
-
-    def _text_column(self, kind: Kind, numbers: Integers, state: NDArray[np.uint8] | None) -> Column:
-        """Codes into all texts of the engine, or into those that occur where they are few: readers pay per entry."""
-        if len(self._texts) <= FEW_TEXTS or 4 * len(numbers) > len(self._texts):
-            return Column(kind, numbers.astype(np.int32), state, self._texts.dictionary())
-        if state is not None:
-            numbers = np.where(state == 0, numbers, 0)
-        occurring, codes = np.unique(numbers, return_inverse=True)
-        return Column(kind, codes.astype(np.int32), state, Dictionary.of([self._texts.text(number) for number in occurring.tolist()]))
+        return typed_column(field.kind, self._texts, values, states, seen)
 
 
 def _missing(states: NDArray[np.uint8], seen: int) -> NDArray[np.uint8] | None:

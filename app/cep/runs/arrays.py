@@ -1,0 +1,194 @@
+"""The tables that the runs kernels share: plan and automaton as integers, and the memory of an engine.
+
+A *run* is a node: one bound event, what came before it (its parent), and the rest of the pattern as a state. Nodes are never changed
+into other bindings: a run that takes an event gets a child, so all runs share their beginnings, and a node whose run has ended lives on
+as long as others come from it. Rows number stored events in processing order, which inside a partition is the total order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, Programs, Scratch, Texts
+
+Integers = NDArray[np.int64]
+
+# shape[...]: numbers of the plan
+WITHIN, WITHIN_EVENTS, GAP, STATES_AT, BINDINGS, FRAME, REGISTERS, NODE_WIDTH = 0, 1, 2, 3, 4, 5, 6, 7
+"""-1 where there is none; FRAME, REGISTERS: columns of a node where they begin."""
+WINDOW_KIND, WINDOW_SIZE, WINDOW_SLIDE, OPENER = 8, 9, 10, 11
+NO_WINDOW, TIME_WINDOW, COUNT_WINDOW, PARTITION_WINDOW, OPENED_TIME, OPENED_COUNT = 0, 1, 2, 3, 4, 5
+TIMEOUTS, CONTIGUOUS, START_STATE, LIMIT_MATCHES, LIMIT_RUNS, POSITIVE_MASK, NEGATED_MASK, ASKED_MASK = 12, 13, 14, 15, 16, 17, 18, 19
+LISTS, WILD_LISTS, RANKS = 20, 21, 22
+"""How many lists of negated events a partition has, how many there are outside partitions; RANKS: 0 none, 1 partition, 2 stream."""
+SHAPE_SIZE = 23
+
+# items[item, ...]
+ITEM_BINDING, ITEM_LABEL, ITEM_LIST, ITEM_WILD = 0, 1, 2, 3
+"""What it binds; number of its variable (0: anonymous) for telling matches apart; its list of negated events, inside and outside partitions."""
+
+# ways[binding, ...]: strategy of the way to the first event, to further ones, cell that makes events of a block different
+ANY, NEXT, STRICT, PARTITION = 0, 1, 2, 3
+
+# states[state, ...]
+EDGES, EDGES_END, ASKS, ASKS_END, ACCEPTS, ENDING, ENDING_END, ENDS, ENDS_END, OPEN, FINAL, EXPANDED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+"""Its edges, UNTILs; whether a match may end here, then the predicates still to be decided and the negations at the end; bindings that can
+still bind (a mask); whether nothing can come any more; whether edges are known yet."""
+# edges[edge, ...]
+EDGE_ITEM, TARGET, DIFFERENT, TESTS, TESTS_END, CROSSES, CROSSES_END, WITHOUT, ENTERS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# asks[ask, ...]
+ASK_UNTIL, STOPPED, STOPPED_END = 0, 1, 2
+# stopped[k, 0]: a state
+# tests[k, ...]: predicate, how its i runs, and how far the newest i lies above the element just bound
+TEST_PREDICATE, TEST_MODE, TEST_OFFSET, TEST_BINDING = 0, 1, 2, 3
+WHOLE, NEWEST, EVERY = 0, 1, 2
+# crosses[k, ...]
+CROSS_NEGATION, CROSS_NOW, BESIDE, BESIDE_END = 0, 1, 2, 3
+# beside[k, ...]: number of an AND, mask of the items of its other operands
+BESIDE_ALL, BESIDE_ITEMS = 0, 1
+
+# predicates[predicate, ...]
+CODE, CODE_END, REFERENCES, REFERENCES_END, ARGUMENTS, ARGUMENTS_END = 0, 1, 2, 3, 4, 5
+# references[k, ...]
+SLOT, REF_BINDING, ANCHOR, NUMBER = 0, 1, 2, 3
+PLAIN, FIXED, LAST, RUNNING, SELF = 0, 1, 2, 3, 4
+"""FIXED: NUMBER is a column of the frame; LAST, RUNNING: NUMBER elements back; SELF: the event at hand."""
+# arguments[k, ...]: aggregates, handed to programs as constants
+CONSTANT, ARG_BINDING, FUNCTION, ARG_RUNNING, ARG_BACK, REGISTER = 0, 1, 2, 3, 4, 5
+COUNT_OF, SUM, MIN, MAX, AVG = 0, 1, 2, 3, 4
+# registers[k, ...]: values kept per element of a closure, two columns of its node: tag and value
+REG_BINDING, REG_FUNCTION, REG_CELL, REG_AT, REG_FLOAT = 0, 1, 2, 3, 4
+PRESENT_COUNT = 5
+"""Function of a register: how many values were present (for averages)."""
+# fixed[k, ...]: columns of the frame for x[number]
+FIXED_BINDING, FIXED_NUMBER, FIXED_AT = 0, 1, 2
+
+# negations[negation, ...]
+PARTS, PARTS_END, FOR = 0, 1, 2
+# parts[k, ...]: one negated item
+PART_ITEM, PART_SLOT, PART_TESTS, PART_TESTS_END, PART_CONTIGUOUS = 0, 1, 2, 3, 4
+# untils[until, ...]
+UNTIL_ITEM, UNTIL_ASKED, UNTIL_PREDICATE = 0, 1, 2
+"""The closure's item, the item whose events are asked, the predicate."""
+
+COLUMNS = {
+    "items": 4,
+    "ways": 3,
+    "states": 12,
+    "edges": 9,
+    "asks": 3,
+    "stopped": 1,
+    "tests": 4,
+    "crosses": 4,
+    "beside": 2,
+    "predicates": 6,
+    "references": 4,
+    "arguments": 6,
+    "registers": 5,
+    "fixed": 3,
+    "negations": 3,
+    "parts": 5,
+    "untils": 3,
+}
+
+# nodes[node, ...]
+NEXT_RUN, STATE, PARENT, ROW, ITEM, ELEMENT, PREVIOUS, FIRST_TIME, FIRST_ROW = 0, 1, 2, 3, 4, 5, 6, 7, 8
+S_RANK, P_RANK, FIRST_P_RANK, FLAGS, HASH, WINDOW_LOW, WINDOW_HIGH, CROSSED, ENTERED = 9, 10, 11, 12, 13, 14, 15, 16, 17
+FOLLOWED = 18
+"""Time of the event that came next in the stream (kept for timeouts under contiguity)."""
+NODE_HEAD = 19
+ENDED, WAITING = -1, -2
+"""In place of a state: the run is over; it is a match that waits for its partition's ranks to reach its end."""
+RESTRICTED, MATCHED = 1, 2
+"""Flags: only skip-till-any ways are left; has been a match."""
+
+# slots[slot, ...]: after the state (in place of NEWEST) and the key
+USED = 0
+S_HEAD, S_COUNT, S_PRANK, S_TIME, S_LISTS = 0, 1, 2, 3, 4
+"""From shape-dependent places behind the key on: newest run, number of runs, rank of the next event, time of the last event, lists of negated events."""
+# negated[k, ...]: next older of its list, row, ranks
+OLDER, N_ROW, N_SRANK, N_PRANK = 0, 1, 2, 3
+# crossed[k, ...]: crossings still to be decided: next older, negation, node bound before (-1: none), row bound behind
+C_OLDER, C_NEGATION, C_LOWER, C_UPPER = 0, 1, 2, 3
+# waiting[k, ...]: matches with a negated end: node, time of the end (NEVER: not known), window
+W_NODE, W_END, W_WINDOW = 0, 1, 2
+# windows[k, ...]: count windows and opened ones, from window WINDOW_BASE on: row of the opener, rank and time of the start, time of the end
+O_ROW, O_RANK, O_TIME, O_END = 0, 1, 2, 3
+UNKNOWN_END = -(2**63)
+
+# state[...]: counters
+NODES, ROWS, NEGATED, CROSSINGS, WAITS, WINDOWS, OCCUPIED, STREAM_RANK = 0, 1, 2, 3, 4, 5, 6, 7
+WINDOW_BASE, WINDOW_FIRST_OPEN, LAST_TIME, MATCHES, EXPIRED, LIMITED_MATCHES, LIMITED_RUNS, NEEDS_STATES = 8, 9, 10, 11, 12, 13, 14, 15
+ALLOWED, EVENT_WINDOW, NEEDED = 16, 17, 18
+"""Matches that the event may still make; the first window open at it; how much room the next event needs."""
+WILD_HEADS = 19
+
+# found[k, ...]: node, time, window
+F_NODE, F_TIME, F_WINDOW = 0, 1, 2
+
+# answers of kernels
+DONE, NODES_FULL, OUTPUT_FULL, SLOTS_FULL, STATES_MISSING = 0, 1, 2, 3, 4
+ABSENT_ROW = 0
+"""Row whose cells are all absent: what unbound references read."""
+
+
+class RunTables(NamedTuple):
+    """A plan and as much of its automaton as is known; columns as named above."""
+
+    shape: Integers
+    items: Integers
+    ways: Integers
+    states: Integers
+    edges: Integers
+    asks: Integers
+    stopped: Integers
+    tests: Integers
+    crosses: Integers
+    beside: Integers
+    predicates: Integers
+    references: Integers
+    arguments: Integers
+    registers: Integers
+    fixed: Integers
+    negations: Integers
+    parts: Integers
+    untils: Integers
+    keys: Integers
+
+
+class RunMachine(NamedTuple):
+    """What an expression needs: programs (whose constants take the aggregates), texts, a stack, rows by slot."""
+
+    programs: Programs
+    texts: Texts
+    scratch: Scratch
+    bound: Integers
+
+
+class RunMemory(NamedTuple):
+    """What an engine remembers; see the columns above. ``found``, ``expired``: the output of a feed."""
+
+    nodes: Integers
+    cells: Integers
+    slots: Integers
+    negated: Integers
+    crossed: Integers
+    waiting: Integers
+    windows: Integers
+    state: Integers
+    found: Integers
+    expired: Integers
+
+
+RUN_TABLES = types.NamedTuple([INTEGERS, *[TABLE] * 17, INTEGERS], RunTables)
+RUN_MACHINE = types.NamedTuple([PROGRAMS, TEXTS, SCRATCH, INTEGERS], RunMachine)
+RUN_MEMORY = types.NamedTuple([*[TABLE] * 7, INTEGERS, TABLE, TABLE], RunMemory)
+
+
+def table(name: str, rows: Any) -> Integers:
+    """Rows as a table of the width that its columns have."""
+    return np.array(list(rows), np.int64).reshape(-1, COLUMNS[name])

@@ -1,0 +1,802 @@
+"""The runs of a partition meet an event: each goes on along every way that it can, and passes the event where its strategies allow it."""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+# ruff: noqa: PLR1714  numba compiles no tuples of constants
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from app.cep.arrays import CANDIDATES, NEWEST, OUTSIDE
+from app.cep.kernel import kernel
+from app.cep.kernels_machine import cell_state
+from app.cep.kernels_slots import find_slot
+from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.runs.arrays import (
+    ACCEPTS,
+    ALLOWED,
+    ANY,
+    ASK_UNTIL,
+    ASKED_MASK,
+    ASKS,
+    ASKS_END,
+    BESIDE,
+    BESIDE_ALL,
+    BESIDE_END,
+    BESIDE_ITEMS,
+    BINDINGS,
+    C_LOWER,
+    C_NEGATION,
+    C_OLDER,
+    C_UPPER,
+    CONTIGUOUS,
+    COUNT_WINDOW,
+    CROSS_NEGATION,
+    CROSS_NOW,
+    CROSSED,
+    CROSSES,
+    CROSSES_END,
+    CROSSINGS,
+    DIFFERENT,
+    DONE,
+    EDGE_ITEM,
+    EDGES,
+    EDGES_END,
+    ELEMENT,
+    ENDING,
+    ENDING_END,
+    ENDS,
+    ENDS_END,
+    ENTERED,
+    ENTERS,
+    EVENT_WINDOW,
+    EXPANDED,
+    EXPIRED,
+    F_NODE,
+    F_TIME,
+    F_WINDOW,
+    FINAL,
+    FIRST_P_RANK,
+    FIRST_ROW,
+    FIRST_TIME,
+    FIXED_AT,
+    FIXED_BINDING,
+    FIXED_NUMBER,
+    FLAGS,
+    FOLLOWED,
+    FRAME,
+    GAP,
+    HASH,
+    ITEM,
+    ITEM_BINDING,
+    ITEM_LABEL,
+    ITEM_LIST,
+    ITEM_WILD,
+    LAST_TIME,
+    LIMIT_MATCHES,
+    LIMIT_RUNS,
+    LIMITED_MATCHES,
+    LIMITED_RUNS,
+    LISTS,
+    MATCHED,
+    MATCHES,
+    N_PRANK,
+    N_ROW,
+    N_SRANK,
+    NEEDS_STATES,
+    NEGATED,
+    NEGATED_MASK,
+    NEXT,
+    NEXT_RUN,
+    NO_WINDOW,
+    NODE_WIDTH,
+    NODES,
+    NODES_FULL,
+    O_END,
+    O_RANK,
+    O_ROW,
+    O_TIME,
+    OCCUPIED,
+    OLDER,
+    OPEN,
+    OPENED_COUNT,
+    OPENED_TIME,
+    OPENER,
+    P_RANK,
+    PARENT,
+    PARTITION,
+    PARTITION_WINDOW,
+    POSITIVE_MASK,
+    PREVIOUS,
+    RANKS,
+    REGISTERS,
+    RESTRICTED,
+    ROW,
+    ROWS,
+    RUN_MACHINE,
+    RUN_MEMORY,
+    RUN_TABLES,
+    S_COUNT,
+    S_HEAD,
+    S_LISTS,
+    S_PRANK,
+    S_RANK,
+    S_TIME,
+    SLOTS_FULL,
+    START_STATE,
+    STATE,
+    STATES_AT,
+    STATES_MISSING,
+    STOPPED,
+    STOPPED_END,
+    STREAM_RANK,
+    STRICT,
+    TARGET,
+    TESTS,
+    TESTS_END,
+    TIME_WINDOW,
+    TIMEOUTS,
+    UNKNOWN_END,
+    UNTIL_ASKED,
+    UNTIL_ITEM,
+    UNTIL_PREDICATE,
+    W_END,
+    W_NODE,
+    W_WINDOW,
+    WAITS,
+    WILD_HEADS,
+    WINDOW_BASE,
+    WINDOW_FIRST_OPEN,
+    WINDOW_HIGH,
+    WINDOW_KIND,
+    WINDOW_LOW,
+    WINDOW_SIZE,
+    WINDOW_SLIDE,
+    WINDOWS,
+    WITHIN,
+    WITHIN_EVENTS,
+    WITHOUT,
+)
+from app.cep.runs.kernels_tests import (
+    BEFORE_TIME,
+    KNOWN,
+    already_prevented,
+    anywhere,
+    crossings_prevent,
+    end_of_for,
+    end_scope,
+    fill_registers,
+    place_references,
+    prevented,
+    program_holds,
+    tests_hold,
+)
+
+_NEVER = np.int64(-(2**63))
+_FOREVER = np.int64(2**63 - 1)
+_LEFT = np.int64(-10)
+"""A node that is no run (any more) keeps its state as -10 - state: a match that waits needs it."""
+
+
+@kernel(
+    types.void(
+        RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
+    )
+)
+def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank, window_low, window_high):
+    """Writes the node at the top: ``row`` bound to ``item`` after ``parent`` (-1: the first). It counts once the top is moved on."""
+    nodes, cells, shape = memory.nodes, memory.cells, tables.shape
+    node = memory.state[NODES]
+    frame, bindings, registers, width = shape[FRAME], shape[BINDINGS], shape[REGISTERS], shape[NODE_WIDTH]
+    binding = tables.items[item, ITEM_BINDING]
+    time = cells[row, CELL_TIME]
+    if parent >= 0:
+        for k in range(FIRST_TIME, registers):
+            nodes[node, k] = nodes[parent, k]
+        nodes[node, FLAGS] = 0
+    else:
+        for k in range(frame, registers):
+            nodes[node, k] = -1
+        nodes[node, FIRST_TIME], nodes[node, FIRST_ROW], nodes[node, FIRST_P_RANK] = time, row, partition_rank
+        nodes[node, FLAGS], nodes[node, HASH], nodes[node, CROSSED], nodes[node, ENTERED] = 0, 0, -1, 0
+        nodes[node, WINDOW_LOW], nodes[node, WINDOW_HIGH] = window_low, window_high
+    nodes[node, NEXT_RUN], nodes[node, FOLLOWED] = -1, _FOREVER
+    nodes[node, PARENT], nodes[node, ROW], nodes[node, ITEM] = parent, row, item
+    nodes[node, S_RANK], nodes[node, P_RANK] = stream_rank, partition_rank
+    previous = nodes[node, frame + binding]
+    nodes[node, PREVIOUS] = previous
+    nodes[node, ELEMENT] = nodes[previous, ELEMENT] + 1 if previous >= 0 else 1
+    nodes[node, frame + binding] = node
+    for k in range(len(tables.fixed)):
+        if tables.fixed[k, FIXED_BINDING] == binding and tables.fixed[k, FIXED_NUMBER] == nodes[node, ELEMENT]:
+            nodes[node, tables.fixed[k, FIXED_AT]] = node
+    h = types.uint64(nodes[node, HASH])
+    h = (h ^ types.uint64(tables.items[item, ITEM_LABEL])) * types.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ (h >> types.uint64(29)) ^ types.uint64(cells[row, CELL_SOURCE])) * types.uint64(0xD6E8FEB86659FD93)
+    h = (h ^ (h >> types.uint64(32)) ^ types.uint64(cells[row, CELL_OFFSET])) * types.uint64(0x9E3779B97F4A7C15)
+    nodes[node, HASH] = np.int64(h ^ (h >> types.uint64(29)))
+    if registers < width:
+        fill_registers(tables, machine, memory, node, binding)
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
+def differs(tables, memory, node, binding, count, row):
+    """Whether an event differs from the ``count`` elements bound last, in the cell that the block asks (a null one differs from nothing)."""
+    nodes, cells, states_at = memory.nodes, memory.cells, tables.shape[STATES_AT]
+    cell = tables.ways[binding, 2]
+    element = nodes[node, tables.shape[FRAME] + binding]
+    own = cell_state(cells, row, cell, states_at)
+    for _ in range(count):
+        other = nodes[element, ROW]
+        state = cell_state(cells, other, cell, states_at)
+        if own != 2 and state != 2 and (own == 1 or state == 1 or cells[row, cell] == cells[other, cell]):
+            return False
+        element = nodes[element, PREVIOUS]
+    return True
+
+
+@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
+def bound_before(tables, memory, node, cross):
+    """The last node before a negation: events of other operands of an AND around it do not count."""
+    nodes, beside = memory.nodes, tables.beside
+    first, stop = tables.crosses[cross, BESIDE], tables.crosses[cross, BESIDE_END]
+    if first == stop:
+        return node
+    over = np.zeros(stop - first, np.bool_)
+    while node >= 0:
+        skip = False
+        for k in range(first, stop):
+            skip |= not over[k - first] and (beside[k, BESIDE_ITEMS] >> nodes[node, ITEM]) & 1 != 0
+        if not skip:
+            return node
+        for k in range(first, stop):
+            over[k - first] |= (nodes[node, ENTERED] >> beside[k, BESIDE_ALL]) & 1 != 0
+        node = nodes[node, PARENT]
+    return node
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
+def cross(tables, machine, memory, slot, edge, parent, node):
+    """Negations that end with the event of a new node: decided now where they can be (False: prevented), else noted."""
+    state = memory.state
+    for k in range(tables.edges[edge, CROSSES], tables.edges[edge, CROSSES_END]):
+        lower = bound_before(tables, memory, parent, k)
+        upper = memory.nodes[node, ROW]
+        negation = tables.crosses[k, CROSS_NEGATION]
+        if lower >= 0 and tables.crosses[k, CROSS_NOW]:
+            if prevented(tables, machine, memory, slot, negation, node, lower, upper, anywhere(), 0):
+                return False
+            continue
+        top = state[CROSSINGS]
+        memory.crossed[top, C_OLDER] = memory.nodes[node, CROSSED]
+        memory.crossed[top, C_NEGATION], memory.crossed[top, C_LOWER], memory.crossed[top, C_UPPER] = negation, lower, upper
+        memory.nodes[node, CROSSED] = top
+        state[CROSSINGS] = top + 1
+    return True
+
+
+@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64))
+def window_end(tables, memory, node, window, waits):
+    """When a match's or run's window ends, in ms; UNKNOWN_END where an event that is still to come says so, 2**63 - 1 for never."""
+    shape, kind = tables.shape, tables.shape[WINDOW_KIND]
+    if kind == TIME_WINDOW:
+        return window * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE]
+    if kind == OPENED_TIME:
+        return memory.windows[window - memory.state[WINDOW_BASE], O_TIME] + shape[WINDOW_SIZE]
+    if kind == COUNT_WINDOW or kind == OPENED_COUNT:
+        return memory.windows[window - memory.state[WINDOW_BASE], O_END]
+    if kind == PARTITION_WINDOW or shape[WITHIN_EVENTS] >= 0:
+        return UNKNOWN_END
+    end = _FOREVER
+    if shape[WITHIN] >= 0:
+        end = memory.nodes[node, FIRST_TIME] + shape[WITHIN]
+    if not waits and shape[GAP] >= 0:
+        end = min(end, memory.cells[memory.nodes[node, ROW], CELL_TIME] + shape[GAP])
+    return end
+
+
+@kernel(types.void(RUN_MEMORY, types.int64, types.int64, types.int64))
+def emit(memory, node, time, window):
+    """Writes a match to the output."""
+    at = memory.state[MATCHES]
+    memory.found[at, F_NODE], memory.found[at, F_TIME], memory.found[at, F_WINDOW] = node, time, window
+    memory.state[MATCHES] = at + 1
+
+
+@kernel(types.void(RUN_MEMORY, types.int64, types.int64, types.int64))
+def emit_timeout(memory, node, time, window):
+    """Writes a partial match that timed out."""
+    at = memory.state[EXPIRED]
+    memory.expired[at, F_NODE], memory.expired[at, F_TIME], memory.expired[at, F_WINDOW] = node, time, window
+    memory.state[EXPIRED] = at + 1
+
+
+@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
+def accept(tables, machine, memory, slot, node):
+    """A match may end with this node: emits it, or lets it wait for a negated end."""
+    nodes, shape = memory.nodes, tables.shape
+    state = nodes[node, STATE]
+    if not tests_hold(tables, machine, memory, tables.states[state, ENDING], tables.states[state, ENDING_END], node, 0):
+        return
+    ends, ends_end = tables.states[state, ENDS], tables.states[state, ENDS_END]
+    low, high = (nodes[node, WINDOW_LOW], nodes[node, WINDOW_HIGH]) if shape[WINDOW_KIND] != NO_WINDOW else (0, 0)
+    time = memory.cells[nodes[node, ROW], CELL_TIME]
+    for window in range(low, high + 1):
+        if nodes[node, CROSSED] >= 0 and crossings_prevent(tables, machine, memory, slot, node, window):
+            continue
+        if memory.state[ALLOWED] == 0:
+            memory.state[LIMITED_MATCHES] += 1
+            continue
+        memory.state[ALLOWED] -= 1
+        nodes[node, FLAGS] |= MATCHED
+        if ends == ends_end:
+            emit(memory, node, time, window)
+            continue
+        top = memory.state[WAITS]
+        end = np.int64(-1)
+        for k in range(ends, ends_end):
+            lasting = end_of_for(tables, memory, tables.crosses[k, CROSS_NEGATION], node)
+            end = max(end, lasting if lasting >= 0 else window_end(tables, memory, node, window, 1))
+            if lasting < 0 and window_end(tables, memory, node, window, 1) == UNKNOWN_END:
+                end = UNKNOWN_END
+                break
+        memory.waiting[top, W_NODE], memory.waiting[top, W_END], memory.waiting[top, W_WINDOW] = node, end, window
+        memory.state[WAITS] = top + 1
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
+def ends_hold(tables, machine, memory, slot, node, window):
+    """Whether no negation at the end prevents a match that waited until its time."""
+    state = memory.nodes[node, STATE]
+    state = state if state >= 0 else _LEFT - state
+    for k in range(tables.states[state, ENDS], tables.states[state, ENDS_END]):
+        negation = tables.crosses[k, CROSS_NEGATION]
+        scope = end_scope(tables, memory, node, window)
+        lasting = end_of_for(tables, memory, negation, node)
+        if lasting >= 0:
+            scope = anywhere()
+            scope[BEFORE_TIME] = lasting
+        if prevented(tables, machine, memory, slot, negation, node, bound_before(tables, memory, node, k), _FOREVER, scope, 0):
+            return False
+    return True
+
+
+@kernel(types.int64(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank):
+    """The strategy of the way by which a run can take an event, or -1; the node is bound at the top then."""
+    nodes, shape = memory.nodes, tables.shape
+    item = tables.edges[edge, EDGE_ITEM]
+    if not mask >> item & 1:
+        return -1
+    binding = tables.items[item, ITEM_BINDING]
+    strategy = tables.ways[binding, 1 if nodes[node, shape[FRAME] + binding] >= 0 else 0]
+    if strategy != ANY:
+        if nodes[node, FLAGS] & RESTRICTED:
+            return -1
+        if strategy == STRICT and nodes[node, S_RANK] + 1 != stream_rank:
+            return -1
+        if strategy == PARTITION and nodes[node, P_RANK] + 1 != partition_rank:
+            return -1
+    if tables.edges[edge, DIFFERENT] and not differs(tables, memory, node, binding, tables.edges[edge, DIFFERENT], row):
+        return -1
+    bind(tables, machine, memory, node, item, row, stream_rank, partition_rank, 0, 0)
+    opened = tables.states[tables.edges[edge, TARGET], OPEN]
+    top = memory.state[NODES]
+    if not tests_hold(tables, machine, memory, tables.edges[edge, TESTS], tables.edges[edge, TESTS_END], top, opened):
+        return -1
+    return strategy
+
+
+@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
+def take(tables, machine, memory, slot, edge, parent):
+    """Makes the node at the top a run of its partition: negations, its state, a match if one ends here."""
+    nodes, state = memory.nodes, memory.state
+    top = state[NODES]
+    if not cross(tables, machine, memory, slot, edge, parent, top):
+        return
+    target = tables.edges[edge, TARGET]
+    nodes[top, STATE] = target
+    nodes[top, ENTERED] = tables.edges[edge, ENTERS]
+    nodes[top, WINDOW_LOW] = max(nodes[top, WINDOW_LOW], state[EVENT_WINDOW])
+    final = tables.states[target, FINAL] != 0
+    accepts = tables.states[target, ACCEPTS] != 0
+    base = 1 + len(tables.keys)
+    if not final and memory.slots[slot, base + S_COUNT] >= tables.shape[LIMIT_RUNS]:
+        state[LIMITED_RUNS] += 1
+        final = True
+        if not accepts:
+            return
+    state[NODES] = top + 1
+    if accepts:
+        accept(tables, machine, memory, slot, top)
+    if final:
+        nodes[top, STATE] = _LEFT - target
+    else:
+        nodes[top, NEXT_RUN] = memory.slots[slot, base + S_HEAD]
+        memory.slots[slot, base + S_HEAD] = top
+        memory.slots[slot, base + S_COUNT] += 1
+        if not tables.states[target, EXPANDED]:
+            state[NEEDS_STATES] = 1
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
+def has_way(tables, memory, node, partition_too):
+    """Whether a run has a way that is not contiguous (restricted: a skip-till-any way); or one that is contiguous in its partition."""
+    nodes = memory.nodes
+    state = nodes[node, STATE]
+    for edge in range(tables.states[state, EDGES], tables.states[state, EDGES_END]):
+        binding = tables.items[tables.edges[edge, EDGE_ITEM], ITEM_BINDING]
+        strategy = tables.ways[binding, 1 if nodes[node, tables.shape[FRAME] + binding] >= 0 else 0]
+        if strategy == ANY or ((strategy == NEXT or (strategy == PARTITION and partition_too)) and not nodes[node, FLAGS] & RESTRICTED):
+            return True
+    return False
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
+def passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank):
+    """Whether a run that could take an event may also pass it, leaving out groups that the event enters; its state is changed then."""
+    nodes = memory.nodes
+    before = nodes[node, STATE]
+    while True:
+        left_out = np.int64(-2)
+        state = nodes[node, STATE]
+        for edge in range(tables.states[state, EDGES], tables.states[state, EDGES_END]):
+            if can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank) == NEXT:
+                left_out = tables.edges[edge, WITHOUT]
+                break
+        if left_out == -2:
+            return True
+        if left_out == -1:
+            nodes[node, STATE] = before
+            nodes[node, FLAGS] |= RESTRICTED
+            return has_way(tables, memory, node, 0)
+        nodes[node, STATE] = left_out
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
+def stops(tables, machine, memory, node, ask, row, stream_rank, partition_rank):
+    """Whether the event satisfies the predicate of an UNTIL."""
+    until = tables.asks[ask, ASK_UNTIL]
+    bind(tables, machine, memory, node, tables.untils[until, UNTIL_ITEM], row, stream_rank, partition_rank, 0, 0)
+    top = memory.state[NODES]
+    predicate = tables.untils[until, UNTIL_PREDICATE]
+    machine.bound[0] = row
+    answer = place_references(tables, machine, memory, predicate, top, memory.nodes[top, ELEMENT], 0, 1)
+    return answer == KNOWN and program_holds(tables, machine, memory, predicate)
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
+    """A run meets an event of its partition; returns whether it goes on as the run it was. Children are linked before it."""
+    nodes, state = memory.nodes, memory.state
+    stopped = True
+    while stopped:
+        stopped = False
+        own = nodes[node, STATE]
+        for ask in range(tables.states[own, ASKS], tables.states[own, ASKS_END]):
+            asked = tables.untils[tables.asks[ask, ASK_UNTIL], UNTIL_ASKED]
+            if not mask >> asked & 1 or not stops(tables, machine, memory, node, ask, row, stream_rank, partition_rank):
+                continue
+            first, stop = tables.asks[ask, STOPPED], tables.asks[ask, STOPPED_END]
+            if first == stop:
+                return False
+            for k in range(first + 1, stop):
+                fork = state[NODES]
+                for column in range(tables.shape[NODE_WIDTH]):
+                    nodes[fork, column] = nodes[node, column]
+                nodes[fork, STATE] = tables.stopped[k, 0]
+                state[NODES] = fork + 1
+                if meet_stopped(tables, machine, memory, slot, fork, mask, row, stream_rank, partition_rank):
+                    base = 1 + len(tables.keys)
+                    nodes[fork, NEXT_RUN] = memory.slots[slot, base + S_HEAD]
+                    memory.slots[slot, base + S_HEAD] = fork
+                    memory.slots[slot, base + S_COUNT] += 1
+            nodes[node, STATE] = tables.stopped[first, 0]
+            stopped = True
+            break
+    return meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank)
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
+    """As `meet`, after the UNTILs."""
+    nodes, state = memory.nodes, memory.state
+    own = nodes[node, STATE]
+    obliged = False
+    for edge in range(tables.states[own, EDGES], tables.states[own, EDGES_END]):
+        strategy = can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank)
+        if strategy < 0:
+            continue
+        obliged |= strategy == NEXT
+        take(tables, machine, memory, slot, edge, node)
+    if obliged:
+        return passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank)
+    return not tables.shape[CONTIGUOUS] or has_way(tables, memory, node, 0)
+
+
+@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
+def expire(tables, machine, memory, slot, node, upto, rank_end):
+    """A run's windows close: all before window ``upto`` (without explicit windows: the run's). It times out in each, unless it has matched.
+
+    ``rank_end``: the time at which ranks closed it, or UNKNOWN_END.
+    """
+    nodes, shape = memory.nodes, tables.shape
+    if not shape[TIMEOUTS] or nodes[node, FLAGS] & MATCHED:
+        return
+    if nodes[node, CROSSED] >= 0 and already_prevented(tables, machine, memory, slot, node):
+        return
+    explicit = shape[WINDOW_KIND] != NO_WINDOW
+    low = nodes[node, WINDOW_LOW] if explicit else 0
+    high = min(nodes[node, WINDOW_HIGH] + 1, upto) if explicit else 1
+    lasting = not shape[CONTIGUOUS] or has_way(tables, memory, node, 1)
+    for window in range(low, high):
+        end = rank_end if rank_end != UNKNOWN_END else window_end(tables, memory, node, window, 0)
+        if lasting or nodes[node, FOLLOWED] >= end:
+            emit_timeout(memory, node, end, window)
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
+def outlived(tables, machine, memory, slot, node, time, partition_rank, first_open):
+    """Whether a run's window has closed before an event; windows that have closed are timed out and left behind."""
+    nodes, shape = memory.nodes, tables.shape
+    if shape[WINDOW_KIND] != NO_WINDOW:
+        if first_open > nodes[node, WINDOW_LOW]:
+            expire(tables, machine, memory, slot, node, first_open, UNKNOWN_END)
+            nodes[node, WINDOW_LOW] = first_open
+        return nodes[node, WINDOW_LOW] > nodes[node, WINDOW_HIGH]
+    if shape[WITHIN_EVENTS] >= 0:
+        return partition_rank - nodes[node, FIRST_P_RANK] >= shape[WITHIN_EVENTS]
+    over = shape[WITHIN] >= 0 and time - nodes[node, FIRST_TIME] >= shape[WITHIN]
+    over |= shape[GAP] >= 0 and time - memory.cells[nodes[node, ROW], CELL_TIME] >= shape[GAP]
+    if over:
+        expire(tables, machine, memory, slot, node, 0, UNKNOWN_END)
+    return over
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
+def closed_by_rank(tables, machine, memory, slot, node, time, partition_rank):
+    """Whether the event just met was the last one of a run's window in events of its partition; it times out then, at the event's time."""
+    nodes, shape = memory.nodes, tables.shape
+    if shape[WITHIN_EVENTS] >= 0:
+        if partition_rank - nodes[node, FIRST_P_RANK] != shape[WITHIN_EVENTS] - 1:
+            return False
+        expire(tables, machine, memory, slot, node, 0, time)
+        return True
+    if shape[WINDOW_KIND] != PARTITION_WINDOW:
+        return False
+    first_open = (partition_rank + 1 - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1
+    if first_open > nodes[node, WINDOW_LOW]:
+        expire(tables, machine, memory, slot, node, first_open, time)
+        nodes[node, WINDOW_LOW] = first_open
+    return nodes[node, WINDOW_LOW] > nodes[node, WINDOW_HIGH]
+
+
+@kernel(
+    types.void(
+        RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
+    )
+)
+def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partition_rank, window_high):
+    """All runs of a partition meet an event, then it starts new ones."""
+    nodes, slots, state = memory.nodes, memory.slots, memory.state
+    base = 1 + len(tables.keys)
+    node = slots[slot, base + S_HEAD]
+    slots[slot, base + S_HEAD] = -1
+    first, last = np.int64(-1), np.int64(-1)
+    low = state[EVENT_WINDOW]
+    by_rank = tables.shape[WITHIN_EVENTS] >= 0 or tables.shape[WINDOW_KIND] == PARTITION_WINDOW
+    while node >= 0:
+        following = nodes[node, NEXT_RUN]
+        alive = not outlived(tables, machine, memory, slot, node, time, partition_rank, low)
+        if alive:
+            alive = meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank)
+            if alive and by_rank:
+                alive = not closed_by_rank(tables, machine, memory, slot, node, time, partition_rank)
+        if alive:
+            if last >= 0:
+                nodes[last, NEXT_RUN] = node
+            else:
+                first = node
+            last = node
+        else:
+            slots[slot, base + S_COUNT] -= 1
+            nodes[node, STATE] = _LEFT - nodes[node, STATE]
+        node = following
+    start = tables.shape[START_STATE]
+    if mask & tables.shape[POSITIVE_MASK] and window_high >= low:
+        for edge in range(tables.states[start, EDGES], tables.states[start, EDGES_END]):
+            item = tables.edges[edge, EDGE_ITEM]
+            if not mask >> item & 1:
+                continue
+            bind(tables, machine, memory, -1, item, row, stream_rank, partition_rank, low, window_high)
+            opened = tables.states[tables.edges[edge, TARGET], OPEN]
+            if tests_hold(tables, machine, memory, tables.edges[edge, TESTS], tables.edges[edge, TESTS_END], state[NODES], opened):
+                take(tables, machine, memory, slot, edge, -1)
+    if by_rank:
+        # new runs of a window of one event
+        node = slots[slot, base + S_HEAD]
+        before = np.int64(-1)
+        while node >= 0:
+            following = nodes[node, NEXT_RUN]
+            if closed_by_rank(tables, machine, memory, slot, node, time, partition_rank):
+                slots[slot, base + S_COUNT] -= 1
+                nodes[node, STATE] = _LEFT - nodes[node, STATE]
+                if before >= 0:
+                    nodes[before, NEXT_RUN] = following
+                else:
+                    slots[slot, base + S_HEAD] = following
+            else:
+                before = node
+            node = following
+    if last >= 0:
+        nodes[last, NEXT_RUN] = slots[slot, base + S_HEAD]
+        slots[slot, base + S_HEAD] = first
+
+
+@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
+def note_negated(tables, memory, slot, mask, row, stream_rank, partition_rank):
+    """Puts an event on the lists of the negated items that it can be: its partition's, or (slot -1) those outside partitions."""
+    state = memory.state
+    for item in range(len(tables.items)):
+        if not (tables.shape[NEGATED_MASK] & mask) >> item & 1:
+            continue
+        top = state[NEGATED]
+        memory.negated[top, N_ROW], memory.negated[top, N_SRANK], memory.negated[top, N_PRANK] = row, stream_rank, partition_rank
+        if slot >= 0:
+            column = 1 + len(tables.keys) + S_LISTS + tables.items[item, ITEM_LIST]
+            memory.negated[top, OLDER] = memory.slots[slot, column]
+            memory.slots[slot, column] = top
+        else:
+            head = WILD_HEADS + tables.items[item, ITEM_WILD]
+            memory.negated[top, OLDER] = state[head]
+            state[head] = top
+        state[NEGATED] = top + 1
+
+
+@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
+def open_windows(tables, memory, mask, row, time, stream_rank):
+    """Windows that an event opens, and the first that is still open at it (into the state); returns the last one that it lies in."""
+    shape, state, windows = tables.shape, memory.state, memory.windows
+    kind, size, slide = shape[WINDOW_KIND], shape[WINDOW_SIZE], shape[WINDOW_SLIDE]
+    state[EVENT_WINDOW] = 0
+    if kind == TIME_WINDOW:
+        state[EVENT_WINDOW] = (time - size) // slide + 1
+        return time // slide
+    if kind == COUNT_WINDOW:
+        opens = stream_rank % slide == 0
+    elif kind == OPENED_TIME or kind == OPENED_COUNT:
+        opens = (mask >> shape[OPENER]) & 1 != 0
+    else:
+        return 0
+    if opens:
+        at = state[WINDOWS] - state[WINDOW_BASE]
+        windows[at, O_ROW], windows[at, O_RANK], windows[at, O_TIME], windows[at, O_END] = row, stream_rank, time, UNKNOWN_END
+        state[WINDOWS] += 1
+    if kind == OPENED_TIME:
+        while state[WINDOW_FIRST_OPEN] < state[WINDOWS] and time - windows[state[WINDOW_FIRST_OPEN] - state[WINDOW_BASE], O_TIME] >= size:
+            state[WINDOW_FIRST_OPEN] += 1
+    state[EVENT_WINDOW] = state[WINDOW_FIRST_OPEN]
+    return state[WINDOWS] - 1
+
+
+@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
+def close_windows(tables, memory, time, stream_rank):
+    """Count windows whose last event this was get their time."""
+    shape, state, windows = tables.shape, memory.state, memory.windows
+    if shape[WINDOW_KIND] != COUNT_WINDOW and shape[WINDOW_KIND] != OPENED_COUNT:
+        return
+    while state[WINDOW_FIRST_OPEN] < state[WINDOWS]:
+        at = state[WINDOW_FIRST_OPEN] - state[WINDOW_BASE]
+        if stream_rank < windows[at, O_RANK] + shape[WINDOW_SIZE] - 1:
+            return
+        windows[at, O_END] = time
+        state[WINDOW_FIRST_OPEN] += 1
+
+
+@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64[:, ::1], types.int64, types.int64, types.int64))
+def end_waiting(tables, memory, cells, k, time, partition_rank):
+    """Matches that wait for the end of a window in events of this partition, whose last event this is, get their time."""
+    nodes, waiting, shape = memory.nodes, memory.waiting, tables.shape
+    for w in range(memory.state[WAITS]):
+        if waiting[w, W_END] != UNKNOWN_END:
+            continue
+        node = waiting[w, W_NODE]
+        if shape[WITHIN_EVENTS] >= 0:
+            last = nodes[node, FIRST_P_RANK] + shape[WITHIN_EVENTS] - 1
+        else:
+            last = waiting[w, W_WINDOW] * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE] - 1
+        same = partition_rank == last
+        for j in range(len(tables.keys)):
+            same &= memory.cells[nodes[node, ROW], tables.keys[j]] == cells[k, tables.keys[j]]
+        if same:
+            waiting[w, W_END] = time
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
+def has_room(tables, memory, slot, fan):
+    """Whether the tables have room for whatever the next event of a partition can do; how much it needs stands in the state otherwise."""
+    state = memory.state
+    runs = memory.slots[slot, 1 + len(tables.keys) + S_COUNT] if slot >= 0 else 0
+    windows = np.int64(1)
+    if tables.shape[WINDOW_KIND] == OPENED_TIME or tables.shape[WINDOW_KIND] == OPENED_COUNT:
+        windows = state[WINDOWS] - state[WINDOW_FIRST_OPEN] + 1
+    elif tables.shape[WINDOW_KIND] != NO_WINDOW:
+        windows = tables.shape[WINDOW_SIZE] // tables.shape[WINDOW_SLIDE] + 1
+    nodes = (runs + 1) * fan + 1
+    needed = nodes * windows + runs * windows
+    state[NEEDED] = needed
+    return (
+        state[NODES] + nodes < len(memory.nodes)
+        and state[CROSSINGS] + nodes * len(tables.negations) < len(memory.crossed)
+        and state[WAITS] + nodes * windows < len(memory.waiting)
+        and state[MATCHES] + nodes * windows < len(memory.found)
+        and state[EXPIRED] + needed < len(memory.expired)
+    )
+
+
+@kernel(types.UniTuple(types.int64, 2)(RUN_TABLES, RUN_MACHINE, CANDIDATES, RUN_MEMORY, types.int64, types.int64, types.int64))
+def advance(tables, machine, candidates, memory, first, stop, fan):
+    """Events ``first..stop`` of a chunk in processing order. Returns where it stopped, and why.
+
+    The caller makes sure that rows, negated events and windows have room for the chunk.
+    """
+    shape, state, slots = tables.shape, memory.state, memory.slots
+    base = 1 + len(tables.keys)
+    relevant = shape[POSITIVE_MASK] | shape[NEGATED_MASK] | shape[ASKED_MASK]
+    for k in range(first, stop):
+        mask, time = candidates.masks[k] & relevant, candidates.cells[k, CELL_TIME]
+        opener = shape[OPENER] >= 0 and (candidates.masks[k] >> shape[OPENER]) & 1 != 0
+        inside = candidates.hashes[k] != OUTSIDE and candidates.masks[k] != 0
+        slot = np.int64(-1)
+        if inside and (mask or shape[RANKS] == 1 or shape[CONTIGUOUS]):
+            slot = find_slot(slots, tables.keys, candidates.cells, k, candidates.hashes[k], np.int64(-(2**62)))
+            if slot < 0 and mask & (shape[POSITIVE_MASK] | shape[NEGATED_MASK]):
+                if 2 * (state[OCCUPIED] + 1) > len(slots):
+                    return k, SLOTS_FULL
+                slot = -1 - slot
+                for j in range(len(tables.keys)):
+                    slots[slot, 1 + j] = candidates.cells[k, tables.keys[j]]
+                slots[slot, NEWEST] = 0
+                slots[slot, base + S_HEAD] = -1
+                slots[slot, base + S_COUNT] = slots[slot, base + S_PRANK] = 0
+                for j in range(shape[LISTS]):
+                    slots[slot, base + S_LISTS + j] = -1
+                state[OCCUPIED] += 1
+        if not has_room(tables, memory, slot, fan):
+            return k, NODES_FULL
+        if state[NEEDS_STATES]:
+            return k, STATES_MISSING
+        stream_rank = state[STREAM_RANK]
+        state[STREAM_RANK] += 1
+        state[LAST_TIME] = max(state[LAST_TIME], time)
+        if shape[CONTIGUOUS] and shape[TIMEOUTS]:
+            newest = state[NODES] - 1
+            while newest >= 0 and memory.nodes[newest, S_RANK] == stream_rank - 1:
+                memory.nodes[newest, FOLLOWED] = time
+                newest -= 1
+        row = state[ROWS]
+        if mask or opener:
+            for j in range(candidates.cells.shape[1]):
+                memory.cells[row, j] = candidates.cells[k, j]
+            state[ROWS] += 1
+        window_high = open_windows(tables, memory, candidates.masks[k], row, time, stream_rank)
+        if slot >= 0:
+            partition_rank = slots[slot, base + S_PRANK]
+            slots[slot, base + S_PRANK] += 1
+            slots[slot, base + S_TIME] = time
+            if shape[WINDOW_KIND] == PARTITION_WINDOW:
+                state[EVENT_WINDOW] = max(0, (partition_rank - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1)
+                window_high = partition_rank // shape[WINDOW_SLIDE]
+            if mask & shape[NEGATED_MASK]:
+                note_negated(tables, memory, slot, mask, row, stream_rank, partition_rank)
+            state[ALLOWED] = shape[LIMIT_MATCHES]
+            if slots[slot, base + S_HEAD] >= 0 or mask & shape[POSITIVE_MASK]:
+                meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partition_rank, window_high)
+            if shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW:
+                end_waiting(tables, memory, candidates.cells, k, time, partition_rank)
+        elif not inside and mask & shape[NEGATED_MASK]:
+            note_negated(tables, memory, np.int64(-1), mask, row, stream_rank, np.int64(-1))
+        close_windows(tables, memory, time, stream_rank)
+    if state[NEEDS_STATES]:
+        return stop, STATES_MISSING
+    return stop, DONE

@@ -1,0 +1,393 @@
+"""From a plan to the tables of the runs kernels: cells, slots, registers, predicates, negations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.cep import arrays as stacks
+from app.cep.arrays import PlanTables
+from app.cep.kernels_machine import Programs
+from app.cep.layout import Layout
+from app.cep.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, STATES_PER_WORD
+from app.cep.program import Compiler, constants_of, rebuilt
+from app.cep.runs import arrays as at
+from app.cep.runs.automaton import Automaton
+from app.cep.runs.predicates import Argument, Rewritten, function_of, rewrite, strict
+from app.cep.runs.terms import Built, built
+from app.cep.texts import TextTable
+from app.events.types import Kind
+from app.query import expressions as e
+from app.query.plan import Absent, Plan, Runs
+
+WAY_NUMBERS = {
+    "skip-till-any-match": at.ANY,
+    "skip-till-next-match": at.NEXT,
+    "strict-contiguity": at.STRICT,
+    "partition-contiguity": at.PARTITION,
+}
+RANK_BIT = 62
+"""In masks: every event of a plan that counts events is taken up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunField:
+    """A return field: a program over a match, or all elements of a closure (``cell`` >= 0: of ``binding``)."""
+
+    name: str
+    kind: Kind
+    predicate: int
+    binding: int = -1
+    cell: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What of a plan does not depend on kinds of columns: the pattern as terms, predicates over slots, the automaton.
+
+    Attributes:
+        pattern: as terms.
+        predicates: positive ones, then those of negated items, UNTILs, return fields.
+        negated: by negation and part, the range of its rows in the table of tests.
+        untils: numbers of predicates, by UNTIL.
+        fields: numbers of predicates, by return field (-1: a list).
+    """
+
+    pattern: Built
+    predicates: tuple[Rewritten, ...]
+    negated: tuple[tuple[tuple[int, int], ...], ...]
+    untils: tuple[int, ...]
+    fields: tuple[int, ...]
+    automaton: Automaton
+    bindings: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """A plan made ready for the kernels.
+
+    Attributes:
+        taking: how candidates are taken up, as in the stacks engine.
+        static: tables that the automaton does not change.
+        fields: return fields.
+        slots: rows that a program may read.
+        slot_width: columns of the partition table.
+        everything: whether all events are taken up, because the plan counts them.
+    """
+
+    taking: Layout
+    programs: Programs
+    static: Mapping[str, Any]
+    fields: tuple[RunField, ...]
+    slots: int
+    node_width: int
+    slot_width: int
+    wild_lists: int
+    everything: bool
+    opener_bit: int
+
+
+def runs_of(plan: Plan) -> Runs:
+    """The pattern of a plan of runs.
+
+    Raises:
+        ValueError: the plan has none.
+    """
+    if plan.runs is None:
+        raise ValueError(f"the plan of {plan.name} has no pattern for the runs evaluator")
+    return plan.runs
+
+
+def text_constants(plan: Plan) -> list[bytes]:
+    """All text constants of a plan, to be pinned in the engine's texts."""
+    expressions: list[e.Expression] = [join.condition for join in plan.joins]
+    expressions += [local for item in plan.items for local in item.local]
+    expressions += [field.expression for field in plan.returns]
+    expressions += [take.until for take in built(runs_of(plan).pattern).untils if take.until is not None]
+    found = {v.encode() if isinstance(v, str) else v for x in expressions for v in constants_of(x) if isinstance(v, str | bytes)}
+    return sorted(found)
+
+
+def grammar_of(plan: Plan) -> Grammar:
+    """The pattern, its predicates and its automaton."""
+    runs = runs_of(plan)
+    pattern = built(runs.pattern)
+    bindings = tuple(item.bound_to for item in plan.items)
+    predicates: list[Rewritten] = []
+
+    def add(condition: Any, own: int = -1) -> int:
+        predicates.append(rewrite(condition, own))
+        return len(predicates) - 1
+
+    for join in plan.joins:
+        if join.negated_item is None:
+            add(join.condition)
+    positive = len(predicates)
+    negated: list[tuple[tuple[int, int], ...]] = []
+    tests: list[list[int]] = []
+    over: list[list[Rewritten]] = []
+    for negation in pattern.negations:
+        parts, start = [], len(tests)
+        for item in negation.items:
+            own = [add(join.condition, bindings[item]) for join in plan.joins if join.negated_item == bindings[item]]
+            first = len(tests)
+            tests.extend([k, at.EVERY if predicates[k].indexed else at.WHOLE, 0, 0] for k in own)
+            parts.append((first, len(tests)))
+        negated.append(tuple(parts))
+        over.append([predicates[test[at.TEST_PREDICATE]] for test in tests[start:]])
+    untils = tuple(add(strict(take.until), bindings[take.item]) for take in pattern.untils)
+    fields = tuple(-1 if field.array else add(field.expression) for field in plan.returns)
+    automaton = Automaton(pattern, bindings, predicates[:positive], over, tests)
+    return Grammar(pattern, tuple(predicates), tuple(negated), untils, fields, automaton, bindings)
+
+
+def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: TextTable, chunk: int) -> RunLayout:
+    """Lays a plan out for the kinds of columns that batches have shown."""
+    runs = runs_of(plan)
+    names = list(dict.fromkeys([*sorted(plan.equivalence), *plan.columns]))
+    attributes = {name: FIRST_ATTRIBUTE + k for k, name in enumerate(names)}
+    compiler = Compiler(attributes, kinds, texts)
+    local = tuple((item.index, *compiler.compile(_of_item(condition, item.index))) for item in plan.items for condition in item.local)
+    tables = _Tables(plan, grammar, compiler, kinds, attributes)
+    states_at = compiler.width
+    width = states_at + -(-states_at // STATES_PER_WORD)
+    everything = plan.ranks != "none"
+    keys = np.array([attributes[name] for name in sorted(plan.equivalence)], np.int64)
+    opener = -1 if runs.window is None else runs.window.opener
+    outside = sum(1 << i.index for i in plan.items if (i.negated and i.lacks) or i.index == opener)
+    nothing = np.zeros((0, 1), np.int64)
+    taking = Layout(
+        tables=PlanTables(np.zeros(stacks.SHAPE_SIZE, np.int64), nothing, nothing, nothing, nothing, nothing, keys, keys),
+        programs=compiler.programs(),
+        attributes=attributes,
+        kinds=dict(kinds),
+        derived=tuple(compiler.derived),
+        width=width,
+        states_at=states_at,
+        local=local,
+        fields=(),
+        key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
+        place_of_item=np.full(max(1, len(plan.items)), -1, np.int64),
+        all_items=_signed((1 << len(plan.items)) - 1) | (1 << RANK_BIT if everything else 0),
+        outside_mask=_signed(outside),
+        link_width=0,
+        slot_width=0,
+        wild_stacks=0,
+    )
+    static = tables.arrays(runs, states_at)
+    shape = static["shape"]
+    return RunLayout(
+        taking=taking,
+        programs=taking.programs,
+        static=static,
+        fields=tables.fields(),
+        slots=1 + max((len(p.references) for p in grammar.predicates), default=0),
+        node_width=int(shape[at.NODE_WIDTH]),
+        slot_width=1 + len(keys) + at.S_LISTS + int(shape[at.LISTS]),
+        wild_lists=int(shape[at.WILD_LISTS]),
+        everything=everything,
+        opener_bit=opener,
+    )
+
+
+def _of_item(condition: Any, item: int) -> Any:
+    if isinstance(condition, e.AttributeOf):
+        return replace(condition, item=item, index=None)
+    return rebuilt(condition, lambda inner: _of_item(inner, item))
+
+
+def _signed(mask: int) -> int:
+    return mask - (1 << 64) if mask >= 1 << 63 else mask
+
+
+def _hoisted(expression: Any, compiler: Compiler) -> Any:
+    """Values that speak of one event alone become cells; conditions stay, because what is not bound makes them true."""
+    if isinstance(expression, Argument | e.Literal):
+        return expression
+    if isinstance(expression, e.Condition) or _has_argument(expression):
+        return rebuilt(expression, lambda inner: _hoisted(inner, compiler))
+    return compiler.hoisted(expression)
+
+
+def _has_argument(expression: Any) -> bool:
+    return any(isinstance(node, Argument) for node in e.walk(expression))
+
+
+class _Tables:
+    """The tables of a plan, but for the automaton's."""
+
+    def __init__(self, plan: Plan, grammar: Grammar, compiler: Compiler, kinds: Mapping[str, Kind], attributes: Mapping[str, int]) -> None:
+        self._plan, self._grammar, self._compiler, self._kinds, self._attributes = plan, grammar, compiler, kinds, attributes
+        self._bindings = 1 + max(grammar.bindings, default=0)
+        self._frame = at.NODE_HEAD
+        self._fixed = self._fixed_columns()
+        self._registers_at = self._frame + self._bindings + len(self._fixed)
+        self._registers: dict[tuple[int, int, str | None], int] = {}
+        self._register_rows: list[list[int]] = []
+        self.rows: dict[str, list[list[int]]] = {"predicates": [], "references": [], "arguments": []}
+        for predicate in grammar.predicates:
+            self._predicate(predicate)
+
+    def _fixed_columns(self) -> dict[tuple[int, int], int]:
+        wanted = dict.fromkeys((r.binding, r.number) for p in self._grammar.predicates for r in p.references if r.anchor == at.FIXED)
+        return {key: self._frame + self._bindings + k for k, key in enumerate(wanted)}
+
+    def _predicate(self, predicate: Rewritten) -> None:
+        references, arguments = self.rows["references"], self.rows["arguments"]
+        first, first_argument = len(references), len(arguments)
+        for k, reference in enumerate(predicate.references):
+            number = self._fixed[reference.binding, reference.number] if reference.anchor == at.FIXED else reference.number
+            references.append([k + 1, reference.binding, reference.anchor, number])
+        start, stop, places = self._compiled(predicate)
+        for number, place in places:
+            one = predicate.arguments[number]
+            arguments.append([place, one.item, function_of(one), int(one.running), one.back, self._register(one)])
+        self.rows["predicates"].append([start, stop, first, len(references), first_argument, len(arguments)])
+
+    def _compiled(self, predicate: Rewritten) -> tuple[int, int, list[tuple[int, int]]]:
+        """A program, and (argument, its place among the constants) wherever it reads an aggregate."""
+        self._compiler.arguments.clear()
+        expression = predicate.expression
+        kind = None if isinstance(expression, e.Condition) else expression.kind
+        start, stop = self._compiler.compile(_hoisted(expression, self._compiler), kind)
+        return start, stop, list(self._compiler.arguments)
+
+    def _register(self, one: e.Aggregate) -> int:
+        """The first column of the register that an aggregate reads."""
+        function = function_of(one)
+        if function == at.COUNT_OF:
+            return -1
+        wanted = [at.SUM, at.PRESENT_COUNT] if function == at.AVG else [function]
+        key = (function, one.item, one.attribute)
+        if key not in self._registers:
+            self._registers[key] = self._registers_at + 2 * len(self._register_rows)
+            for own in wanted:
+                cell = self._compiler.column_of(one.attribute or "")
+                is_float = int(self._kinds.get(one.attribute or "", one.kind) is Kind.FLOAT)
+                column = self._registers_at + 2 * len(self._register_rows)
+                self._register_rows.append([one.item, own, cell, column, is_float])
+        return self._registers[key]
+
+    def fields(self) -> tuple[RunField, ...]:
+        found = []
+        for field, predicate in zip(self._plan.returns, self._grammar.fields, strict=True):
+            if predicate >= 0:
+                kind = self._kind(field.expression, field.kind)
+                found.append(RunField(field.name, kind, predicate))
+                continue
+            one = field.expression
+            if not isinstance(one, e.AttributeOf):
+                found.append(RunField(field.name, field.kind, -1))
+                continue
+            cell = self._compiler.column_of(one.attribute)
+            found.append(RunField(field.name, self._kind(one, field.kind), -1, one.item, cell))
+        return tuple(found)
+
+    def _kind(self, expression: e.Expression, kind: Kind) -> Kind:
+        return self._kinds.get(expression.attribute, kind) if isinstance(expression, e.AttributeOf) else kind
+
+    def _items(self) -> tuple[list[list[int]], int, int]:
+        labels = {name: k + 1 for k, name in enumerate(dict.fromkeys(i.variable for i in self._plan.items if i.variable is not None))}
+        rows, lists, wild = [], 0, 0
+        for item in self._plan.items:
+            row = [item.bound_to, labels.get(item.variable or "", 0), -1, -1]
+            if item.negated:
+                row[at.ITEM_LIST] = lists
+                lists += 1
+                if item.lacks:
+                    row[at.ITEM_WILD] = wild
+                    wild += 1
+            rows.append(row)
+        return rows, lists, wild
+
+    def _ways(self, runs: Runs) -> list[list[int]]:
+        different = {self._grammar.bindings[t.item]: t.by for t in _takes(runs.pattern) if t.different}
+        rows = []
+        for binding in range(self._bindings):
+            ways = runs.ways[binding] if binding < len(runs.ways) else None
+            by = different.get(binding)
+            cell = CELL_TYPE if by is None else self._compiler.column_of(by)
+            rows.append([WAY_NUMBERS[ways.first] if ways else 0, WAY_NUMBERS[ways.further] if ways else 0, cell])
+        return rows
+
+    def _negations(self, runs: Runs) -> tuple[list[list[int]], list[list[int]]]:
+        negations, parts = [], []
+        for negation, ranges in zip(self._grammar.pattern.negations, self._grammar.negated, strict=True):
+            first = len(parts)
+            for item, (start, stop) in zip(negation.items, ranges, strict=True):
+                way = WAY_NUMBERS[runs.ways[self._grammar.bindings[item]].first]
+                parts.append([item, 0, start, stop, way if way in (at.STRICT, at.PARTITION) else 0])
+            negations.append([first, len(parts), -1 if negation.for_ms is None else negation.for_ms])
+        return negations, parts
+
+    def arrays(self, runs: Runs, states_at: int) -> dict[str, Any]:
+        """Everything but the automaton's tables."""
+        plan = self._plan
+        items, lists, wild = self._items()
+        negations, parts = self._negations(runs)
+        untils = [
+            [take.item, take.until_item, predicate]
+            for take, predicate in zip(self._grammar.pattern.untils, self._grammar.untils, strict=True)
+        ]
+        shape = np.zeros(at.SHAPE_SIZE, np.int64)
+        shape[at.WITHIN] = plan.within.size if plan.within is not None and plan.within.unit == "ms" else -1
+        shape[at.WITHIN_EVENTS] = plan.within.size if plan.within is not None and plan.within.unit == "events" else -1
+        shape[at.GAP] = -1 if runs.max_gap_ms is None else runs.max_gap_ms
+        shape[at.STATES_AT], shape[at.BINDINGS], shape[at.FRAME] = states_at, self._bindings, self._frame
+        shape[at.REGISTERS] = self._registers_at
+        shape[at.NODE_WIDTH] = self._registers_at + 2 * len(self._register_rows)
+        shape[at.WINDOW_KIND], shape[at.WINDOW_SIZE], shape[at.WINDOW_SLIDE], shape[at.OPENER] = _window(runs)
+        shape[at.TIMEOUTS] = int(plan.on_timeout == "emit")
+        ways = self._ways(runs)
+        shape[at.CONTIGUOUS] = int(any(w in (at.STRICT, at.PARTITION) for row in ways for w in row[:2]))
+        shape[at.START_STATE] = self._grammar.automaton.start
+        shape[at.LIMIT_MATCHES], shape[at.LIMIT_RUNS] = runs.limits.matches_per_event, runs.limits.partial_matches_per_partition
+        masks = {True: 0, False: 0}
+        asked = 0
+        for item in plan.items:
+            if item.asked:
+                asked |= 1 << item.index
+            else:
+                masks[item.negated] |= 1 << item.index
+        shape[at.POSITIVE_MASK], shape[at.NEGATED_MASK], shape[at.ASKED_MASK] = _signed(masks[False]), _signed(masks[True]), _signed(asked)
+        shape[at.LISTS], shape[at.WILD_LISTS] = lists, wild
+        shape[at.RANKS] = {"none": 0, "partition": 1, "stream": 2}[plan.ranks]
+        fixed = [[binding, number, column] for (binding, number), column in self._fixed.items()]
+        named: dict[str, Iterable[Iterable[int]]] = {
+            "items": items,
+            "ways": ways,
+            "predicates": self.rows["predicates"],
+            "references": self.rows["references"],
+            "arguments": self.rows["arguments"],
+            "registers": self._register_rows,
+            "fixed": fixed,
+            "negations": negations,
+            "parts": parts,
+            "untils": untils,
+        }
+        keys = np.array([self._attributes[name] for name in sorted(plan.equivalence)], np.int64)
+        return {"shape": shape, "keys": keys, **{name: at.table(name, rows) for name, rows in named.items()}}
+
+
+def _takes(pattern: Any) -> Iterable[Any]:
+    if hasattr(pattern, "different"):
+        yield pattern
+    elif isinstance(pattern, Absent):
+        return
+    else:
+        for part in (pattern.part,) if hasattr(pattern, "part") else pattern.parts:
+            yield from _takes(part)
+
+
+def _window(runs: Runs) -> tuple[int, int, int, int]:
+    window = runs.window
+    if window is None:
+        return at.NO_WINDOW, 0, 1, -1
+    if window.slide is None:
+        return (at.OPENED_TIME if window.unit == "ms" else at.OPENED_COUNT), window.size, 1, window.opener
+    if window.unit == "ms":
+        return at.TIME_WINDOW, window.size, window.slide, -1
+    return (at.PARTITION_WINDOW if window.per_partition else at.COUNT_WINDOW), window.size, window.slide, -1
