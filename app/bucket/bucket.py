@@ -36,7 +36,7 @@ class BucketOutput:
         late: int64 (late, 2), (source, offset) of events that the bucket itself found late, ascending.
         matched: events handed to matching (an event of several groups counts in each).
         held: events that wait for the watermark.
-        pending: matches that wait for the end of their window.
+        pending: matches that wait for the end of their window, and events that may yet be part of a timeout that is to be written.
         next_release_ms: least event time at which something held is released (when the watermark is greater); None when nothing is held.
         watermarks: by stream, after the step.
     """
@@ -105,8 +105,7 @@ class Bucket:
             batch, bitmaps = self._due(state, late)
             matched += len(batch)
             news = state.matching.feed(batch, bitmaps, self._watermarks(state, progress))
-            pending = {one.query: one.tally.pending for one in news}
-            state.pending = sum(pending.values())
+            state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
         return BucketOutput(
             found=found,
@@ -229,6 +228,12 @@ class Bucket:
         behind = self._rules[stream].allowed_lateness_ms + state.slack_ms
         own = {source: time - behind for source, time in self._greatest[stream].items() if source not in progress.idle}
         return Watermarks(default - state.slack_ms if default > NEVER else NEVER, own)
+
+    def _pending(self, found: Found) -> int:
+        """What of a query only time will release; while nothing can time out, nothing is waited for."""
+        plan = self._catalog.plans[found.query]
+        ends = plan.within is not None or (plan.runs is not None and (plan.runs.max_gap_ms is not None or plan.runs.window is not None))
+        return found.tally.pending + (found.tally.live_events if ends and plan.on_timeout == "emit" else 0)
 
     def _place_of(self, layout: ItemLayout, query: int) -> list[object]:
         place, plan = layout.place[query], self._catalog.plans[query]

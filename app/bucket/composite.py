@@ -1,7 +1,11 @@
 """Composite events: the stable identity of a match, and matches as rows and as the JSON objects of `cep replay`.
 
 **Identity.** The first 128 bits of SHA-256 over query name, version, window number and, in total order, (variable, topic, partition,
-offset) of the bound events, as hexadecimal text. It depends on the input alone: batching, restarts and the number of buckets do not show.
+offset) of the bound events, as hexadecimal text; of a partial match that timed out also the word ``timeout``, so that it is told from a
+match of the same events. It depends on the input alone: batching, restarts and the number of buckets do not show.
+
+**Window numbers.** Those of time and count windows are numbers; that of a window which an event opened is the event's place,
+``topic/partition/offset`` (in `cep replay`, its line).
 """
 
 from __future__ import annotations
@@ -10,18 +14,23 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.chunk import compacted
-from app.cep.matches import Matches
+from app.cep.matches import Lists, Matches
 from app.events.batch import PARTITION_BITS, PRESENT, Column
 from app.events.types import Kind
 from app.query.plan import Plan
 
 _SEPARATOR = "\x1f"
+
+Outcome = Literal["match", "timeout"]
+"""What became of a partial match: it was completed, or it ran out of its window."""
+Window = int | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,72 +50,113 @@ class CompositeEvent:
     """What a query emits, ready to be encoded.
 
     Attributes:
-        time: match time, ms.
-        window: number of the explicit window, None without one.
+        time: match time, ms; of a timeout the end of its window.
+        window: number of the explicit window, the place of the event that opened it, or None without one.
         key: of the record: the ``output.key`` field's text, else the partition key, else None.
         partition_key: values of the equivalence attributes as text, None without any.
         fields: by return field.
         events: in total order.
+        kind: whether it is a match or a partial match that timed out.
+        missing: of a timeout, what is not bound: variables, and of anonymous items their types.
     """
 
     id: str
     query: str
     version: int
     time: int
-    window: int | None
+    window: Window
     key: str | None
     partition_key: str | None
     fields: dict[str, Any]
     events: tuple[Constituent, ...]
+    kind: Outcome = "match"
+    missing: tuple[str, ...] = ()
 
 
-def composite_events(plan: Plan, matches: Matches, topics: Sequence[str]) -> Iterator[CompositeEvent]:
+def composite_events(plan: Plan, matches: Matches, topics: Sequence[str], kind: Outcome = "match") -> Iterator[CompositeEvent]:
     """The matches of a query as composite events, in their order.
 
     Args:
         plan: of the query.
         matches: what its engine found.
         topics: the application's sorted topics, which ``source`` numbers count along.
+        kind: what became of them.
     """
-    bound = _bound_events(plan, matches, topics)
+    constituents = matches.constituents([item.index for item in plan.positive])
+    starts = constituents.starts.tolist()
+    everything = _bound_events(plan, matches, constituents.items, constituents.rows, topics)
+    windows = _windows(plan, matches, topics)
     names = [field.name for field in plan.returns]
     kinds = {field.name: field.kind for field in plan.returns}
-    fields = [plain_values(matches.fields[name], kinds[name]) for name in names]
+    fields = [field_values(matches.fields[name], kinds[name]) for name in names]
     keys = [plain_values(column) for column in matches.key.values()]
     for k, time in enumerate(matches.time.tolist()):
         returned = {name: column[k] for name, column in zip(names, fields, strict=True)}
         partition_key = key_text([column[k] for column in keys]) if keys else None
         chosen = returned[plan.output.key] if plan.output.key else None
         record_key = key_text([chosen]) if chosen is not None else partition_key
-        events = bound[k]
-        identity = match_identity(plan, None, events)
-        yield CompositeEvent(identity, plan.name, plan.version, time, None, record_key, partition_key, returned, events)
+        own = slice(starts[k], starts[k + 1])
+        events = tuple(everything[own])
+        missing = _missing(plan, constituents.items[own].tolist()) if kind == "timeout" else ()
+        identity = match_identity(plan, windows[k], events, kind)
+        yield CompositeEvent(
+            identity, plan.name, plan.version, time, windows[k], record_key, partition_key, returned, events, kind, missing
+        )
 
 
-def match_identity(plan: Plan, window: int | None, events: Sequence[Constituent]) -> str:
+def match_identity(plan: Plan, window: Window, events: Sequence[Constituent], kind: Outcome = "match") -> str:
     """The identity of a match: 32 hexadecimal digits."""
     parts = [plan.name, str(plan.version), "" if window is None else str(window)]
     for event in events:
         # a blank cannot be part of a variable: an anonymous item is told from any name
         parts += [" " if event.variable is None else event.variable, event.topic, str(event.partition), str(event.offset)]
+    if kind == "timeout":
+        parts.append(kind)
     return sha256(_SEPARATOR.join(parts).encode()).hexdigest()[:32]
 
 
-def _bound_events(plan: Plan, matches: Matches, topics: Sequence[str]) -> list[tuple[Constituent, ...]]:
-    """Per match its constituents in total order. A sequence of single events is bound in total order already."""
-    table, rows = matches.events, matches.rows
-    columns: list[list[Constituent]] = []
-    for place, item in enumerate(plan.positive):
-        own = rows[:, place]
-        kinds = plain_values(Column(Kind.STRING, table.type.values[own], None, table.type.dictionary))
-        sources, offsets, times = table.source[own].tolist(), table.offset[own].tolist(), table.time[own].tolist()
-        columns.append(
-            [
-                Constituent(item.variable, kind, _topic(topics, source), source & ((1 << PARTITION_BITS) - 1), offset, time)
-                for kind, source, offset, time in zip(kinds, sources, offsets, times, strict=True)
-            ]
-        )
-    return list(zip(*columns, strict=True))
+def opener_windows(plan: Plan) -> bool:
+    """Whether events open the plan's windows: `Matches.windows` are then places in its events."""
+    return plan.runs is not None and plan.runs.window is not None and plan.runs.window.slide is None
+
+
+def _windows(plan: Plan, matches: Matches, topics: Sequence[str]) -> list[Window]:
+    """Per match the number of its window."""
+    if matches.windows is None:
+        return [None] * len(matches)
+    if not opener_windows(plan):
+        return matches.windows.tolist()
+    sources, offsets = matches.events.source[matches.windows].tolist(), matches.events.offset[matches.windows].tolist()
+    return [opener_place(_topic(topics, source), source, offset) for source, offset in zip(sources, offsets, strict=True)]
+
+
+def opener_place(topic: str, source: int, offset: int) -> str:
+    """The number of a window that an event opened.
+
+    >>> opener_place("quotes", (3 << 20) + 1, 7)
+    'quotes/1/7'
+    """
+    return f"{topic}/{source & ((1 << PARTITION_BITS) - 1)}/{offset}"
+
+
+def _missing(plan: Plan, bound: Sequence[int]) -> tuple[str, ...]:
+    """What of the pattern has no event: variables in textual order, of anonymous items their types."""
+    there = {plan.items[index].bound_to for index in bound}
+    left = [item for item in plan.positive if item.bound_to not in there]
+    return tuple(dict.fromkeys(item.variable or " or ".join(item.types) for item in left))
+
+
+def _bound_events(
+    plan: Plan, matches: Matches, items: NDArray[np.int64], rows: NDArray[np.int64], topics: Sequence[str]
+) -> list[Constituent]:
+    """The constituents of all matches, one after the other."""
+    table, variables = matches.events, [item.variable for item in plan.items]
+    kinds = plain_values(Column(Kind.STRING, table.type.values[rows], None, table.type.dictionary))
+    columns = (items, table.source[rows], table.offset[rows], table.time[rows])
+    return [
+        Constituent(variables[item], kind, _topic(topics, source), source & ((1 << PARTITION_BITS) - 1), offset, time)
+        for kind, item, source, offset, time in zip(kinds, *(column.tolist() for column in columns), strict=True)
+    ]
 
 
 def _topic(topics: Sequence[str], source: int) -> str:
@@ -131,6 +181,14 @@ def _text(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return str(value)
+
+
+def field_values(field: Column | Lists, kind: Kind | None = None) -> list[Any]:
+    """A return field as Python values: as `plain_values`, and lists where it holds them; an empty list is null."""
+    if isinstance(field, Column):
+        return plain_values(field, kind)
+    values = plain_values(field.values, kind)
+    return [values[start:stop] or None for start, stop in pairwise(field.starts.tolist())]
 
 
 def plain_values(column: Column, kind: Kind | None = None) -> list[Any]:

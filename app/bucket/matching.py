@@ -26,6 +26,7 @@ class Found:
 
     Attributes:
         query: index in `Catalog.plans`.
+        timeouts: partial matches that timed out; None unless the plan emits them.
         fed: the events of the query's group that were fed in this step, with the columns that rode along.
     """
 
@@ -33,6 +34,12 @@ class Found:
     matches: Matches
     tally: Tally
     fed: EventBatch
+    timeouts: Matches | None = None
+
+    @property
+    def news(self) -> bool:
+        """Whether there is anything to be written."""
+        return bool(len(self.matches)) or (self.timeouts is not None and bool(len(self.timeouts)))
 
 
 class GroupMatching:
@@ -73,7 +80,7 @@ class GroupMatching:
                 continue
             matches, tally = engine.feed(*self._candidates(query, batch, rows, items), watermarks)
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
-            found.append(Found(query, matches, tally, batch))
+            found.append(Found(query, matches, tally, batch, engine.timeouts))
         return found
 
     def _candidates(

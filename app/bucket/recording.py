@@ -68,7 +68,7 @@ def match_sorted(
 
 
 def _feed(group: GroupMatching, part: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
-    return [one for one in group.feed_selected(part, selected, watermarks) if len(one.matches)]
+    return [one for one in group.feed_selected(part, selected, watermarks) if one.news]
 
 
 def _slices(batch: EventBatch) -> Iterator[tuple[EventBatch, bool]]:
@@ -129,7 +129,7 @@ def match_arrivals(
         known = learnt
         output = bucket.advance(chunks, Progress(sources=sources, closing=closing))
         late.append(output.late)
-        found.extend(one for one in output.found if len(one.matches))
+        found.extend(one for one in output.found if one.news)
         advance(min(SLICE, end - start))
     return Recording(found, _late_everywhere(late, streams))
 

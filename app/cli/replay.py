@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -91,6 +91,7 @@ def replay(  # noqa: PLR0917 - the command's options
     measured = {
         "events": len(source.file.batch),
         "matches": sum(len(one.matches) for one in recording.found),
+        "timeouts": sum(len(one.timeouts) for one in recording.found if one.timeouts is not None),
         "late": len(recording.late),
         "skipped": source.skipped,
         "read_s": read_s,
@@ -144,7 +145,7 @@ def _part(catalog: Catalog, queries: list[int]) -> Catalog:
 
 
 def _renumbered(recording: Recording, queries: list[int]) -> list[Found]:
-    return [Found(queries[one.query], one.matches, one.tally, one.fed) for one in recording.found]
+    return [replace(one, query=queries[one.query]) for one in recording.found]
 
 
 def _chosen_shedder(shedder: str | None, drop_ratio: float, model: Path | None) -> Shed | None:
@@ -189,7 +190,7 @@ def _write(out: Path | None, catalog: Catalog, found: Any, source: ReplayInput, 
 def _tell(measured: dict[str, Any]) -> None:
     """One line for people; standard output belongs to the composite events."""
     fastest = min(measured["match_s"])
-    extra = "".join(f", {measured[name]:,} {name}" for name in ("late", "skipped") if measured[name])
+    extra = "".join(f", {measured[name]:,} {name}" for name in ("timeouts", "late", "skipped") if measured[name])
     print(
         f"{measured['events']:,} events, {measured['matches']:,} composite events{extra}; "
         f"read {measured['read_s']:.2f} s, matched {fastest:.3f} s, written {measured['write_s']:.2f} s",

@@ -11,8 +11,9 @@ from xml.sax.saxutils import quoteattr
 import orjson
 import typer
 
-from app.bucket.composite import json_fields, plain_values
+from app.bucket.composite import field_values, json_fields
 from app.bucket.recording import match_sorted
+from app.cep.matches import Matches
 from app.cli.query_streams import configured_schemas, print_findings, settings_of
 from app.config.settings import Settings
 from app.errors import FindingsError
@@ -38,6 +39,7 @@ class Outcome:
     Attributes:
         missing: expectations that no composite event met.
         surplus: fields of composite events that nothing expected.
+        missing_timeouts, surplus_timeouts: the same of timeouts.
     """
 
     query: str
@@ -45,16 +47,25 @@ class Outcome:
     missing: tuple[Fields, ...]
     surplus: tuple[Fields, ...]
     seconds: float
+    missing_timeouts: tuple[Fields, ...] = ()
+    surplus_timeouts: tuple[Fields, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether expectations and composite events are one to one."""
-        return not self.missing and not self.surplus
+        return not (self.missing or self.surplus or self.missing_timeouts or self.surplus_timeouts)
 
     def explanation(self) -> str:
         """What is wrong, line by line."""
         return "\n".join(
-            [f"expected, not found: {_shown(f)}" for f in self.missing] + [f"found, not expected: {_shown(f)}" for f in self.surplus]
+            f"{what}: {_shown(fields)}"
+            for what, those in (
+                ("expected, not found", self.missing),
+                ("found, not expected", self.surplus),
+                ("timeout expected, not found", self.missing_timeouts),
+                ("timeout found, not expected", self.surplus_timeouts),
+            )
+            for fields in those
         )
 
 
@@ -136,9 +147,12 @@ def _streams_of(query: Compiled, known: dict[str, StreamSchema], path: Path) -> 
 
 def _outcome(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> Outcome:
     started = time.perf_counter()
-    found = _found(plan, _batch(plan, one, known))
-    missing, surplus = unmatched(one.expect, found)
-    return Outcome(plan.name, one.name, missing, surplus, time.perf_counter() - started)
+    steps = match_sorted(Catalog.of((plan,)), _batch(plan, one, known)).found
+    missing, surplus = unmatched(one.expect, _fields(plan, [step.matches for step in steps]))
+    expired: tuple[tuple[Fields, ...], tuple[Fields, ...]] = ((), ())
+    if one.timeouts is not None:
+        expired = unmatched(one.timeouts, _fields(plan, [step.timeouts for step in steps if step.timeouts is not None]))
+    return Outcome(plan.name, one.name, missing, surplus, time.perf_counter() - started, *expired)
 
 
 def _batch(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> EventBatch:
@@ -157,11 +171,12 @@ def _json_lines(events: Any) -> bytes:
     return b"".join(orjson.dumps(event) + b"\n" for event in events)
 
 
-def _found(plan: Plan, batch: EventBatch) -> list[Fields]:
+def _fields(plan: Plan, tables: list[Matches]) -> list[Fields]:
+    """The return fields of all matches."""
     found: list[Fields] = []
-    for one in match_sorted(Catalog.of((plan,)), batch).found:
-        columns = {field.name: plain_values(one.matches.fields[field.name], field.kind) for field in plan.returns}
-        found += [json_fields({name: column[k] for name, column in columns.items()}) for k in range(len(one.matches))]
+    for matches in tables:
+        columns = {field.name: field_values(matches.fields[field.name], field.kind) for field in plan.returns}
+        found += [json_fields({name: column[k] for name, column in columns.items()}) for k in range(len(matches))]
     return found
 
 

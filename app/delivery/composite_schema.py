@@ -1,6 +1,7 @@
-"""The Avro schema of a query's composite events, and their encoding. One subject per query: ``<topic>-<record name>``.
+"""The Avro schemas of a query's composite events and of its timeouts. One subject per query and kind: ``<topic>-<record name>``.
 
-The schema follows the query's ``return`` fields; everything else is the same for all queries.
+The schemas follow the query's ``return`` fields; everything else is the same for all queries, save the window: its number, or the place
+of the event that opened it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from app.bucket.composite import opener_windows
 from app.events.types import Kind
 from app.query.plan import Plan, ReturnField
 
@@ -57,8 +59,13 @@ def field_name(name: str) -> str:
 
 
 def subject(topic: str, plan: Plan) -> str:
-    """The registry's subject: topic and record name, since several queries may share a topic."""
+    """The registry's subject of the composite events: topic and record name, since several queries may share a topic."""
     return f"{topic}-{NAMESPACE}.{record_name(plan.name)}"
+
+
+def timeout_subject(topic: str, plan: Plan) -> str:
+    """The registry's subject of the timeouts."""
+    return f"{topic}-{NAMESPACE}.{record_name(plan.name)}Timeout"
 
 
 def _return_type(field: ReturnField) -> Any:
@@ -68,23 +75,40 @@ def _return_type(field: ReturnField) -> Any:
 
 def composite_schema(plan: Plan) -> dict[str, Any]:
     """The Avro schema of the plan's composite events, as JSON-like Python."""
+    return _schema(plan, record_name(plan.name), plan.title or f"Composite events of the query {plan.name}.")
+
+
+def timeout_schema(plan: Plan) -> dict[str, Any]:
+    """The Avro schema of the plan's partial matches that timed out: as of composite events, and what is missing."""
+    schema = _schema(plan, f"{record_name(plan.name)}Timeout", f"Partial matches of the query {plan.name} that ran out of their window.")
+    missing = {"type": "array", "items": "string"}
+    told = "what has no event: variables in textual order, of anonymous items their types"
+    return {**schema, "fields": [*schema["fields"], {"name": "missing", "type": missing, "doc": told}]}
+
+
+def _schema(plan: Plan, name: str, doc: str) -> dict[str, Any]:
     time = {"type": "long", "logicalType": "timestamp-millis"}
     returned = [{"name": field_name(f.name), "type": _return_type(f), "default": None} for f in plan.returns]
-    name = record_name(plan.name)
     return {
         "type": "record",
         "name": name,
         "namespace": NAMESPACE,
-        "doc": plan.title or f"Composite events of the query {plan.name}.",
+        "doc": doc,
         "fields": [
             {"name": "id", "type": "string", "doc": "stable identity: equal input, equal id"},
             {"name": "query", "type": "string"},
             {"name": "version", "type": "int"},
             {"name": "time", "type": time, "doc": "match time"},
             {"name": "detected_at", "type": time, "doc": "when the micro-batch that detected it was decided"},
-            {"name": "window", "type": ["null", "long"], "default": None, "doc": "number of the explicit window"},
+            _window(plan),
             {"name": "partition_key", "type": ["null", "string"], "default": None, "doc": "values of the equivalence attributes"},
             {"name": "fields", "type": {"type": "record", "name": f"{name}Fields", "fields": returned}},
             {"name": "events", "type": {"type": "array", "items": CONSTITUENT}},
         ],
     }
+
+
+def _window(plan: Plan) -> dict[str, Any]:
+    if opener_windows(plan):
+        return {"name": "window", "type": ["null", "string"], "default": None, "doc": "topic/partition/offset of the event that opened it"}
+    return {"name": "window", "type": ["null", "long"], "default": None, "doc": "number of the explicit window"}

@@ -33,7 +33,7 @@ class Arrivals:
 
     def of_last_events(self, matches: Matches) -> NDArray[np.int64]:
         """Broker timestamps (ms) of the last events of those matches that their last event completed, as far as they are known."""
-        last = matches.rows[:, -1]
+        last = matches.rows[:, -1] if matches.varying is None else matches.varying.rows[matches.varying.starts[1:] - 1]
         wanted = _places(matches.events.source[last], matches.events.offset[last])[matches.events.time[last] == matches.time]
         found = []
         for places, times in reversed(self._batches):

@@ -56,6 +56,8 @@ class Deployment:
     """For each of `topics` its place in `streams`; None for the heartbeat."""
     outputs: tuple[OutputTopic, ...]
     """By query, in the order of `Catalog.plans`."""
+    timeouts: tuple[OutputTopic | None, ...]
+    """By query; None for those that do not write them."""
     reports: OutputTopic
     """The audit topic's shed reports."""
     late_topic: str

@@ -1,4 +1,4 @@
-"""What leaves the application: composite events, shed reports, late events and dead letters as records of the Kafka sink.
+"""What leaves the application: composite events, timeouts, shed reports, late events and dead letters as records of the Kafka sink.
 
 All kinds leave through one sink of one query, so they are delivered together. A repeated batch makes the same records: nothing here
 reads the clock, times come from the directive.
@@ -122,21 +122,32 @@ def _encode_composite(output: OutputTopic, value: dict[str, Any]) -> bytes:
         return encode(output, value)
     except (ValueError, OverflowError):
         whole = _whole_numbers(output.schema)
-        fields = {name: _as_long(content) if name in whole else content for name, content in value["fields"].items()}
+        fields = {name: _as_longs(content) if name in whole else content for name, content in value["fields"].items()}
         return encode(output, {**value, "fields": fields})
 
 
 @lru_cache(maxsize=4096)
 def _whole_numbers(schema: str) -> frozenset[str]:
-    """The returned fields that are longs."""
+    """The returned fields that are longs, or lists of them."""
     (fields,) = (field["type"] for field in json.loads(schema)["fields"] if field["name"] == "fields")
-    kinds = {field["name"]: field["type"][-1] for field in fields["fields"]}
-    return frozenset(name for name, kind in kinds.items() if (kind.get("type") if isinstance(kind, dict) else kind) == "long")
+    kinds = {field["name"]: _plain_type(field["type"][-1]) for field in fields["fields"]}
+    return frozenset(name for name, kind in kinds.items() if kind == "long")
+
+
+def _plain_type(kind: Any) -> Any:
+    """The name of a type, of a list that of its elements."""
+    if isinstance(kind, dict):
+        return _plain_type(kind["items"][-1]) if kind["type"] == "array" else kind["type"]
+    return kind
+
+
+def _as_longs(value: Any) -> Any:
+    return [_as_long(element) for element in value] if isinstance(value, list) else _as_long(value)
 
 
 def _as_long(value: Any) -> int | None:
     """A whole number of 64 bit, or None. In a feed where one value left 64 bit the engine has floats for all of them."""
-    if isinstance(value, list) or value is None or not math.isfinite(value):
+    if value is None or not math.isfinite(value):
         return None
     whole = round(value)
     return whole if -(1 << 63) <= whole < 1 << 63 else None
@@ -149,7 +160,7 @@ def _iso(time_ms: int) -> str:
 def add_composite_events(
     records: Records, events: Iterable[CompositeEvent], output: OutputTopic, application: str, detected_at_ms: int
 ) -> None:
-    """Composite events of one query, as Avro with CloudEvents headers (Kafka protocol binding, binary mode)."""
+    """Composite events or timeouts of one query, as Avro with CloudEvents headers (Kafka protocol binding, binary mode)."""
     for event in events:
         value = _encode_composite(
             output,
@@ -173,14 +184,17 @@ def add_composite_events(
                     }
                     for c in event.events
                 ],
+                **({"missing": list(event.missing)} if event.kind == "timeout" else {}),
             },
         )
+        type_ = f"cep.{event.query}.v{event.version}{'.timeout' if event.kind == 'timeout' else ''}"
         headers: Headers = (
             ("ce_specversion", b"1.0"),
             ("ce_id", event.id.encode()),
             ("ce_source", f"/{application}/queries/{event.query}".encode()),
-            ("ce_type", f"cep.{event.query}.v{event.version}".encode()),
+            ("ce_type", type_.encode()),
             ("ce_time", _iso(event.time).encode()),
+            *(() if event.window is None else (("ce_window", str(event.window).encode()),)),
             ("content-type", b"application/avro"),
         )
         records.add(output.topic, None if event.key is None else event.key.encode(), value, headers)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.bucket.hold import TimeRules
 from app.config.settings import SchemaRegistry, Settings, Stream
-from app.delivery.composite_schema import composite_schema, subject
+from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
@@ -143,7 +143,13 @@ def _clashes(settings: Settings, catalog: Catalog) -> list[Finding]:
 def _taken_topics(settings: Settings) -> dict[str, str]:
     """Topics that hold no composite events, and what they hold."""
     topics = settings.topics
-    own = {topics.late: "late events", topics.dead_letters: "dead letters", topics.audit: "reports", topics.heartbeat: "heartbeats"}
+    own = {
+        topics.late: "late events",
+        topics.dead_letters: "dead letters",
+        topics.audit: "reports",
+        topics.timeouts: "timeouts",
+        topics.heartbeat: "heartbeats",
+    }
     read = {topic: f"events of the stream {name}" for name, stream in settings.streams.items() for topic in stream.topics}
     return {topic: f"which holds {what}" for topic, what in {**own, **read}.items()}
 
@@ -176,11 +182,20 @@ def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDepl
         topics,
         tuple(place.get(topic) for topic in topics),
         tuple(outputs),
+        tuple(_timeouts(settings, registry, plan) for plan in catalog.plans),
         audit,
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
     )
+
+
+def _timeouts(settings: Settings, registry: Registry, plan: Plan) -> OutputTopic | None:
+    """Where the query's timeouts go: one topic for all queries, a subject for each."""
+    if plan.on_timeout != "emit":
+        return None
+    topic, schema = settings.topics.timeouts, json.dumps(timeout_schema(plan))
+    return OutputTopic(topic, _registered(settings, registry, timeout_subject(topic, plan), schema), schema)
 
 
 def _registered(settings: Settings, registry: Registry, name: str, schema: str) -> int:

@@ -124,9 +124,14 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, orders: _Orders) -
             latency = max(0, now_ms - arrived_ms)
             latencies[latency_bucket(latency)] += 1
             total_ms += latency
+    timeouts, told = found.timeouts, deployment.timeouts[found.query]
+    if timeouts is not None and told is not None and len(timeouts):
+        expired = composite_events(plan, timeouts, deployment.topics, "timeout")
+        add_composite_events(records, expired, told, settings.application, directive.decided_at_ms)
     return QueryTally(
         plan.name,
         matches=len(found.matches),
+        timeouts=0 if timeouts is None else len(timeouts),
         partial_matches=found.tally.live_events,
         cost_ns=perf_counter_ns() - started,
         latencies=tuple(latencies),

@@ -27,12 +27,14 @@ class QueryTest:
         events: in the order of the lines: ``{"type": .., "time": ms, "stream": .. (where written), attribute: value, ..}``, the form of `replay`'s JSON lines.
             Attributes that the schema has and the line does not are None.
         expect: per composite event some of its fields; times and durations in ms.
+        timeouts: the same per timeout; None where the test does not look at them.
         location: of the test's name.
     """
 
     name: str
     events: tuple[Mapping[str, Any], ...]
     expect: tuple[Mapping[str, Any], ...]
+    timeouts: tuple[Mapping[str, Any], ...] | None = None
     location: Location | None = field(default=None, compare=False)
 
 
@@ -84,7 +86,8 @@ def read_tests(
         names.add(name.value)
         events = _events(record["given"].node, tuple(schemas), findings)
         expect = _expected(record["expect"], returns, findings)
-        tests.append(QueryTest(name.value, events, expect, name.node.location()))
+        timeouts = _timeouts(document, record.get("timeouts"), returns, findings)
+        tests.append(QueryTest(name.value, events, expect, timeouts, name.node.location()))
     return tuple(tests)
 
 
@@ -258,6 +261,16 @@ def _time(text: str) -> int:
         return parse_duration(text)
     except ValueError:
         return parse_timestamp(text)
+
+
+def _timeouts(
+    document: Document, given: Located | None, returns: Iterable[ReturnField] | None, findings: list[Finding]
+) -> tuple[dict[str, Any], ...] | None:
+    if given is None:
+        return None
+    if document.plain("on_timeout", "drop") != "emit":
+        findings.append(Finding("the query writes no timeouts", given.node.location(), "set on_timeout: emit, or leave timeouts: out"))
+    return _expected(given, returns, findings)
 
 
 def _expected(expect: Located, returns: Iterable[ReturnField] | None, findings: list[Finding]) -> tuple[dict[str, Any], ...]:

@@ -240,6 +240,9 @@ QUERY = Record(
                         Key("name", Text(), "What is shown", required=True),
                         Key("given", Text(), "Events, one per line: time type attribute=value …", required=True),
                         Key("expect", ListOf(MapOf(Anything())), "Some fields of every composite event", required=True),
+                        Key(
+                            "timeouts", ListOf(MapOf(Anything())), "Some fields of every timeout (on_timeout: emit); default: not looked at"
+                        ),
                     )
                 )
             ),

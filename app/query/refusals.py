@@ -85,8 +85,6 @@ def _keys(query: r.Resolved) -> Iterator[Finding]:
         yield _refused(f"after: {document.plain('after')}", document.location("after"), "write no-skip, or leave it out")
     if document.plain("emit", "each") == "longest":
         yield _refused("emit: longest", document.location("emit"))
-    if document.plain("on_timeout", "drop") == "emit":
-        yield _refused("on_timeout: emit", document.location("on_timeout"), "write drop, or leave it out")
     if document.plain("evaluator", "stacks") != "stacks":
         yield _refused("the evaluator of runs", document.location("evaluator"), "write stacks, or leave it out")
     if document.plain("on_change", "restart") != "restart":

@@ -53,13 +53,15 @@ class Found:
     answers: Counter
     identities: Counter
     late: list[tuple[int, int]]
+    timeouts: Counter
+    """Of the first query: end of the window, bound events, identity."""
 
 
 def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int]) -> Found:
     """Steps (micro-batches) of tasks of events in order of arrival; closing comes as a last, empty step."""
     plan = IngressPlan(catalog, rules, buckets)
     states = [Bucket(catalog, [rules], number) for number in range(buckets)]
-    found, greatest = Found(Counter(), Counter(), []), {}
+    found, greatest = Found(Counter(), Counter(), [], Counter()), {}
     for number, tasks in enumerate([*steps, []]):
         progress = Progress(greatest, SOURCES, closing=number == len(steps))
         chunks: list[list[bytes]] = [[] for _ in range(buckets)]
@@ -84,6 +86,11 @@ def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules:
                 if own.name == "q":
                     found.answers += Counter(answers(own, one.matches))
                 found.identities += Counter(event.id for event in composite_events(own, one.matches, TOPICS))
+                if own.name == "q" and one.timeouts is not None:
+                    found.timeouts += Counter(
+                        (event.time, tuple((c.partition, c.offset) for c in event.events), event.id)
+                        for event in composite_events(own, one.timeouts, TOPICS, "timeout")
+                    )
     return found
 
 

@@ -90,7 +90,7 @@ KINDS = {"n": "long", "waited": {"type": "long", "doc": "milliseconds"}, "x": "d
 
 
 def composite_schema_of(returned):
-    plan = SimpleNamespace(name="pair", title="", returns=())
+    plan = SimpleNamespace(name="pair", title="", returns=(), runs=None)
     schema = composite_schema(plan)
     (fields,) = [field for field in schema["fields"] if field["name"] == "fields"]
     fields["type"]["fields"] = returned

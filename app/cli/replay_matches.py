@@ -1,0 +1,245 @@
+"""All matches of one query as `cep replay` writes them: arrays, sorted once, made into objects block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.chunk import compacted_batch
+from app.bucket.composite import (
+    Constituent,
+    Outcome,
+    Window,
+    field_values,
+    json_fields,
+    match_identity,
+    opener_place,
+    opener_windows,
+)
+from app.bucket.lists import joined_lists, ragged_rows, starts_of, taken_lists
+from app.cep.matches import Lists, Matches
+from app.cli.replay_input import LineFinder
+from app.events.batch import PARTITION_BITS, Column, Dictionary, EventBatch, concatenate, take
+from app.events.types import Kind
+from app.query.plan import Plan
+
+BLOCK = 8192
+"""Matches that exist as objects at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundEvents:
+    """The events that matches bind, each match's in total order.
+
+    Attributes:
+        starts: int64 (matches + 1,); those of match k stand at ``starts[k] : starts[k + 1]``.
+        item: int64 (bound,), index into `Plan.items`.
+        time, source, offset: int64 (bound,).
+        alike: whether all matches bind the same items, in the same order.
+    """
+
+    starts: NDArray[np.int64]
+    item: NDArray[np.int64]
+    time: NDArray[np.int64]
+    source: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    alike: bool
+
+    @staticmethod
+    def of(plan: Plan, parts: Sequence[Matches]) -> BoundEvents:
+        """Those of all parts together."""
+        positive = [item.index for item in plan.positive]
+        bound = [part.constituents(positive) for part in parts]
+        time, source, offset = (
+            np.concatenate([getattr(part.events, name)[one.rows] for part, one in zip(parts, bound, strict=True)])
+            for name in ("time", "source", "offset")
+        )
+        lengths = np.concatenate([np.diff(one.starts) for one in bound])
+        alike = all(part.varying is None for part in parts) and bool((lengths == len(positive)).all())
+        return BoundEvents(starts_of(lengths), np.concatenate([one.items for one in bound]), time, source, offset, alike)
+
+    def take(self, rows: NDArray[np.integer]) -> BoundEvents:
+        """Those of some matches."""
+        starts, places = ragged_rows(self.starts, rows)
+        return BoundEvents(starts, self.item[places], self.time[places], self.source[places], self.offset[places], self.alike)
+
+    def order(self, times: NDArray[np.int64], windows: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Matches sorted by time, then by their events in total order, then by window and by what the events are bound to.
+
+        Args:
+            times: int64 (matches,).
+            windows: int64 (matches,).
+        """
+        if self.alike:
+            shape = (len(times), -1)
+            columns = [part.reshape(shape) for part in (self.time, self.source, self.offset)]
+            width = columns[0].shape[1]
+            return np.lexsort([windows, *(part[:, place] for place in reversed(range(width)) for part in reversed(columns)), times])
+        # texts of big-endian numbers are compared as the lists of the numbers are
+        ranks = self._ranks().astype(">u8").tobytes()
+        items = self.item.astype(">u2").tobytes()
+        keys = [
+            (time, ranks[8 * start : 8 * stop], window, items[2 * start : 2 * stop])
+            for time, window, (start, stop) in zip(times.tolist(), windows.tolist(), pairwise(self.starts.tolist()), strict=True)
+        ]
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+    def _ranks(self) -> NDArray[np.int64]:
+        """int64 (bound,): places of the events in the total order of all of them; equal for the same event."""
+        places = np.lexsort((self.offset, self.source, self.time))
+        ordered = [part[places] for part in (self.time, self.source, self.offset)]
+        fresh = np.logical_or.reduce([part[1:] != part[:-1] for part in ordered])
+        ranks = np.empty(len(places), dtype=np.int64)
+        ranks[places] = np.concatenate([np.zeros(1, np.int64), np.cumsum(fresh)])[: len(places)]
+        return ranks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """The windows that matches lie in.
+
+    Attributes:
+        number: int64 (matches,); of windows that events opened, the opener's offset.
+        source: int64 (matches,), the opener's; None where windows have numbers.
+        known: whether there are explicit windows at all.
+    """
+
+    number: NDArray[np.int64]
+    source: NDArray[np.int64] | None
+    known: bool
+
+    @staticmethod
+    def of(plan: Plan, parts: Sequence[Matches]) -> Windows:
+        """Those of all parts together."""
+        numbers = [np.zeros(len(part), np.int64) if part.windows is None else part.windows for part in parts]
+        known = any(part.windows is not None for part in parts)
+        if not known or not opener_windows(plan):
+            return Windows(np.concatenate(numbers), None, known)
+        sources = [part.events.source[number] for part, number in zip(parts, numbers, strict=True)]
+        offsets = [part.events.offset[number] for part, number in zip(parts, numbers, strict=True)]
+        return Windows(np.concatenate(offsets), np.concatenate(sources), known)
+
+    def take(self, rows: NDArray[np.integer]) -> Windows:
+        """Those of some matches."""
+        return Windows(self.number[rows], None if self.source is None else self.source[rows], self.known)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryMatches:
+    """All matches of one query, or all its timeouts, in the order in which they are written.
+
+    Attributes:
+        fields: one "event" per match: its time, and the return fields that are no lists as columns.
+        lists: the other return fields.
+    """
+
+    plan: Plan
+    kind: Outcome
+    fields: EventBatch
+    lists: Mapping[str, Lists]
+    bound: BoundEvents
+    windows: Windows
+
+    @staticmethod
+    def of(plan: Plan, parts: Sequence[Matches], kind: Outcome = "match") -> QueryMatches:
+        """The matches of all steps together, sorted by match time, then by their events in total order."""
+        lists = {
+            returned.name: joined_lists([part for part in own if isinstance(part, Lists)])
+            for returned in plan.returns
+            if isinstance((own := [one.fields[returned.name] for one in parts])[0], Lists)
+        }
+        fields = concatenate([_as_batch(one) for one in parts])
+        everything = QueryMatches(plan, kind, fields, lists, BoundEvents.of(plan, parts), Windows.of(plan, parts))
+        return everything.take(everything.bound.order(fields.time, everything.windows.number))
+
+    def take(self, rows: NDArray[np.integer]) -> QueryMatches:
+        """Some of the matches."""
+        lists = {name: taken_lists(one, rows) for name, one in self.lists.items()}
+        return QueryMatches(self.plan, self.kind, take(self.fields, rows), lists, self.bound.take(rows), self.windows.take(rows))
+
+    def blocks(self) -> Iterator[QueryMatches]:
+        """The matches in parts that fit into objects."""
+        for start in range(0, len(self.fields), BLOCK):
+            part = self.take(np.arange(start, min(start + BLOCK, len(self.fields))))
+            yield QueryMatches(part.plan, part.kind, compacted_batch(part.fields), part.lists, part.bound, part.windows)
+
+    def orders(self) -> list[tuple[Any, ...]]:
+        """Per match what all queries' matches are sorted by: match time, (time, source, offset) of its events, query name."""
+        bound = self.bound
+        places = list(zip(bound.time.tolist(), bound.source.tolist(), bound.offset.tolist(), strict=True))
+        return [
+            (time, places[start:stop], self.plan.name, self.kind)
+            for time, (start, stop) in zip(self.fields.time.tolist(), pairwise(bound.starts.tolist()), strict=True)
+        ]
+
+    def composites(self, finder: LineFinder, topics: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+        """The matches as objects; with their identities where ``topics`` are given (empty: positions of the file have none)."""
+        plan = self.plan
+        names = [returned.name for returned in plan.returns]
+        fields = [field_values(self.lists[name] if name in self.lists else self.fields.columns[name], kind) for name, kind in _kinds(plan)]
+        items = self.bound.item.tolist()
+        variables = [item.variable for item in plan.items]
+        events = [
+            {"var": variables[item], "position": line}
+            for item, line in zip(items, finder.lines_of(self.bound.source, self.bound.offset).tolist(), strict=True)
+        ]
+        starts = self.bound.starts.tolist()
+        windows = self._windows(finder)
+        identities = None if topics is None else self._identities(topics)
+        for k, time in enumerate(self.fields.time.tolist()):
+            composite: dict[str, Any] = {} if identities is None else {"id": identities[k]}
+            if self.kind == "timeout":
+                composite["kind"] = self.kind
+            yield {
+                **composite,
+                "query": plan.name,
+                "version": plan.version,
+                "time": time,
+                "window": windows[k],
+                "fields": json_fields({name: column[k] for name, column in zip(names, fields, strict=True)}),
+                "events": events[starts[k] : starts[k + 1]],
+            }
+
+    def _windows(self, finder: LineFinder) -> list[int | None]:
+        windows = self.windows
+        if not windows.known:
+            return [None] * len(windows.number)
+        return (windows.number if windows.source is None else finder.lines_of(windows.source, windows.number)).tolist()
+
+    def _identities(self, topics: Sequence[str]) -> list[str]:
+        """Without positions in the file, the stream's name stands for the topic and the line for the offset."""
+        named = topics or self.plan.streams[:1]
+        bound, windows = self.bound, self._window_places(named)
+        partition = (1 << PARTITION_BITS) - 1
+        variables = [item.variable for item in self.plan.items]
+        events = [
+            Constituent(variables[item], "", named[source >> PARTITION_BITS], source & partition, offset, 0)
+            for item, source, offset in zip(bound.item.tolist(), bound.source.tolist(), bound.offset.tolist(), strict=True)
+        ]
+        return [
+            match_identity(self.plan, window, events[start:stop], self.kind)
+            for window, (start, stop) in zip(windows, pairwise(bound.starts.tolist()), strict=True)
+        ]
+
+    def _window_places(self, topics: Sequence[str]) -> list[Window]:
+        numbers, sources = self.windows.number.tolist(), self.windows.source
+        if sources is None:
+            return numbers if self.windows.known else [None] * len(numbers)
+        return [opener_place(topics[s >> PARTITION_BITS], s, offset) for s, offset in zip(sources.tolist(), numbers, strict=True)]
+
+
+def _kinds(plan: Plan) -> list[tuple[str, Kind]]:
+    return [(returned.name, returned.kind) for returned in plan.returns]
+
+
+def _as_batch(matches: Matches) -> EventBatch:
+    """Matches as events with their return fields as attributes, so that what joins and cuts batches serves them, too."""
+    zeros = np.zeros(len(matches), dtype=np.int64)
+    nameless = Column(Kind.STRING, zeros.astype(np.int32), None, Dictionary.of([b""]))
+    columns = {name: field for name, field in matches.fields.items() if isinstance(field, Column)}
+    return compacted_batch(EventBatch(matches.time, zeros, zeros, nameless, columns))
