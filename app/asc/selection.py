@@ -238,9 +238,15 @@ def _attributes(layout: ItemLayout, places: list[tuple[int, Plan]]) -> list[Attr
 
 
 def item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
-    """The constant tests of every item, and that none of its equivalence attributes is null: such an event matches and prevents nothing."""
+    """The constant tests of every item, and that none of its equivalence attributes is null: such an event matches and prevents nothing.
+
+    It may open a window, though: windows are cut before partitioning.
+    """
+    opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
     for item in plan.items:
         for test in item.tests:
             yield item.index, test
+        if item.index == opener:
+            continue
         for attribute in plan.equivalence:
             yield item.index, ConstantTest(attribute, Kind.STRING, "is not null")

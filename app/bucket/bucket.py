@@ -177,7 +177,8 @@ class Bucket:
         for state in self._groups.values():
             batch, bitmaps = state.held.everything()
             assert bitmaps.shape == (len(batch), state.matching.layout.words), "one bitmap per held event"  # noqa: S101
-            assert bitmaps.any(axis=1).all(), "only candidates are held"  # noqa: S101
+            counting = state.matching.group.ranks != "none"
+            assert counting or bitmaps.any(axis=1).all(), "only candidates are held, and events that are counted"  # noqa: S101
             assert state.order is None or len(batch) == 0, "trusted groups hold nothing"  # noqa: S101
             if state.order is None:
                 due = min(self._watermark[stream] for stream in state.matching.group.streams)
@@ -257,7 +258,8 @@ class Bucket:
             bits = (old[:, word] >> np.uint64(shift)) & np.uint64((1 << items) - 1)
             bitmaps[:, state.matching.layout.word[place]] |= bits << np.uint64(state.matching.layout.shift[place])
         state.matching = GroupMatching(self._catalog, state.matching.group.number, engines)
-        wanted = np.flatnonzero(bitmaps.any(axis=1))
+        counting = state.matching.group.ranks != "none" and engines
+        wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else bitmaps.any(axis=1))
         state.held.add(take(batch, wanted), bitmaps[wanted])
         if len(engines) == len(known):
             state.pending = int(described["pending"])  # type: ignore[call-overload]

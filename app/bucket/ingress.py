@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,10 +13,10 @@ from app.asc.selection import SelectedEvents, Selection
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
-from app.bucket.route import bucket_of, group_identity, partition_keys, rows_by_bucket
+from app.bucket.route import bucket_of, group_identity, in_partitions, partition_keys, rows_by_bucket
 from app.events.batch import Column, EventBatch, take, with_columns
 from app.events.types import Kind
-from app.query.plan import Catalog, QueryGroup
+from app.query.plan import Catalog, Plan, QueryGroup
 
 Gate = Callable[[EventBatch, SelectedEvents], SelectedEvents]
 """Sheds: gives back the selection with bits, or whole rows, taken away."""
@@ -25,6 +25,8 @@ Gate = Callable[[EventBatch, SelectedEvents], SelectedEvents]
 @dataclass(frozen=True, slots=True, eq=False)
 class Ingested:
     """What became of one batch at the ingress. Every event is counted once: events = late + irrelevant + shed + forwarded.
+
+    An event that is only counted (`QueryGroup.ranks`) is forwarded; one that was shed stays shed, though it is still counted.
 
     Attributes:
         chunks: by bucket.
@@ -56,6 +58,8 @@ def trusted(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> bool:
     """
     if rules.ordered_by is None or group.streams != (rules.stream,) or rules.ordered_by not in group.equivalence:
         return False
+    if group.ranks == "stream":
+        return False  # what counts is the order of all events
     return not any(item.lacks for query in group.queries for item in catalog.plans[query].items)
 
 
@@ -71,12 +75,25 @@ def trusted_slack_ms(catalog: Catalog, group: QueryGroup) -> int:
     """How far an event of a trusted group may be behind its own partition's watermark and still be fed.
 
     What counts is the order within a key, so keys may drift apart. But engines forget what is older than the window, and decide negated
-    ends at the watermark: an event from before that would be matched or not depending on how the input was cut into batches.
+    ends, timeouts and windows at the watermark: an event from before that would be matched or not depending on how the input was cut into
+    batches.
     """
     plans = [catalog.plans[query] for query in group.queries]
-    if any(plan.items[-1].negated for plan in plans):
-        return 0
-    return max(UNBOUNDED_MS if plan.within is None or plan.within.unit != "ms" else plan.within.size for plan in plans)
+    return 0 if any(map(_decides_by_time, plans)) else max(map(_slack_ms, plans))
+
+
+def _decides_by_time(plan: Plan) -> bool:
+    """Whether what the query finds may wait for the watermark."""
+    if plan.on_timeout == "emit" or plan.items[-1].negated:
+        return True
+    runs = plan.runs
+    if runs is None:
+        return False
+    return runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
+
+
+def _slack_ms(plan: Plan) -> int:
+    return UNBOUNDED_MS if plan.within is None or plan.within.unit != "ms" else plan.within.size
 
 
 def key_group(group: QueryGroup, rules: TimeRules) -> QueryGroup:
@@ -171,6 +188,7 @@ class IngressPlan:
             for group in catalog.groups
             if rules.stream in group.streams
         ]
+        self._counting = any(way.group.ranks != "none" for way in self._ways)
 
     def ingest(self, batch: EventBatch, progress: Progress, gate: Gate | None = None) -> Ingested:
         """Judges, selects, sheds and routes the events of one task, rows in the order of their offsets.
@@ -185,8 +203,12 @@ class IngressPlan:
         counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
         kept = selected if gate is None else gate(batch, selected)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
+        ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
         for way in self._ways:
-            self._send(way, batch, kept, judgements[way.rules].late, sections)
+            ranked[self._send(way, batch, kept, judgements[way.rules].late, sections)] = True
+        if self._counting:
+            ranked[selected.relevant] = False
+        extra = int(np.count_nonzero(ranked))
         left = counted if kept is selected else {query: len(kept.of_query(query)[0]) for query in self.queries}
         judgement = judgements[self._rules]
         rows = np.flatnonzero(late)
@@ -194,9 +216,9 @@ class IngressPlan:
             chunks=[Chunk(self._rules.stream, judgement.greatest_times, parts) for parts in sections],
             events=len(batch),
             late=rows,
-            irrelevant=len(batch) - len(rows) - len(selected.relevant),
+            irrelevant=len(batch) - len(rows) - len(selected.relevant) - extra,
             shed=len(selected.relevant) - len(kept.relevant),
-            forwarded=len(kept.relevant),
+            forwarded=len(kept.relevant) + extra,
             candidates=counted,
             lost={query: counted[query] - left[query] for query in self.queries},
             judgement=judgement,
@@ -206,22 +228,62 @@ class IngressPlan:
         """(bucket, chunk as bytes) of every bucket."""
         return self.ingest(batch, progress, gate).packed()
 
-    def _send(self, way: _Way, batch: EventBatch, selected: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]) -> None:
+    def _send(
+        self, way: _Way, batch: EventBatch, selected: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
+    ) -> NDArray[np.int64]:
+        """Puts a group's events into sections; returns the rows that are no candidates and only counted, int64 (counted,)."""
         rows, bitmaps = selected.of_group(way.group.number)
         if (gone := late[rows]).any():
             rows, bitmaps = rows[~gone], bitmaps[~gone]
-        history = _NO_HISTORY if way.key_group is None else key_history(batch, way.key_group, late, rows, way.key_group == way.group)
-        if len(rows) == 0 and len(history.keys) == 0:
-            return
-        columns = with_columns(batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))))
-        if history.before is not None:
-            columns = replace(columns, columns={**columns.columns, BEFORE: Column(Kind.TIME, history.before)})
+        counted = counted_rows(batch, way.group, late, rows)
+        sent = rows if not len(counted) else np.concatenate([rows, counted])
+        history = _NO_HISTORY if way.key_group is None else key_history(batch, way.key_group, late, sent, way.key_group == way.group)
+        if len(sent) == 0 and len(history.keys) == 0:
+            return counted
+        before = {} if history.before is None else {BEFORE: Column(Kind.TIME, history.before)}
+        columns = _with_riders(batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))), before)
         keys = partition_keys(batch, rows, way.group)
         for number, own in enumerate(rows_by_bucket(keys, self._buckets)):
             told = history.of_bucket(number, self._buckets)
             if len(own) or len(told.keys):
                 part = take(columns, rows[own])
                 sections[number].append(Section(way.identity, way.layout, part, bitmaps[own], told.keys, told.times))
+        if len(counted):
+            columns = _with_riders(batch, way.group.equivalence, before)
+            keys = partition_keys(batch, counted, way.group)
+            for number, own in enumerate(rows_by_bucket(keys, self._buckets)):
+                if len(own):
+                    nothing = np.zeros((len(own), bitmaps.shape[1]), dtype=np.uint64)
+                    sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
+        return counted
+
+
+_NO_ROWS = np.zeros(0, dtype=np.int64)
+
+
+def counted_rows(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows that the group counts though they are no candidates: they travel stripped to time, place, type and partition key.
+
+    Args:
+        batch: of the ingress task.
+        group: one that counts (`QueryGroup.ranks`), or not.
+        late: bool (events,), late for the group.
+        candidates: int64, rows that travel anyway.
+
+    Returns:
+        int64 (counted,), ascending.
+    """
+    if group.ranks == "none":
+        return _NO_ROWS
+    rest = ~late
+    rest[candidates] = False
+    keyed = in_partitions(batch, group) if group.ranks == "partition" else None
+    return np.flatnonzero(rest if keyed is None else rest & keyed)
+
+
+def _with_riders(batch: EventBatch, names: Iterable[str], riders: Mapping[str, Column]) -> EventBatch:
+    columns = with_columns(batch, names)
+    return columns if not riders else replace(columns, columns={**columns.columns, **riders})
 
 
 def _rules_of(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> TimeRules:

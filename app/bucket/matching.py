@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selection import Dispatch, SelectedEvents
-from app.bucket.route import group_identity
+from app.bucket.route import group_identity, in_partitions
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take, with_columns
@@ -74,11 +74,14 @@ class GroupMatching:
     def feed_selected(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
         """As `feed`, for events with the answer of any selection that knows the group's queries."""
         found = []
+        counting = self.group.ranks != "none"
+        counted = in_partitions(batch, self.group) if self.group.ranks == "partition" else None
         for query, engine in self.engines.items():
             rows, items = selected.of_query(query)
-            if len(rows) == 0 and self._asleep[query]:
+            if self._asleep[query] and not len(batch if counting else rows):
                 continue
-            matches, tally = engine.feed(*self._candidates(query, batch, rows, items), watermarks)
+            part = _with_counted(batch, rows, items, counted) if counting else self._candidates(query, batch, rows, items)
+            matches, tally = engine.feed(*part, watermarks)
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
             found.append(Found(query, matches, tally, batch, engine.timeouts))
         return found
@@ -93,3 +96,22 @@ class GroupMatching:
             spread[rows] = items
             return batch, spread
         return take(with_columns(batch, self._plans[query].columns), rows), items
+
+
+def _with_counted(
+    batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64], counted: NDArray[np.bool_] | None
+) -> tuple[EventBatch, NDArray[np.uint64]]:
+    """The candidates among the events that the query counts, which are candidates of nothing.
+
+    Args:
+        batch: of the group.
+        rows: int64 (candidates,).
+        items: uint64 (candidates,).
+        counted: bool (events,); None: all are.
+    """
+    spread = np.zeros(len(batch), dtype=np.uint64)
+    spread[rows] = items
+    if counted is None:
+        return batch, spread
+    kept = np.flatnonzero(counted | (spread != 0))
+    return take(batch, kept), spread[kept]

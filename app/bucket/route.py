@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket import kernels
-from app.events.batch import EventBatch
+from app.events.batch import PRESENT, Column, EventBatch
 from app.events.hashes import entry_hashes
 from app.query.plan import QueryGroup
 
@@ -18,11 +18,12 @@ NO_STATE = np.zeros(0, dtype=np.uint8)
 
 
 def group_identity(group: QueryGroup) -> int:
-    """A 64-bit hash of what makes the group one: its streams and its partition attributes. Seeds the hashes of its keys.
+    """A 64-bit hash of what makes the group one: its streams, its partition attributes and what it counts. Seeds the hashes of its keys.
 
     Not its number, which changes when other queries come or go.
     """
-    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence))
+    counted = () if group.ranks == "none" else ("\x1d", group.ranks)
+    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence, *counted))
     return int.from_bytes(sha256(text.encode()).digest()[:8], "little")
 
 
@@ -42,10 +43,13 @@ class Keys:
 def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup) -> Keys:
     """Hashes the partition attributes of the given rows, in the order of the group's attributes.
 
-    A row with a null one goes nowhere; a row whose type lacks one (only negated types may) goes everywhere.
+    A row with a null one goes nowhere; a row whose type lacks one (only negated types may) goes everywhere. A group that counts all
+    events of its streams has one place for all of them.
     """
     hashes = np.full(len(rows), group_identity(group), dtype=np.uint64)
     reach = np.zeros(len(rows), dtype=np.uint8)
+    if group.ranks == "stream":
+        return Keys(hashes, reach)
     for attribute in group.equivalence:
         column = batch.columns.get(attribute)
         if column is None:
@@ -60,6 +64,23 @@ def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup
         else:
             kernels.mix_integers(values.astype(np.int64, copy=False), state, rows, hashes, reach)
     return Keys(hashes, reach)
+
+
+def in_partitions(batch: EventBatch, group: QueryGroup) -> NDArray[np.bool_] | None:
+    """Bool (events,): whether an event has all partition attributes of the group, none of them null (or NaN). None: all have."""
+    found: NDArray[np.bool_] | None = None
+    for attribute in group.equivalence:
+        column = batch.columns.get(attribute)
+        if column is None:
+            return np.zeros(len(batch), dtype=np.bool_)
+        for has in (None if column.state is None else column.state == PRESENT, _numbers(column)):
+            if has is not None:
+                found = has if found is None else found & has
+    return None if found is None or found.all() else found
+
+
+def _numbers(column: Column) -> NDArray[np.bool_] | None:
+    return None if column.values.dtype.kind != "f" else ~np.isnan(column.values)
 
 
 def bucket_of(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.int64]:

@@ -48,7 +48,7 @@ def dropped_before_decoding(
     """Records that every query of the stream drops whatever is in them: no need to decode these.
 
     `random` compares one number per event with each query's ratio, so the smallest ratio is what all agree on. Only when all queries of the
-    stream shed so, and none of them must keep events of negated items.
+    stream shed so, and none of them must keep events of negated items, or counts events that it has shed.
 
     Returns:
         bool (records,), or None when nothing may be dropped unseen.
@@ -56,7 +56,8 @@ def dropped_before_decoding(
     orders = [directive.shedding.get(catalog.plans[query].name) for query in selection.layout.queries]
     unseen = [one for one in orders if one is not None and one.shedder == RANDOM and one.place == "ingress" and one.drop_ratio > 0]
     guarded = any(_guarded(catalog, selection, query) is not None for query in selection.layout.queries)
-    if not orders or guarded or len(unseen) < len(orders):
+    counting = any(catalog.groups[number].ranks != "none" for number in selection.layout.groups)
+    if not orders or guarded or counting or len(unseen) < len(orders):
         return None
     ratio = min(one.drop_ratio for one in unseen)
     return event_shedder(RANDOM, directive.seed).mask(JudgedEvents(identities(source, offset)), ratio)
