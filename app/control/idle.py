@@ -4,6 +4,8 @@ Pure: the clock is passed in. What is decided here goes into the directive, so a
 
 * A source (topic partition) that has delivered nothing for its stream's ``idle_after`` is left out of the stream's watermark.
 * When all sources of a stream are silent, the stream's time goes on with the clock, from its greatest event time at the moment it fell silent.
+* When a stream that was silent as a whole speaks again, all its sources count as heard: a producer that begins (or a recording that is sent at full
+  speed) reaches the topic partitions one after the other, and the first must not leave the others behind.
 * A heartbeat starts a batch when the input is silent and something waits that only time can release.
 """
 
@@ -58,11 +60,15 @@ class IdleSources:
                 self._heard_ms.setdefault(source.source, now_ms)
 
     def hear(self, sources: Iterable[int], now_ms: int) -> None:
-        """These sources delivered events in a batch that has just ended."""
-        for source in sources:
-            if source in self._stream:
+        """These sources deliver events in a batch. If their stream was silent as a whole, its other sources get their chance to speak as well."""
+        speaking = {source for source in sources if source in self._stream}
+        streams = {self._stream[source] for source in speaking}
+        waking = streams.intersection(self._silent_streams({s for s in self._stream if self._is_silent(s, now_ms)}))
+        for source, stream in self._stream.items():
+            if source in speaking or stream in waking:
                 self._heard_ms[source] = max(now_ms, self._heard_ms[source])
-                self._times.pop(self._stream[source], None)
+        for stream in streams:
+            self._times.pop(stream, None)
 
     def decide(self, greatest_times: Mapping[int, int], now_ms: int) -> Silence:
         """What is silent now.
@@ -71,7 +77,7 @@ class IdleSources:
             greatest_times: per source, greatest event time so far, ms.
             now_ms: the clock.
         """
-        idle = tuple(sorted(s for s, stream in self._stream.items() if now_ms - self._heard_ms[s] >= self._idle_after[stream]))
+        idle = tuple(sorted(source for source in self._stream if self._is_silent(source, now_ms)))
         times = {stream: self._time_of(stream, greatest_times, now_ms) for stream in self._silent_streams(set(idle))}
         known = {stream: time for stream, time in times.items() if time is not None}
         self._times.update(known)
@@ -79,7 +85,7 @@ class IdleSources:
 
     def watermark(self, stream: str, greatest_times: Mapping[int, int], now_ms: int) -> int | None:
         """The stream's watermark if a batch came now; None when a source still speaks or no event was ever seen."""
-        silent = {s for s, of in self._stream.items() if of == stream and now_ms - self._heard_ms[s] >= self._idle_after[stream]}
+        silent = {source for source, of in self._stream.items() if of == stream and self._is_silent(source, now_ms)}
         time = self._time_of(stream, greatest_times, now_ms) if stream in self._silent_streams(silent) else None
         return None if time is None else time - self._lateness.get(stream, 0)
 
@@ -110,6 +116,9 @@ class IdleSources:
             if stream in self._idle_after:
                 self._stream[int(source)] = stream
                 self._heard_ms[int(source)] = now_ms
+
+    def _is_silent(self, source: int, now_ms: int) -> bool:
+        return now_ms - self._heard_ms[source] >= self._idle_after[self._stream[source]]
 
     def _silent_streams(self, idle: set[int]) -> list[str]:
         members: dict[str, set[int]] = {}

@@ -21,6 +21,15 @@ def test_source_silent_for_idle_after_is_left_out_and_comes_back() -> None:
     assert idle.decide({0: 100, 1: 50}, 6_001) == Silence()
 
 
+def test_a_stream_that_wakes_gives_all_its_sources_time_to_speak() -> None:
+    idle = two_sources()
+    assert idle.decide({0: 100, 1: 100}, 60_000).idle == (0, 1)
+    idle.hear([0], 60_000)
+    assert idle.decide({0: 900, 1: 100}, 60_001) == Silence(), "the other one's records are still on their way"
+    idle.hear([0], 64_000)
+    assert idle.decide({0: 900, 1: 100}, 65_000).idle == (1,), "it had its chance; and one that speaks on wakes nobody"
+
+
 def test_time_goes_on_with_the_clock_when_all_sources_are_silent() -> None:
     idle = two_sources()
     idle.hear([0, 1], 1_000)
