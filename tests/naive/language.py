@@ -32,6 +32,27 @@ class Attr:
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a closure: ``var[anchor].name``, ``anchor`` one of first, last, i (the last two minus ``back``) or its number from 1."""
+
+    var: str
+    anchor: str | int
+    name: str
+    back: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``function(var.name)``; ``running``: ``function(var[..i-back].name)``. ``count`` has no name."""
+
+    function: str
+    var: str
+    name: str | None = None
+    running: bool = False
+    back: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Arith:
     """``left op right`` with one of ``+ - * / %``."""
 
@@ -162,9 +183,9 @@ class Query:
         return tuple(i for i, item in enumerate(self.items) if not item.negated)
 
 
-def references(expression: Any) -> Iterator[Attr]:
-    """All ``x.attr`` in an expression."""
-    if isinstance(expression, Attr):
+def references(expression: Any) -> Iterator[Any]:
+    """All ``x.attr``, ``x[..].attr`` and aggregates in an expression."""
+    if isinstance(expression, Attr | Element | Aggregate):
         yield expression
     elif isinstance(expression, tuple):
         for element in expression:
@@ -186,6 +207,10 @@ def text(expression: Any) -> str:
             return constant_text(value, kind)
         case Attr(var, name):
             return f"{var}.{name}"
+        case Element(var, anchor, name, back):
+            return f"{var}[{anchor}{minus(back)}].{name}"
+        case Aggregate(function, var, name, running, back):
+            return f"{function}({var}{f'[..i{minus(back)}]' * running}{f'.{name}' * (name is not None)})"
         case Arith(op, left, right):
             return f"({text(left)} {op} {text(right)})"
         case Minus(operand):
@@ -209,6 +234,10 @@ def text(expression: Any) -> str:
         case Or(operands):
             return "(" + " OR ".join(map(text, operands)) + ")"
     raise TypeError(expression)
+
+
+def minus(back: int) -> str:
+    return f"-{back}" * (back > 0)
 
 
 def constant_text(value: Any, kind: str) -> str:

@@ -1,0 +1,65 @@
+"""Partial matches that run out of window (language page, section 5, timeouts)."""
+
+from __future__ import annotations
+
+from tests.naive.assignments import predicates_hold
+from tests.naive.negation import CONTIGUOUS, asked, closing_time, view_of, violated
+from tests.naive.runs import Player, Run
+from tests.naive.shape import Assignment
+
+
+def timed_out(player: Player, waiting: list[Run], matched: set[Assignment]) -> dict[Assignment, int]:
+    """What the runs that wait have bound, and when their window closed."""
+    query = player.query
+    if query.within is None and query.window is None and query.max_gap is None:
+        return {}
+    found: dict[Assignment, int] = {}
+    for run in waiting:
+        if not (has_matched(player, run) or run.bound in matched or ended_by_contiguity(player, run) or violates(player, run)):
+            found[run.bound] = closes(player, run)
+    return found
+
+
+def closes(player: Player, run: Run) -> int:
+    """The moment (ms) at which the first of its bounds closes."""
+    query, scope = player.query, player.scope
+    moments = []
+    if query.within is not None or query.window is not None:
+        moments.append(closing_time(query, run.bound[0].event, scope))
+    if query.max_gap is not None:
+        moments.append(scope.events[run.bound[-1].event]["time"] + query.max_gap)
+    return min(moments)
+
+
+def has_matched(player: Player, run: Run) -> bool:
+    """A run that can accept and whose predicates hold of what it has bound is no partial match, whatever its negations say."""
+    return player.accepts(run) and predicates_hold(player.query, player.shape, run.bound, player.scope)
+
+
+def ended_by_contiguity(player: Player, run: Run) -> bool:
+    """Whether all its ways are contiguous, and an event came in between before its window closed."""
+    strategies = {player.strategy(run, way) for way in player.open_ways(run)}
+    return bool(strategies) and all(
+        strategy in CONTIGUOUS and (event := player.next_after(run, strategy)) is not None and is_open(player, run, event)
+        for strategy in strategies
+    )
+
+
+def is_open(player: Player, run: Run, event: int) -> bool:
+    """Whether the run's window is still open when the event comes."""
+    query, scope = player.query, player.scope
+    time, first, last = (scope.events[number]["time"] for number in (event, run.bound[0].event, run.bound[-1].event))
+    if query.max_gap is not None and time >= last + query.max_gap:
+        return False
+    if query.within is None:
+        return True
+    if query.within.unit == "events":
+        return scope.rank(event) - scope.rank(run.bound[0].event) < query.within.size
+    return bool(time < first + query.within.size)
+
+
+def violates(player: Player, run: Run) -> bool:
+    """Whether its bound events already violate a negation between them."""
+    view = view_of(player.query, player.shape, run.bound, player.scope, player.closures, player.open_variables(run))
+    between = [one for one in asked(player.shape, run.bound) if one.before is not None and one.behind is not None]
+    return any(violated(player.query, one, run.bound, player.scope, view) for one in between)
