@@ -240,7 +240,7 @@ def _attributes(layout: ItemLayout, places: list[tuple[int, Plan]]) -> list[Attr
 def item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
     """The constant tests of every item, and that none of its equivalence attributes is null: such an event matches and prevents nothing.
 
-    It may open a window, though: windows are cut before partitioning.
+    It may open a window, though: windows are cut before partitioning. To a temporal query a null key is a key.
     """
     opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
     for item in plan.items:
@@ -248,5 +248,5 @@ def item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
             yield item.index, test
         if item.index == opener:
             continue
-        for attribute in plan.equivalence:
+        for attribute in plan.equivalence if plan.temporal is None else ():
             yield item.index, ConstantTest(attribute, Kind.STRING, "is not null")

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
+from app.bucket.engines import QueryEngine, restore_engine
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import Found, GroupMatching
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import pack_state, unpack_state
-from app.cep.engine import Engine, Watermarks
+from app.cep.engine import Watermarks
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, QueryGroup
@@ -186,7 +187,7 @@ class Bucket:
             for engine in state.matching.engines.values():
                 engine.validate()
 
-    def _fresh(self, group: QueryGroup, engines: Mapping[int, Engine] | None = None) -> _GroupState:
+    def _fresh(self, group: QueryGroup, engines: Mapping[int, QueryEngine] | None = None) -> _GroupState:
         matching = GroupMatching(self._catalog, group.number, engines)
         rule = self._rules[group.streams[0]]
         order = KeyOrder() if trusted(self._catalog, group, rule) else None
@@ -243,7 +244,7 @@ class Bucket:
     def _go_on(self, state: _GroupState, described: Mapping[str, object], parts: Mapping[str, bytes]) -> None:
         """Takes over what a snapshot says about a group: engines, held events with their bits moved to where they now belong, key times."""
         known = {(place[0], place[1]): place[2:] for place in described["queries"]}  # type: ignore[attr-defined]
-        engines: dict[int, Engine] = {}
+        engines: dict[int, QueryEngine] = {}
         name = f"{described['identity']:016x}"
         batch, old = unpack_events(parts[f"held-{name}"])
         bitmaps = np.zeros((len(batch), state.matching.layout.words), dtype=np.uint64)
@@ -252,7 +253,7 @@ class Bucket:
             part = parts.get(f"engine-{plan.name}-{plan.fingerprint}")
             if part is None or (plan.name, plan.fingerprint) not in known:
                 continue
-            engines[query] = Engine.restore(plan, part)
+            engines[query] = restore_engine(plan, part)
             word, shift, items = known[plan.name, plan.fingerprint]
             place = state.matching.layout.place[query]
             bits = (old[:, word] >> np.uint64(shift)) & np.uint64((1 << items) - 1)

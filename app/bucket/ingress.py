@@ -54,9 +54,10 @@ class Ingested:
 def trusted(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> bool:
     """Whether the group is fed as events arrive: it reads this stream alone, and all its items carry all partition attributes.
 
-    An event that lacks one belongs to many partitions of the engine, and over several keys arrival is no order of time.
+    An event that lacks one belongs to many partitions of the engine, and over several keys arrival is no order of time. Temporal queries are
+    evaluated for all keys at one time, so they wait for the watermark anyway.
     """
-    if rules.ordered_by is None or group.streams != (rules.stream,) or rules.ordered_by not in group.equivalence:
+    if group.temporal or rules.ordered_by is None or group.streams != (rules.stream,) or rules.ordered_by not in group.equivalence:
         return False
     if group.ranks == "stream":
         return False  # what counts is the order of all events

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selection import Dispatch, SelectedEvents
+from app.bucket.engines import QueryEngine, new_engine
 from app.bucket.route import group_identity, in_partitions
-from app.cep.engine import Engine, Tally, Watermarks
+from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take, with_columns
 from app.query.plan import Catalog
@@ -51,12 +52,12 @@ class GroupMatching:
         engines: by query (index in `Catalog.plans`), engines to go on with; missing ones start afresh.
     """
 
-    def __init__(self, catalog: Catalog, number: int, engines: Mapping[int, Engine] | None = None) -> None:
+    def __init__(self, catalog: Catalog, number: int, engines: Mapping[int, QueryEngine] | None = None) -> None:
         self.group = catalog.groups[number]
         self.identity = group_identity(self.group)
         self.layout = ItemLayout.of_group(catalog, self.group)
         self._plans = {query: catalog.plans[query] for query in self.group.queries}
-        self.engines = {query: (engines or {}).get(query) or Engine(plan) for query, plan in self._plans.items()}
+        self.engines = {query: (engines or {}).get(query) or new_engine(plan) for query, plan in self._plans.items()}
         self._dispatch = Dispatch(self.layout)
         self._asleep = dict.fromkeys(self.engines, False)  # whether nothing lives in the engine: time alone cannot change it
 

@@ -18,12 +18,13 @@ NO_STATE = np.zeros(0, dtype=np.uint8)
 
 
 def group_identity(group: QueryGroup) -> int:
-    """A 64-bit hash of what makes the group one: its streams, its partition attributes and what it counts. Seeds the hashes of its keys.
+    """A 64-bit hash of what makes the group one: its streams, its partition attributes, what it counts and whether it is temporal.
 
-    Not its number, which changes when other queries come or go.
+    Seeds the hashes of its keys. Not its number, which changes when other queries come or go.
     """
     counted = () if group.ranks == "none" else ("\x1d", group.ranks)
-    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence, *counted))
+    temporal = ("\x1c",) if group.temporal else ()
+    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence, *counted, *temporal))
     return int.from_bytes(sha256(text.encode()).digest()[:8], "little")
 
 
@@ -44,7 +45,7 @@ def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup
     """Hashes the partition attributes of the given rows, in the order of the group's attributes.
 
     A row with a null one goes nowhere; a row whose type lacks one (only negated types may) goes everywhere. A group that counts all
-    events of its streams has one place for all of them.
+    events of its streams has one place for all of them. Of temporal queries nulls are equal to each other: every row has a bucket.
     """
     hashes = np.full(len(rows), group_identity(group), dtype=np.uint64)
     reach = np.zeros(len(rows), dtype=np.uint8)
@@ -63,6 +64,8 @@ def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup
             kernels.mix_floats(values.astype(np.float64, copy=False), state, rows, hashes, reach)
         else:
             kernels.mix_integers(values.astype(np.int64, copy=False), state, rows, hashes, reach)
+    if group.temporal:
+        reach[:] = kernels.ROUTED
     return Keys(hashes, reach)
 
 

@@ -198,6 +198,44 @@ class Runs:
     limits: Limits = Limits()
 
 
+# --- temporal queries (query-language.md, section 7) ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindow:
+    """``window: {range: .., slide: ..}``: evaluated at every multiple of the slide (ms), or after every slide-th tuple."""
+
+    range: int
+    slide: int
+    unit: OneOf["ms", "events"] = "ms"
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalTest:
+    """``valid:``. Comparisons have a length in ms, the other tests an interval ``[start_ms, end_ms)``."""
+
+    operator: OneOf["<", "<=", ">", ">=", "OVERLAPS", "CONTAINS", "DURING"]
+    length_ms: int = 0
+    start_ms: int = 0
+    end_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Temporal:
+    """What the coalesce evaluator needs beside the plan's only item, whose local conditions are the query's ``where``."""
+
+    select: tuple[str, ...]
+    """Attributes whose values make tuples equivalent; perhaps ``type`` or ``time``."""
+    key: tuple[str, ...]
+    """Attributes that separate the streams of tuples; a null one is a value like any other."""
+    duration_ms: int | None
+    """How long a tuple is valid; None: until the next one of its key."""
+    max_gap_ms: int
+    window: SlidingWindow
+    valid: IntervalTest | None = None
+    emit: OneOf["changes", "all"] = "changes"
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Where composite events go."""
@@ -246,9 +284,11 @@ class Plan:
     on_timeout: OneOf["drop", "emit"] = "drop"
     output: Output = Output()
     shedding: Shedding = Shedding()
-    evaluator: OneOf["stacks", "runs"] = "stacks"
+    evaluator: OneOf["stacks", "runs", "coalesce"] = "stacks"
     runs: Runs | None = None
     """None: a plain sequence, which both evaluators can run."""
+    temporal: Temporal | None = None
+    """Of temporal queries: one item, evaluator coalesce."""
     ranks: Ranks = "none"
     """Which events the engine must see beside candidates, because it counts them (contiguity, windows and ``within`` in events): none;
     all that are in a partition; all on-time events of the streams, in total order and in one place."""
@@ -263,7 +303,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class QueryGroup:
-    """Queries of the same streams with the same partition attributes (and `Plan.ranks`): one route, one shipment of each event, one bucket set."""
+    """Queries of the same streams with the same partition attributes (and `Plan.ranks`; temporal ones apart): one route, one shipment of each event, one bucket set."""
 
     number: int
     streams: tuple[str, ...]
@@ -274,6 +314,8 @@ class QueryGroup:
     """Union of the columns of its queries, sorted."""
     ranks: Ranks = "none"
     """See `Plan.ranks`; ``stream``: all events of the streams go to one bucket, whatever their key."""
+    temporal: bool = False
+    """Whether the queries are temporal: to them a null key is a key like any other, and they wait for the watermark even in trusted order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +330,13 @@ class Catalog:
     def of(plans: tuple[Plan, ...], version: int = 1) -> Catalog:
         """Groups the plans; plans are sorted by name so that the catalog does not depend on file order."""
         ordered = tuple(sorted(plans, key=lambda plan: plan.name))
-        members: dict[tuple[tuple[str, ...], tuple[str, ...], Ranks], list[int]] = {}
+        members: dict[tuple[tuple[str, ...], tuple[str, ...], Ranks, bool], list[int]] = {}
         for number, plan in enumerate(ordered):
-            members.setdefault((tuple(sorted(plan.streams)), tuple(sorted(plan.equivalence)), plan.ranks), []).append(number)
+            key = (tuple(sorted(plan.streams)), tuple(sorted(plan.equivalence)), plan.ranks, plan.temporal is not None)
+            members.setdefault(key, []).append(number)
+        columns = {key: tuple(sorted({c for q in queries for c in ordered[q].columns})) for key, queries in members.items()}
         groups = tuple(
-            QueryGroup(number, streams, equivalence, tuple(queries), tuple(sorted({c for q in queries for c in ordered[q].columns})), ranks)
-            for number, ((streams, equivalence, ranks), queries) in enumerate(sorted(members.items()))
+            QueryGroup(number, streams, equivalence, tuple(queries), columns[streams, equivalence, ranks, temporal], ranks, temporal)
+            for number, ((streams, equivalence, ranks, temporal), queries) in enumerate(sorted(members.items()))
         )
         return Catalog(version, ordered, groups)

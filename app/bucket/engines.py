@@ -1,0 +1,73 @@
+"""Which engine runs a plan: a fresh one, or one that goes on from its state. The engines do not know each other; here they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep.engine import Engine, Tally, Watermarks
+from app.cep.matches import Matches
+from app.events.batch import EventBatch
+from app.query.plan import Plan
+
+
+class QueryEngine(Protocol):
+    """The door of every engine: arrays in, arrays out, its state as bytes."""
+
+    timeouts: Matches | None
+    """Partial matches that timed out in the last feed; None unless the plan emits them."""
+
+    def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
+        """Processes events in the order given, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
+
+    def snapshot(self) -> bytes:
+        """The whole state; the engine goes on unchanged."""
+
+    def validate(self) -> None:
+        """Invariants of the state.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How engines of one evaluator come to be."""
+
+    new: Callable[[Plan], QueryEngine]
+    restore: Callable[[Plan, bytes], QueryEngine]
+
+
+_KINDS: Mapping[str, _Kind] = {"stacks": _Kind(Engine, Engine.restore)}
+"""By `Plan.evaluator`."""
+
+
+def new_engine(plan: Plan) -> QueryEngine:
+    """An engine for the plan that has seen nothing yet.
+
+    Raises:
+        ValueError: no engine runs the plan.
+    """
+    return _kind(plan).new(plan)
+
+
+def restore_engine(plan: Plan, data: bytes) -> QueryEngine:
+    """An engine that goes on where the one of the snapshot was.
+
+    Raises:
+        ValueError: no engine runs the plan.
+        SnapshotError: the bytes are no snapshot of an engine of this plan.
+    """
+    return _kind(plan).restore(plan, data)
+
+
+def _kind(plan: Plan) -> _Kind:
+    kind = _KINDS.get(plan.evaluator)
+    if kind is None:
+        raise ValueError(f"query {plan.name}: no engine runs plans for the {plan.evaluator} evaluator")
+    return kind
