@@ -27,9 +27,12 @@ def select_types(codes, entry_row, table, start, stop, rows, bitmaps):
             bitmaps[count, 0] = word
             count += word != 0
         return count
+    others = types.uint64(0)  # items of any type have their bits in row 0, too, which is for types that no item names
+    for k in range(table.shape[1]):
+        others |= table[0, k]
     for row in range(start, stop):
         kind = entry_row[codes[row]]
-        if kind == 0:
+        if kind == 0 and others == 0:
             continue
         rows[count] = row
         for k in range(table.shape[1]):

@@ -29,8 +29,8 @@ from app.query.plan import Catalog, ConstantTest, Plan
 
 _BLOCK_BYTES = 1 << 18
 """Bitmaps of one block of rows stay in the second-level cache while all attributes pass over them."""
-_DEAD = 0
-"""Row of the type table for types that no item has."""
+_OTHER = 0
+"""Row of the type table for types that no item names."""
 
 
 class Selection:
@@ -77,7 +77,7 @@ class Selection:
         if types.dictionary is None:
             return np.zeros(0, dtype=np.int32)
         known = self._type_rows
-        return np.array([known.get(entry, _DEAD) for entry in types.dictionary.entries()], dtype=np.int32)
+        return np.array([known.get(entry, _OTHER) for entry in types.dictionary.entries()], dtype=np.int32)
 
 
 class SelectedEvents:
@@ -215,15 +215,15 @@ def attribute_column(batch: EventBatch, attribute: str) -> Column | None:
 
 
 def _type_table(layout: ItemLayout, places: list[tuple[int, Plan]]) -> tuple[dict[bytes, int], NDArray[np.uint64]]:
-    """Row of every type that some item has, and per row the bitmap of those items; row 0 is for all other types."""
+    """Row of every type that some item names, and per row the bitmap of the items that have it; row 0 is for all other types."""
     names = sorted({name for _, plan in places for item in plan.items for name in item.types})
     rows = {name.encode(): number for number, name in enumerate(names, start=1)}
     table = np.zeros((len(names) + 1, layout.words), dtype=np.uint64)
     for query, plan in places:
         for item in plan.items:
             word, bit = divmod(layout.bit(query, item.index), 64)
-            for name in item.types:
-                table[rows[name.encode()], word] |= np.uint64(1 << bit)
+            own = [rows[name.encode()] for name in item.types] or list(range(len(table)))
+            table[own, word] |= np.uint64(1 << bit)
     return rows, table
 
 

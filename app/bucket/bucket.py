@@ -224,7 +224,9 @@ class Bucket:
     def _watermarks(self, state: _GroupState, progress: Progress) -> Watermarks:
         streams = state.matching.group.streams
         default = min(self._watermark[stream] for stream in streams)
-        if state.order is None or default == FOREVER:
+        if default == FOREVER:
+            return Watermarks(default, end_ms=max((time for name in streams for time in self._greatest[name].values()), default=None))
+        if state.order is None:
             return Watermarks(default)
         (stream,) = streams
         behind = self._rules[stream].allowed_lateness_ms + state.slack_ms

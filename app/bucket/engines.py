@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket.temporal import TemporalEngine
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch
@@ -43,7 +44,10 @@ class _Kind:
     restore: Callable[[Plan, bytes], QueryEngine]
 
 
-_KINDS: Mapping[str, _Kind] = {"stacks": _Kind(Engine, Engine.restore)}
+_KINDS: Mapping[str, _Kind] = {
+    "stacks": _Kind(Engine, Engine.restore),
+    "coalesce": _Kind(TemporalEngine, TemporalEngine.restore),
+}
 """By `Plan.evaluator`."""
 
 

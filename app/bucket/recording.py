@@ -61,7 +61,7 @@ def match_sorted(
         selected = selection.select(part)
         if gate is not None:
             selected = gate(part, selected)
-        watermarks = Watermarks(FOREVER if last else int(part.time[-1]))
+        watermarks = Watermarks(FOREVER, end_ms=int(batch.time[-1]) if len(batch) else None) if last else Watermarks(int(part.time[-1]))
         found.extend(one for group in groups for one in _feed(group, part, selected, watermarks))
         advance(len(part))
     return Recording(found)

@@ -45,10 +45,12 @@ class Watermarks:
     Attributes:
         default_ms: of the query; 2**63 - 1 at the end of a file.
         by_source: of single topic partitions (trusted order); the default counts where it is greater.
+        end_ms: at the end of all input the time of its last event, whether a query wants it or not.
     """
 
     default_ms: int
     by_source: Mapping[int, int] = field(default_factory=dict)
+    end_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,14 +72,19 @@ def _names(plan: Plan, items: tuple[int, ...]) -> str:
     return ", ".join(plan.items[item].variable or f"#{item}" for item in items) or "none"
 
 
+def _types(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """Items by the type that they name; those of any type by an empty text."""
+    names = sorted({name for item in plan.items for name in item.types or ("",)})
+    return {name: tuple(item.index for item in plan.items if name in (item.types or ("",))) for name in names}
+
+
 def _text(query: Compiled) -> str:
     plan = _plan(query)
     lines = [
         f"selection of {plan.name}: one bit per item; an event's bitmap is the AND of its type's and of one region's per attribute",
         "types:",
     ]
-    types = sorted({name for item in plan.items for name in item.types})
-    lines += [f"  {name}: {_names(plan, tuple(item.index for item in plan.items if name in item.types))}" for name in types]
+    lines += [f"  {name or 'any type'}: {_names(plan, items)}" for name, items in _types(plan).items()]
     for attribute in _attributes(plan):
         lines.append(f"attribute {attribute.name}:")
         lines += [f"  {text}: {_names(plan, items)}" for text, items in attribute.regions]
@@ -103,7 +108,7 @@ def _json(query: Compiled) -> str:
     plan = _plan(query)
     answer: dict[str, Any] = {
         "query": plan.name,
-        "types": {name: [i.index for i in plan.items if name in i.types] for name in sorted({n for i in plan.items for n in i.types})},
+        "types": {name: list(items) for name, items in _types(plan).items()},
         "attributes": [
             {"name": one.name, "regions": [{"region": text, "items": list(items)} for text, items in one.regions], "likes": list(one.likes)}
             for one in _attributes(plan)

@@ -26,7 +26,6 @@ from app.query.compile import Compilation, Compiled, compile_texts, query_files,
 from app.query.elements import mentioned_elements
 from app.query.inline_tests import QueryTest
 from app.query.plan import Catalog, Plan
-from app.query.resolved import Resolved
 from app.query.vocabulary import UNKNOWN, Streams
 
 Fields = dict[str, Any]
@@ -121,7 +120,7 @@ def _guessed(query: Compiled, known: dict[str, StreamSchema], path: Path) -> tup
 
     An attribute that the query speaks of and no line gives is null, not a mistake. None where guessed kinds do not fit the query.
     """
-    if not isinstance(query.resolved, Resolved):
+    if query.resolved is None:
         return None
     schemas = {**assumed_schemas(query.resolved, query.tests), **known}
     again = compile_texts([(str(path), path.read_text(encoding="utf-8"))], Streams(schemas, UNKNOWN.everything))

@@ -1,1 +1,1 @@
-"""Temporal queries (coalescing operator): comes with the issue on the whole language."""
+"""Temporal queries: tuples that are valid for a time, merged where equal ones touch, and looked at through sliding windows."""

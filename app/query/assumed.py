@@ -27,6 +27,8 @@ class _Evidence:
     links: list[tuple[str, str]] = field(default_factory=list)
     owners: dict[str, set[str]] = field(default_factory=dict)
     """Variables by attribute."""
+    bare: bool = False
+    """Whether attributes stand without variables, as in temporal queries."""
 
     def expression(self, node: t.Expression) -> Kind | str | None:
         """Reads a node; returns its kind, or the attribute that it is, or None where it could be anything."""
@@ -53,11 +55,12 @@ class _Evidence:
             self.expression(operand)
 
     def _reference(self, node: t.Reference) -> Kind | str | None:
-        if node.path in BUILT_IN:
-            return BUILT_IN[node.path]
-        if node.path:
-            self.owners.setdefault(node.path, set()).add(node.variable)
-        return node.path or None
+        path = t.bare_path(node) if self.bare else node.path
+        if path in BUILT_IN:
+            return BUILT_IN[path]
+        if path:
+            self.owners.setdefault(path, set()).add(node.variable)
+        return path or None
 
     def _equivalence(self, node: t.Equivalence) -> None:
         self.owners.setdefault(node.path, set()).add("")
@@ -120,14 +123,27 @@ class _Evidence:
         return known
 
 
-def assumed_schemas(query: r.Resolved, tests: Sequence[QueryTest]) -> dict[str, StreamSchema]:
+def assumed_schemas(query: r.Resolved | r.ResolvedTemporal, tests: Sequence[QueryTest]) -> dict[str, StreamSchema]:
     """For every stream of the query the same schema: its types, with the attributes that it and its tests mention."""
-    evidence = _Evidence()
+    evidence = _Evidence(bare=isinstance(query, r.ResolvedTemporal))
     for written in _expressions(query):
         evidence.expression(written.tree)
-    types: dict[str, dict[str, None]] = {name: {} for binding in query.bindings for name in binding.types}
+    types, looks = _given(tests)
+    if isinstance(query, r.ResolvedTemporal):
+        _of_tuples(query, evidence, types)
+    else:
+        _of_bindings(query, evidence, types, {event["type"] for test in tests for event in test.events})
+    made = tuple(
+        EventType(name, tuple(Attribute(attribute, evidence.kind(attribute, looks), nullable=True) for attribute in attributes))
+        for name, attributes in types.items()
+    )
+    return {stream: StreamSchema(stream, made) for stream in query.streams}
+
+
+def _given(tests: Sequence[QueryTest]) -> tuple[dict[str, dict[str, None]], dict[str, Kind]]:
+    """What the tests' events show: the attributes of their types, and what values look like."""
+    types: dict[str, dict[str, None]] = {}
     looks: dict[str, Kind] = {}
-    occurring = {event["type"] for test in tests for event in test.events}
     for event in (event for test in tests for event in test.events):
         for name, value in event.items():
             if name in ("type", "time", "stream"):
@@ -136,6 +152,22 @@ def assumed_schemas(query: r.Resolved, tests: Sequence[QueryTest]) -> dict[str, 
             look = next((kind for python, kind in _LOOKS if isinstance(value, python)), None)
             if look is not None:
                 looks[name] = look if looks.get(name, look) is look else Kind.FLOAT if {look, looks[name]} <= set(NUMERIC) else Kind.STRING
+    return types, looks
+
+
+def _of_tuples(query: r.ResolvedTemporal, evidence: _Evidence, types: dict[str, dict[str, None]]) -> None:
+    """What no line gives, all types have: a null, no mistake. Without any line there is one type."""
+    if not types:
+        types["tuple"] = {}
+    for attribute in dict.fromkeys([*query.key, *query.select, *evidence.owners]):
+        if attribute not in BUILT_IN and not any(attribute in attributes for attributes in types.values()):
+            for attributes in types.values():
+                attributes[attribute] = None
+
+
+def _of_bindings(query: r.Resolved, evidence: _Evidence, types: dict[str, dict[str, None]], occurring: set[str]) -> None:
+    for name in (name for binding in query.bindings for name in binding.types):
+        types.setdefault(name, {})
     for binding in sorted(query.bindings, key=lambda binding: len(binding.types)):
         for attribute, variables in evidence.owners.items():
             having = {name for name in binding.types if attribute in types[name]}
@@ -148,14 +180,9 @@ def assumed_schemas(query: r.Resolved, tests: Sequence[QueryTest]) -> dict[str, 
             if not having:  # of ANY(A, B) x, B lacks what only A is known to have
                 for name in binding.types:
                     types[name][attribute] = None
-    made = tuple(
-        EventType(name, tuple(Attribute(attribute, evidence.kind(attribute, looks), nullable=True) for attribute in attributes))
-        for name, attributes in types.items()
-    )
-    return {stream: StreamSchema(stream, made) for stream in query.streams}
 
 
-def _expressions(query: r.Resolved) -> list[Written]:
+def _expressions(query: r.Resolved | r.ResolvedTemporal) -> list[Written]:
     given = query.document.values.get("return")
     written = [query.document.expression("where"), *(given.value.values() if given is not None else ())]
     return [one for one in written if one is not None]

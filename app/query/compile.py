@@ -17,9 +17,11 @@ from app.query.composites import composite_schema, dependency_order
 from app.query.document import Document, read_document
 from app.query.inline_tests import QueryTest, read_tests
 from app.query.lint import lint
+from app.query.lint_temporal import lint_temporal
 from app.query.plan import Catalog, Plan, ReturnField
 from app.query.planning import plan_query
-from app.query.refusals import refusals, temporal_refusal
+from app.query.planning_temporal import plan_temporal_query
+from app.query.refusals import refusals, temporal_refusals
 from app.query.resolve import resolve_pattern_query
 from app.query.resolve_temporal import resolve_temporal_query
 from app.query.source import read_documents
@@ -123,19 +125,14 @@ def _compile_all(documents: list[Document], streams: Streams, findings: list[Fin
 
 
 def _returns_of(query: Compiled) -> tuple[ReturnField, ...] | None:
-    return query.resolved.returns if isinstance(query.resolved, r.Resolved) else None
+    return query.resolved.returns if query.resolved is not None else None
 
 
 def _compile(document: Document, streams: Streams, findings: list[Finding]) -> Compiled:
-    own: list[Finding] = []
-    resolved: r.Resolved | r.ResolvedTemporal | None
-    before = len(findings)
     if document.has("coalesce"):
-        resolved = resolve_temporal_query(document, streams, own)
-        if resolved is not None:
-            own.append(temporal_refusal(resolved))
-        findings.extend(own)
-        return Compiled(document, resolved)
+        return _compile_temporal(document, streams, findings)
+    own: list[Finding] = []
+    before = len(findings)
     resolved = resolve_pattern_query(document, streams, own)
     if resolved is not None:
         own.extend(refusals(resolved))
@@ -149,6 +146,27 @@ def _compile(document: Document, streams: Streams, findings: list[Finding]) -> C
     if streams.assume and not any(schema.types for schema in schemas):
         return _assumed(document, resolved, tests)
     return Compiled(document, resolved, plan_query(resolved), tests)
+
+
+def _compile_temporal(document: Document, streams: Streams, findings: list[Finding]) -> Compiled:
+    own: list[Finding] = []
+    before = len(findings)
+    resolved = resolve_temporal_query(document, streams, own)
+    if resolved is not None:
+        own.extend(temporal_refusals(resolved))
+        own.extend(lint_temporal(resolved))
+    schemas = resolved.vocabulary.schemas if resolved is not None else ()
+    broken = any(one.severity is Severity.ERROR for one in own)
+    tests = read_tests(document, schemas, resolved.returns if resolved is not None and not broken else None, findings)
+    findings.extend(own)
+    if resolved is None or broken or any(_inside(one, document) for one in findings[:before]):
+        return Compiled(document, resolved, None, tests)
+    if streams.assume and not any(schema.types for schema in schemas):
+        unfit: list[Finding] = []
+        again = resolve_temporal_query(document, Streams(assumed_schemas(resolved, tests)), unfit)
+        fitting = resolved if again is None or unfit else again
+        return Compiled(document, fitting, plan_temporal_query(fitting), tests, assumed=True)
+    return Compiled(document, resolved, plan_temporal_query(resolved), tests)
 
 
 def _assumed(document: Document, resolved: r.Resolved, tests: tuple[QueryTest, ...]) -> Compiled:

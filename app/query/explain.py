@@ -19,7 +19,7 @@ from app.query import expressions as e
 from app.query import tree as t
 from app.query.compile import Compiled
 from app.query.document import Located, Written
-from app.query.plan import ConstantTest, Item, Plan, Within
+from app.query.plan import ConstantTest, IntervalTest, Item, Plan, Temporal, Within
 from app.query.printer import print_expression, print_interval_test, print_opener, print_pattern, print_type, quote
 from app.query.timestamps import format_timestamp
 
@@ -144,24 +144,55 @@ def _plan_text(query: Compiled) -> str:
         f"query {plan.name} version {plan.version}, fingerprint {plan.fingerprint}",
         f"reads {', '.join(plan.streams)}",
         f"partitioned by {key}",
-        f"evaluator {plan.evaluator}, within {_window(plan)}",
+        f"evaluator {plan.evaluator}, {_evaluated(plan.temporal) if plan.temporal else f'within {_window(plan)}'}",
         f"columns shipped: {', '.join(plan.columns) or 'none'}",
         "items:",
     ]
     if query.assumed:
         lines.insert(1, "no schemas are known: the kinds are guessed from the query and its tests")
     for item in plan.items:
-        lines.append(f"  {item.index} {'!' if item.negated else ' '}{names[item.index]}: {'/'.join(map(print_type, item.types))}")
+        lines.append(f"  {item.index} {'!' if item.negated else ' '}{names[item.index]}: {_types(item)}")
         lines += [f"      selection: {_test(test)}" for test in item.tests]
         lines += [f"      engine:    {show(condition, names)}" for condition in item.local]
         if item.lacks:
             lines.append(f"      agrees with every {', '.join(item.lacks)} that it lacks")
+    if plan.temporal is not None:
+        lines += _coalescing(plan.temporal)
     if plan.joins:
         lines.append("joins:")
         lines += [f"  {show(join.condition, names)}" + _deciding(join.negated_item, names) for join in plan.joins]
     lines.append("returns:")
     lines += [f"  {one.name}: {one.kind.value}{' list' if one.array else ''} = {show(one.expression, names)}" for one in plan.returns]
     return "\n".join(lines) + "\n"
+
+
+def _types(item: Item) -> str:
+    return "/".join(map(print_type, item.types)) or "any type"
+
+
+def _evaluated(temporal: Temporal) -> str:
+    window = temporal.window
+    if window.unit == "ms":
+        return f"at every {format_duration(window.slide)} over the last {format_duration(window.range)}"
+    return f"after every {window.slide} tuples over the last {window.range}"
+
+
+def _coalescing(temporal: Temporal) -> list[str]:
+    duration = "until the next one of its key" if temporal.duration_ms is None else f"for {format_duration(temporal.duration_ms)}"
+    gap = f" or at most {format_duration(temporal.max_gap_ms)} apart" if temporal.max_gap_ms else ""
+    lines = [
+        f"coalesced by {', '.join((*temporal.key, *temporal.select))}: a tuple is valid {duration}; merged where touching{gap}",
+        f"emitted: {'what is new or changed' if temporal.emit == 'changes' else 'everything'} at every evaluation",
+    ]
+    if temporal.valid is not None:
+        lines.append(f"interval: {_interval_test(temporal.valid)}")
+    return lines
+
+
+def _interval_test(test: IntervalTest) -> str:
+    if test.operator in ("OVERLAPS", "CONTAINS", "DURING"):
+        return f"{test.operator} ({format_timestamp(test.start_ms)}, {format_timestamp(test.end_ms)})"
+    return f"length {test.operator} {format_duration(test.length_ms)}"
 
 
 def _deciding(negated: int | None, names: Mapping[int, str]) -> str:
@@ -185,7 +216,7 @@ def _plan_mermaid(query: Compiled) -> str:
     before: Item | None = None
     waiting: list[Item] = []
     for item in plan.items:
-        label = f"{'¬ ' if item.negated else ''}{names[item.index]}: {'/'.join(item.types)}"
+        label = f"{'¬ ' if item.negated else ''}{names[item.index]}: {'/'.join(item.types) or 'any type'}"
         tests = [_test(test) for test in item.tests] + [show(condition, names) for condition in item.local]
         shape = ("{{", "}}") if item.negated else ("[", "]")
         content = _label(label)[1:-1] + "".join("<br/>" + _label(test)[1:-1] for test in tests)
@@ -201,7 +232,10 @@ def _plan_mermaid(query: Compiled) -> str:
         before, waiting = item, []
     if before is not None:
         lines += [f"  i{before.index} -.-> i{absent.index}" for absent in waiting]
-    joins = [show(join.condition, names) for join in plan.joins] + [f"[{one}]" for one in plan.equivalence]
+    joins = [show(join.condition, names) for join in plan.joins] + [f"[{one}]" for one in plan.equivalence if plan.temporal is None]
+    if plan.temporal is not None:
+        told = [*_coalescing(plan.temporal), _evaluated(plan.temporal)]
+        lines.append(f'  i0 --> coalesce["{"<br/>".join(_label(text)[1:-1] for text in told)}"]')
     if joins:
         lines.append(f'  joins>"{"<br/>".join(_label(join)[1:-1] for join in joins)}"]')
     return "\n".join(lines) + "\n"

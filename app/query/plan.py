@@ -41,6 +41,7 @@ class Item:
     index: int
     variable: str | None
     types: tuple[str, ...]
+    """Empty: any type."""
     negated: bool = False
     tests: tuple[ConstantTest, ...] = ()
     """A conjunction; evaluated by selection before the shuffle."""

@@ -73,8 +73,8 @@ def plan_query(query: r.Resolved) -> Plan:
         returns=tuple(replace(field, expression=_known(field, query)) for field in query.returns),
         columns=(),
         on_timeout=document.plain("on_timeout", "drop"),
-        output=Output(_value(output, "topic"), _value(output, "key")),
-        shedding=_shedding(document.record("shedding")),
+        output=Output(output_value(output, "topic"), output_value(output, "key")),
+        shedding=shedding_of(document.record("shedding")),
         evaluator=document.plain("evaluator", "stacks"),
     )
     plan = replace(plan, columns=_columns(plan))
@@ -119,12 +119,12 @@ def _known(field: ReturnField, query: r.Resolved) -> e.Expression:
     return e.Literal(field.kind, None) if nodes else field.expression
 
 
-def _unknown(node: e.Expression, query: r.Resolved) -> bool:
+def _unknown(node: e.Expression, query: r.Resolved | r.ResolvedTemporal) -> bool:
     attribute = node.attribute if isinstance(node, e.AttributeOf | e.Aggregate) else None
     return attribute is not None and attribute not in BUILT_IN and not query.vocabulary.kinds(attribute)
 
 
-def simplified(condition: e.Expression, query: r.Resolved) -> e.Expression:
+def simplified(condition: e.Expression, query: r.Resolved | r.ResolvedTemporal) -> e.Expression:
     """Comparisons whose truth is known before any event come out as literals; the rest stays as it is."""
     if isinstance(condition, e.Not):
         inner = simplified(condition.operand, query)
@@ -176,12 +176,14 @@ def _columns(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted((mentioned | set(plan.equivalence)) - set(BUILT_IN)))
 
 
-def _value(record: object, key: str) -> str | None:
+def output_value(record: object, key: str) -> str | None:
+    """A value of ``output:``."""
     found = record.get(key) if isinstance(record, dict) else None
     return found.value if found is not None else None
 
 
-def _shedding(record: object) -> Shedding:
+def shedding_of(record: object) -> Shedding:
+    """The plan's part of ``shedding:``."""
     if not isinstance(record, dict):
         return Shedding()
     values = {key: one.value for key, one in record.items()}

@@ -22,9 +22,22 @@ def refusals(query: r.Resolved) -> tuple[Finding, ...]:
     return tuple(finding for check in _CHECKS for finding in check(query))
 
 
-def temporal_refusal(query: r.ResolvedTemporal) -> Finding:
-    """Temporal queries as a whole."""
-    return _refused("a temporal query", query.document.location("coalesce"))
+def temporal_refusals(query: r.ResolvedTemporal) -> tuple[Finding, ...]:
+    """What of temporal queries is not run: bounded memory and its shedders, draining."""
+    return tuple(_of_temporal(query))
+
+
+def _of_temporal(query: r.ResolvedTemporal) -> Iterator[Finding]:
+    document = query.document
+    shedding = document.record("shedding")
+    shedder, memory = shedding.get("shedder"), shedding.get("memory")
+    if shedder is not None and shedder.value in k.TUPLE_SHEDDERS:
+        yield _refused(f"the shedder {shedder.value}", shedder.node.location(), "write none: memory is unbounded then")
+    if memory is not None:
+        yield _refused("bounded memory", memory.node.location(), "leave it out: memory is unbounded then")
+    if document.plain("on_change", "restart") != "restart":
+        yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
+    yield from _streams(query)
 
 
 def _refused(what: str, location: Location | None, hint: str | None = None) -> Finding:
@@ -98,7 +111,7 @@ def _strategy(query: r.Resolved) -> Iterator[Finding]:
         yield _refused(f"strategy: {used[0]}", query.document.location("strategy"), "write skip-till-any-match, or leave it out")
 
 
-def _streams(query: r.Resolved) -> Iterator[Finding]:
+def _streams(query: r.Resolved | r.ResolvedTemporal) -> Iterator[Finding]:
     given = query.document.values.get("from")
     for entry in given.value if given is not None else ():
         if entry.value.startswith("query:"):

@@ -139,14 +139,20 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTemporal:
-    """A temporal query whose names and kinds are all known."""
+    """A temporal query whose names and kinds are all known.
+
+    ``types``: those that have all of ``select`` and ``key``, whose events are the tuples; empty: any.
+    """
 
     document: Document
     streams: tuple[str, ...]
+    types: tuple[str, ...]
     select: tuple[str, ...]
     key: tuple[str, ...]
     where: e.Expression | None
     valid: t.IntervalTest | None
+    returns: tuple[ReturnField, ...]
+    vocabulary: Vocabulary
 
 
 def absences(node: Node) -> list[Absence]:

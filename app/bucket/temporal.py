@@ -1,0 +1,257 @@
+"""The engine of temporal queries behind the door that all engines have: events become tuples, coalesced tuples become matches.
+
+Reading attributes and evaluating ``where`` is the pattern engine's own way of taking candidates up; coalescing is `app.coalesce`. Neither
+knows the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.hold import FOREVER, NEVER
+from app.cep.arrays import as_input
+from app.cep.candidates import Chunk, take_up
+from app.cep.engine import EngineOptions, Tally, Watermarks
+from app.cep.layout import layout_of, text_constants
+from app.cep.matches import Constituents, EventTable, Matches
+from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
+from app.cep.snapshot import Header, pack, unpack
+from app.cep.store import Parts, Store
+from app.cep.texts import TextTable
+from app.coalesce import arrays as at
+from app.coalesce.arrays import Arrivals, Integers
+from app.coalesce.coalescer import Coalesced, Coalescer
+from app.events.batch import NULL, Column, EventBatch
+from app.events.types import Kind
+from app.query.plan import Plan, Temporal
+
+CHUNK = 32_768
+"""Tuples taken up at once: their cells stay in the second-level cache."""
+_NOT_A_NUMBER = int(np.array(np.nan).view(np.int64))
+_BUILT_IN = {"time": (Kind.TIME, CELL_TIME), "type": (Kind.STRING, CELL_TYPE)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """Where an attribute of the key or the values stands among the cells of an event."""
+
+    name: str
+    kind: Kind
+    column: int
+
+
+class TemporalEngine:
+    """The coalesce evaluator of one plan.
+
+    Args:
+        plan: of a temporal query.
+
+    Raises:
+        ValueError: it is none.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        if plan.temporal is None:
+            raise ValueError(f"query {plan.name} is no temporal query")
+        self.plan = plan
+        self.timeouts: Matches | None = None
+        """There are none: nothing of a temporal query is partial."""
+        self._temporal: Temporal = plan.temporal
+        self._one_item = replace(plan, evaluator="stacks", equivalence=(), returns=(), temporal=None)
+        self._kinds: dict[str, Kind] = {}
+        self._texts = TextTable(text_constants(self._one_item))
+        self._texts_kept = 1024
+        self._lay_out()
+        self._coalescer = Coalescer(plan.temporal, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select))
+
+    def _lay_out(self) -> None:
+        """Again whenever the kind of a column has become known."""
+        layout = layout_of(self._one_item, self._kinds, self._texts, EngineOptions())
+        self._parts = Parts(layout, self._texts, Store(layout))
+        self._key = [self._cell(name) for name in self._temporal.key]
+        self._values = [self._cell(name) for name in self._temporal.select]
+
+    def _cell(self, name: str) -> _Cell:
+        if name in _BUILT_IN:
+            return _Cell(name, *_BUILT_IN[name])
+        declared = next(field.kind for field in self.plan.returns if field.name == name)
+        return _Cell(name, self._kinds.get(name, declared), self._parts.layout.attributes[name])
+
+    def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
+        """Takes tuples in, and evaluates the windows that are due.
+
+        Args:
+            batch: events in total order.
+            items: uint64 (events,), whether an event is a tuple.
+            watermarks: after the batch; a window with a t less than the default is due.
+        """
+        self._learn(batch)
+        if len(self._texts) > 2 * self._texts_kept:
+            self._keep_texts()
+        masks = as_input(items, np.uint64).view(np.int64)
+        found: list[Coalesced] = []
+        start = taken = passed = 0
+        while start < len(masks):
+            chunk = take_up(batch, masks, start, CHUNK, self._parts)
+            arrivals = self._arrivals(chunk)
+            found.append(self._coalescer.feed(arrivals, NEVER))
+            taken, passed, start = taken + len(chunk.rows), passed + int(arrivals.passes.sum()), chunk.following
+        if watermarks.default_ms == FOREVER:
+            found.append(self._coalescer.close(watermarks.end_ms))
+        else:
+            found.append(self._coalescer.feed(self._none(), watermarks.default_ms))
+        matches = self._matches([one for one in found if len(one.found)])
+        return matches, self._tally(len(batch), taken, passed, len(matches))
+
+    def _tally(self, events: int, tuples: int, stored: int, matches: int) -> Tally:
+        state = self._coalescer.memory.state
+        live, counted = int(state[at.LIVE]), self._temporal.window.unit == "events"
+        return Tally(
+            events=events,
+            candidates=tuples,
+            stored=stored,
+            pushed=stored,
+            matches=matches,
+            timeouts=0,
+            evicted=0,
+            live_events=live,
+            pending=0 if counted else int(state[at.LIVE_RUNS]),
+            partitions=int(state[at.KEYS]),
+            texts=len(self._texts),
+        )
+
+    def _learn(self, batch: EventBatch) -> None:
+        """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches."""
+        news = {}
+        for name in self._parts.layout.attributes if len(batch) else ():
+            column = batch.columns.get(name)
+            if column is None:
+                continue
+            known = self._kinds.get(name)
+            if known is None:
+                news[name] = column.kind
+            elif known.textual != column.kind.textual or (column.kind is Kind.FLOAT and known is not Kind.FLOAT):
+                raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
+        if news:
+            self._kinds.update(news)
+            self._lay_out()
+
+    def _arrivals(self, chunk: Chunk) -> Arrivals:
+        cells = chunk.table.cells
+        return Arrivals(
+            np.ascontiguousarray(cells[:, CELL_TIME]),
+            (chunk.table.masks != 0).astype(np.int64),
+            np.ascontiguousarray(cells[:, [CELL_SOURCE, CELL_OFFSET, CELL_TYPE]]),
+            self._compared(cells, self._key),
+            self._compared(cells, self._values),
+        )
+
+    def _compared(self, cells: Integers, attributes: Sequence[_Cell]) -> Integers:
+        """Cells in the form in which they are compared: equal values have equal bits, nulls are 0 and marked in the first one."""
+        states_at = self._parts.layout.states_at
+        compared = np.zeros((len(cells), 1 + len(attributes)), np.int64)
+        for place, one in enumerate(attributes):
+            values = cells[:, one.column]
+            if one.kind is Kind.FLOAT:
+                numbers = values.copy().view(np.float64)
+                values = np.where(np.isnan(numbers), _NOT_A_NUMBER, np.where(numbers == 0.0, 0, values))
+            if one.column in self._parts.store.spotted:
+                missing = cells[:, states_at + one.column // STATES_PER_WORD] >> 2 * (one.column % STATES_PER_WORD) & 3 != 0
+                values = np.where(missing, 0, values)
+                compared[:, 0] |= missing.astype(np.int64) << place
+            compared[:, 1 + place] = values
+        return compared
+
+    def _none(self) -> Arrivals:
+        time, widths = np.zeros(0, np.int64), (3, 1 + len(self._key), 1 + len(self._values))
+        return Arrivals(time, time, *(np.zeros((0, width), np.int64) for width in widths))
+
+    def _matches(self, parts: Sequence[Coalesced]) -> Matches:
+        found = _joined([part.found for part in parts], at.FOUND_WIDTH)
+        members = _joined([part.members for part in parts], 4)
+        texts = self._texts.dictionary()
+        kinds = Column(Kind.STRING, members[:, 3], None, texts)
+        time, source, offset = (np.ascontiguousarray(members[:, k]) for k in range(3))
+        events = EventTable(time, source, offset, kinds)
+        before = np.cumsum([0, *(len(part.members) for part in parts)], dtype=np.int64)[:-1]
+        behind = found[:, at.FOUND_MEMBERS] + np.repeat(before, [len(part.found) for part in parts])
+        starts = np.concatenate([np.zeros(1, np.int64), behind])
+        constituents = Constituents(starts, np.zeros(len(members), np.int64), np.arange(len(members)))
+        key = self._columns(_joined([part.key for part in parts], 1 + len(self._key)), self._key)
+        values = self._columns(_joined([part.values for part in parts], 1 + len(self._values)), self._values)
+        start, end = found[:, at.FOUND_START].copy(), found[:, at.FOUND_END].copy()
+        interval = {
+            "start": Column(Kind.TIME, start),
+            "end": Column(Kind.TIME, end),
+            "length": Column(Kind.DURATION, end - start),
+            "truncated_start": Column(Kind.BOOLEAN, found[:, at.CUT_START].copy()),
+            "truncated_end": Column(Kind.BOOLEAN, found[:, at.CUT_END].copy()),
+        }
+        fields = {**values, **key, **interval}
+        ordered = {field.name: fields[field.name] for field in self.plan.returns}
+        rows = np.zeros((len(found), 0), np.int64)
+        times, windows = found[:, at.FOUND_TIME].copy(), found[:, at.FOUND_WINDOW].copy()
+        return Matches(times, rows, events, ordered, dict(sorted(key.items())), constituents, windows)
+
+    def _columns(self, cells: Integers, attributes: Sequence[_Cell]) -> dict[str, Column]:
+        columns = {}
+        for place, one in enumerate(attributes):
+            values = np.ascontiguousarray(cells[:, 1 + place])
+            missing = cells[:, 0] >> place & 1 != 0
+            state = np.where(missing, NULL, 0).astype(np.uint8) if missing.any() else None
+            if one.kind.textual:
+                columns[one.name] = Column(one.kind, values.astype(np.int32), state, self._texts.dictionary())
+            else:
+                columns[one.name] = Column(one.kind, values.view(np.float64) if one.kind is Kind.FLOAT else values, state)
+        return columns
+
+    def _keep_texts(self) -> None:
+        """Texts that no live tuple, run or key uses go."""
+        key, values = (self._text_cells(attributes) for attributes in (self._key, self._values))
+        self._coalescer.renumber_texts(key, values, self._texts.keep)
+        self._texts_kept = max(1024, len(self._texts))
+
+    @staticmethod
+    def _text_cells(attributes: Sequence[_Cell]) -> list[int]:
+        return [place for place, one in enumerate(attributes) if one.kind.textual]
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        self._keep_texts()
+        kinds = {name: kind.value for name, kind in self._kinds.items()}
+        return pack(Header(self.plan.fingerprint, kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()})
+
+    @classmethod
+    def restore(cls, plan: Plan, data: bytes) -> TemporalEngine:
+        """An engine that goes on where the one of the snapshot was.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+        """
+        engine = cls(plan)
+        header, arrays = unpack(data)
+        header.require(plan.fingerprint, partitioned=True)
+        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+        engine._texts.load(arrays)
+        engine._lay_out()
+        engine._coalescer.load(arrays)
+        return engine
+
+    def validate(self) -> None:
+        """Invariants of the state.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+        self._texts.validate()
+        self._coalescer.validate()
+
+
+def _joined(parts: Sequence[Integers], width: int) -> Integers:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([np.zeros((0, width), np.int64), *parts])

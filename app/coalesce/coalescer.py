@@ -1,0 +1,267 @@
+"""The coalescing operator: tuples in as arrays, coalesced tuples out as arrays; pure, no clock, no files (query-language.md, section 7).
+
+``coalescer = Coalescer(rules, key_cells, value_cells)``; ``found = coalescer.feed(arrivals)`` takes tuples in, in total order;
+``coalescer.pass_time(until)`` and ``coalescer.close(end)`` evaluate the windows that are due without further tuples.
+``coalescer.saved()`` and ``load(arrays)`` carry the state; ``validate()`` checks its invariants.
+
+**Bounds.** A bound is *truncated* when the value goes on beyond it: when an equal tuple is valid just before the start, or at the end. So of a
+value that stays, only the moving bound of the window moves, and that is no change.
+
+**Source:** Al-Kateb and Lee, Load shedding in temporal queries over data streams, JCSE 5(4) 2011, for the operator; the windows, the gap and
+``until-next`` are those of query-language.md. Memory is unbounded; ``HELD`` of a key is where a bound will count its tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.coalesce import arrays as at
+from app.coalesce.arrays import Arrivals, Integers, Memory, Output
+from app.coalesce.kernels_memory import enter_places, sweep
+from app.coalesce.kernels_windows import close_count, pass_time, take_in
+from app.coalesce.validation import validate_memory
+from app.query.plan import Temporal
+
+TESTS = {
+    "<": at.SHORTER,
+    "<=": at.AT_MOST,
+    ">": at.LONGER,
+    ">=": at.AT_LEAST,
+    "OVERLAPS": at.OVERLAPS,
+    "CONTAINS": at.CONTAINS,
+    "DURING": at.DURING,
+}
+ROOM = 1024
+"""Rows that tables have at least: below that, sweeping costs more than it frees."""
+
+
+def rules_of(temporal: Temporal) -> Integers:
+    """The query as integers, see `app.coalesce.arrays`."""
+    rules = np.zeros(at.RULES, np.int64)
+    rules[at.DURATION] = -1 if temporal.duration_ms is None else temporal.duration_ms
+    rules[at.GAP] = temporal.max_gap_ms
+    rules[at.RANGE], rules[at.SLIDE] = temporal.window.range, temporal.window.slide
+    rules[at.COUNTED] = temporal.window.unit == "events"
+    rules[at.CHANGES] = temporal.emit == "changes"
+    if temporal.valid is not None:
+        placed = temporal.valid.operator in ("OVERLAPS", "CONTAINS", "DURING")
+        rules[at.TEST] = TESTS[temporal.valid.operator]
+        rules[at.LOW] = temporal.valid.start_ms if placed else temporal.valid.length_ms
+        rules[at.HIGH] = temporal.valid.end_ms
+    return rules
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coalesced:
+    """Coalesced tuples in the order of their windows.
+
+    Attributes:
+        found: int64 (found, columns of ``found`` in `app.coalesce.arrays`).
+        key: int64 (found, key cells): mask of nulls, cells.
+        values: int64 (found, value cells): mask of nulls, cells.
+        members: int64 (merged, 4): time, source, offset, type of the merged tuples, those of each coalesced tuple in total order.
+        windows: how many were evaluated.
+    """
+
+    found: Integers
+    key: Integers
+    values: Integers
+    members: Integers
+    windows: int
+
+
+class Coalescer:
+    """The operator of one query.
+
+    Args:
+        temporal: the query.
+        key_cells: how many cells the key has, its mask of nulls among them.
+        value_cells: how many cells the values have, likewise.
+    """
+
+    def __init__(self, temporal: Temporal, key_cells: int, value_cells: int) -> None:
+        self.rules = rules_of(temporal)
+        state = np.zeros(at.STATE, np.int64)
+        state[[at.NEXT, at.LAST]] = at.NEVER
+        self.memory = _tables(Sizes(ROOM, ROOM, ROOM), (at.CELLS + key_cells, at.VALUES + value_cells), state)
+        self._output = Output(np.empty((ROOM, at.FOUND_WIDTH), np.int64), np.empty(ROOM, np.int64))
+
+    def feed(self, arrivals: Arrivals, until: int) -> Coalesced:
+        """Takes tuples in, and evaluates the windows that are due.
+
+        Args:
+            arrivals: in total order, none earlier than the tuples before.
+            until: ms; every tuple that comes later has at least this time.
+        """
+        self._begin(len(arrivals.time))
+        begin, answer = 0, at.FULL
+        while answer == at.FULL:
+            answer, begin = take_in(self.rules, self.memory, self._output, arrivals, begin)
+            if answer == at.FULL:
+                self._grow_output()
+        if not self.rules[at.COUNTED]:
+            self._until_done(lambda: pass_time(self.rules, self.memory, self._output, until))
+        return self._coalesced()
+
+    def close(self, end: int | None) -> Coalesced:
+        """The end of all input: evaluates the windows up to the first one after the last event.
+
+        Args:
+            end: ms, time of the last event of the input, tuple or not; None: of the last tuple.
+        """
+        self._begin(0)
+        last = max(int(self.memory.state[at.LAST]), at.NEVER if end is None else end)
+        slide = int(self.rules[at.SLIDE])
+        if self.rules[at.COUNTED]:
+            self._until_done(lambda: close_count(self.rules, self.memory, self._output))
+        elif last > at.NEVER:
+            self._until_done(lambda: pass_time(self.rules, self.memory, self._output, (last // slide + 1) * slide + 1))
+        return self._coalesced()
+
+    def _until_done(self, evaluate: Callable[[], int]) -> None:
+        while evaluate() == at.FULL:
+            self._grow_output()
+
+    def _begin(self, arriving: int) -> None:
+        state = self.memory.state
+        state[[at.FOUND, at.MEMBERS, at.EVALUATED]] = 0
+        rows = (len(self.memory.tuples), len(self.memory.runs), len(self.memory.keys))
+        if any(int(state[used]) + arriving > room for used, room in zip((at.TUPLES, at.RUNS, at.KEYS), rows, strict=True)):
+            self.sweep(arriving)
+
+    def sweep(self, arriving: int = 0) -> None:
+        """Moves what is alive to new tables that have room for so many more."""
+        old, gap = self.memory, int(self.rules[at.GAP])
+        widths = (old.keys.shape[1], old.runs.shape[1])
+        swept = _tables(Sizes(*(int(old.state[used]) for used in (at.TUPLES, at.RUNS, at.KEYS))), widths, np.empty_like(old.state))
+        sweep(old, swept, gap)
+        self.memory = _with_room(swept, arriving)
+        enter_places(self.memory)
+
+    def _grow_output(self) -> None:
+        state, output = self.memory.state, self._output
+        found, members = int(state[at.FOUND]), int(state[at.MEMBERS])
+        grown = Output(
+            np.empty((2 * (found + int(state[at.LIVE_RUNS])) + ROOM, at.FOUND_WIDTH), np.int64),
+            np.empty(2 * (members + int(state[at.LIVE])) + ROOM, np.int64),
+        )
+        grown.found[:found], grown.members[:members] = output.found[:found], output.members[:members]
+        self._output = grown
+
+    def _coalesced(self) -> Coalesced:
+        """What was found, copied out of the tables."""
+        memory, state = self.memory, self.memory.state
+        found = self._output.found[: state[at.FOUND]].copy()
+        runs = memory.runs[found[:, at.FOUND_RUN]]
+        members = memory.tuples[self._output.members[: state[at.MEMBERS]]]
+        return Coalesced(
+            found,
+            memory.keys[runs[:, at.KEY], at.CELLS :],
+            runs[:, at.VALUES :],
+            members[:, [at.START, at.SOURCE, at.OFFSET, at.TYPE]],
+            int(state[at.EVALUATED]),
+        )
+
+    def renumber_texts(self, key: Sequence[int], values: Sequence[int], keep: Callable[[Integers], Integers]) -> None:
+        """Gives texts new numbers.
+
+        Args:
+            key: places of texts among the key's attributes.
+            values: likewise among the values.
+            keep: told the numbers in use, says the new number of every old one.
+        """
+        self.sweep()
+        memory, state = self.memory, self.memory.state
+        tuples = memory.tuples[: state[at.TUPLES]]
+        cells = [_TextColumn(memory.keys[: state[at.KEYS], at.CELLS :], place) for place in key]
+        cells += [_TextColumn(memory.runs[: state[at.RUNS], at.VALUES :], place) for place in values]
+        numbers = keep(np.concatenate([tuples[:, at.TYPE], *(column.used() for column in cells)]))
+        tuples[:, at.TYPE] = numbers[tuples[:, at.TYPE]]
+        for column in cells:
+            column.renumber(numbers)
+        self.load(self._arrays())
+
+    def saved(self) -> Mapping[str, Integers]:
+        """Arrays from which `load` makes the same state; what is dead is swept out first."""
+        self.sweep()
+        return self._arrays()
+
+    def _arrays(self) -> Mapping[str, Integers]:
+        memory, state = self.memory, self.memory.state
+        tables = {"tuples": at.TUPLES, "runs": at.RUNS, "keys": at.KEYS}
+        return {**{name: getattr(memory, name)[: state[used]] for name, used in tables.items()}, "counters": state.copy()}
+
+    def load(self, arrays: Mapping[str, Integers]) -> None:
+        """Takes over what `saved` gave."""
+        none = np.zeros(0, np.int64)
+        read = Memory(arrays["tuples"], arrays["runs"], arrays["keys"], none, none, arrays["counters"].copy())
+        self.memory = _with_room(read, 0)
+        enter_places(self.memory)
+
+    def validate(self) -> None:
+        """Invariants of the state.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+        validate_memory(self.memory, self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class _TextColumn:
+    """Numbers of texts in a table of mask of nulls and cells (a view, in-out)."""
+
+    cells: Integers
+    place: int
+
+    def _present(self) -> NDArray[np.bool_]:
+        return self.cells[:, 0] >> self.place & 1 == 0
+
+    def used(self) -> Integers:
+        return self.cells[self._present(), 1 + self.place]
+
+    def renumber(self, numbers: Integers) -> None:
+        present = self._present()
+        self.cells[present, 1 + self.place] = numbers[self.cells[present, 1 + self.place]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Rows of tables."""
+
+    tuples: int
+    runs: int
+    keys: int
+
+
+def _tables(sizes: Sizes, widths: tuple[int, int], state: Integers) -> Memory:
+    """Empty tables of so many rows; ``widths`` of keys and runs."""
+    key_width, run_width = widths
+    return Memory(
+        np.empty((sizes.tuples, at.TUPLE_WIDTH), np.int64),
+        np.empty((sizes.runs, run_width), np.int64),
+        np.empty((sizes.keys, key_width), np.int64),
+        _places(sizes.runs),
+        _places(sizes.keys),
+        state,
+    )
+
+
+def _with_room(memory: Memory, arriving: int) -> Memory:
+    """The same with room for so many more tuples, and half as many again as are alive; hash tables empty."""
+    state = memory.state
+    used = [int(state[one]) for one in (at.TUPLES, at.RUNS, at.KEYS)]
+    rooms = Sizes(*(max(ROOM, one + arriving + max(one, arriving) // 2) for one in used))
+    new = _tables(rooms, (memory.keys.shape[1], memory.runs.shape[1]), state)
+    for count, old, grown in zip(used, memory, new, strict=False):
+        grown[:count] = old[:count]
+    return new
+
+
+def _places(rows: int) -> Integers:
+    """An empty hash table for so many rows, at most half full."""
+    return np.zeros(max(64, 1 << int(2 * rows - 1).bit_length()), np.int64)

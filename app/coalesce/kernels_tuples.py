@@ -1,0 +1,197 @@
+"""Tuples come in: they end or replace the one before them, lengthen a run or begin one."""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from app.coalesce.arrays import (
+    AFTER,
+    ALIVE,
+    ARRIVALS,
+    BEFORE,
+    CELLS,
+    COLUMN,
+    CURRENT,
+    CURRENT_TUPLE,
+    DURATION,
+    END,
+    FIRST,
+    GAP,
+    GONE,
+    HELD,
+    INT,
+    KEY,
+    KEYS,
+    LAST,
+    LIVE,
+    LIVE_RUNS,
+    MEMORY,
+    NEVER,
+    NEWEST,
+    NEXT,
+    NO_WINDOW,
+    OFFSET,
+    OPEN,
+    PLACE,
+    RANK,
+    RUN,
+    RUNS,
+    SEEN,
+    SHOWN,
+    SHOWN_END,
+    SHOWN_START,
+    SLIDE,
+    SOURCE,
+    START,
+    TABLE,
+    TOUCHES,
+    TUPLES,
+    TYPE,
+    UNTIL,
+    UNTIL_BEFORE,
+    VALUES,
+)
+from app.coalesce.kernel import inlined, kernel
+
+
+@kernel(INT(TABLE, INT, INT, INT))
+def hash_cells(table, row, first, seed):
+    """A hash of the cells from ``first`` on, not negative; only spreads over the places."""
+    h = types.uint64(seed)
+    for k in range(first, table.shape[1]):
+        h = (h ^ types.uint64(table[row, k])) * types.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> types.uint64(32)
+        h *= types.uint64(0xD6E8FEB86659FD93)
+        h ^= h >> types.uint64(29)
+    return np.int64(h & types.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+@inlined
+def same_cells(table, row, first, cells, k):
+    """Whether the cells of a row from ``first`` on are those of row k of ``cells``."""
+    for j in range(cells.shape[1]):
+        if table[row, first + j] != cells[k, j]:
+            return False
+    return True
+
+
+@kernel(INT(MEMORY, TABLE, INT))
+def _key_of(memory, cells, k):
+    """The key with these cells, new or known."""
+    places, keys = memory.key_places, memory.keys
+    last = len(places) - 1
+    place = hash_cells(cells, k, 0, 0) & last
+    while places[place] != 0:
+        if same_cells(keys, places[place] - 1, CELLS, cells, k):
+            return places[place] - 1
+        place = (place + 1) & last
+    row = memory.state[KEYS]
+    memory.state[KEYS] += 1
+    keys[row, SEEN], keys[row, CURRENT], keys[row, CURRENT_TUPLE], keys[row, HELD] = NEVER, -1, -1, 0
+    for j in range(cells.shape[1]):
+        keys[row, CELLS + j] = cells[k, j]
+    places[place] = row + 1
+    return row
+
+
+@kernel(INT(MEMORY, INT, TABLE, INT, INT, INT))
+def _run_of(memory, key, cells, k, start, gap):
+    """The run that a tuple lengthens, or a new one in place of one that is too long ago."""
+    places, runs = memory.run_places, memory.runs
+    last = len(places) - 1
+    place = hash_cells(cells, k, 0, key + 1) & last
+    while places[place] != 0:
+        row = places[place] - 1
+        if runs[row, KEY] == key and same_cells(runs, row, VALUES, cells, k):
+            if runs[row, ALIVE] and runs[row, UNTIL] + gap >= start:
+                return row
+            break
+        place = (place + 1) & last
+    row = memory.state[RUNS]
+    memory.state[RUNS] += 1
+    memory.state[LIVE_RUNS] += 1
+    runs[row, KEY], runs[row, FIRST], runs[row, NEWEST], runs[row, ALIVE] = key, -1, -1, 1
+    runs[row, UNTIL] = runs[row, UNTIL_BEFORE] = NEVER
+    runs[row, SHOWN], runs[row, SHOWN_START], runs[row, SHOWN_END] = NO_WINDOW, 0, 0
+    for j in range(cells.shape[1]):
+        runs[row, VALUES + j] = cells[k, j]
+    places[place] = row + 1
+    return row
+
+
+@kernel(types.void(MEMORY, INT))
+def drop_oldest(memory, run):
+    """Takes a run's oldest tuple out of the table."""
+    tuples, runs, keys = memory.tuples, memory.runs, memory.keys
+    row = runs[run, FIRST]
+    key, after = runs[run, KEY], tuples[row, AFTER]
+    tuples[row, RUN] = GONE
+    runs[run, FIRST] = after
+    if after < 0:
+        runs[run, NEWEST] = -1
+    else:
+        tuples[after, BEFORE] = -1
+    keys[key, HELD] -= 1
+    if keys[key, CURRENT_TUPLE] == row:
+        keys[key, CURRENT_TUPLE] = -1
+    memory.state[LIVE] -= 1
+
+
+@kernel(types.void(MEMORY, INT))
+def _take_back(memory, key):
+    """The last tuple of the key was replaced at its own time: it is valid nowhere."""
+    tuples, runs, keys = memory.tuples, memory.runs, memory.keys
+    run, row = keys[key, CURRENT], keys[key, CURRENT_TUPLE]
+    runs[run, UNTIL] = runs[run, UNTIL_BEFORE]
+    if row < 0:
+        return
+    before = tuples[row, BEFORE]
+    runs[run, NEWEST] = before
+    if before < 0:
+        runs[run, FIRST] = -1
+    else:
+        tuples[before, AFTER] = -1
+    tuples[row, RUN] = GONE
+    keys[key, HELD] -= 1
+    memory.state[LIVE] -= 1
+
+
+@kernel(types.void(COLUMN, MEMORY, ARRIVALS, INT))
+def arrive(rules, memory, arrivals, k):
+    """One tuple: it ends or replaces the one before it; if it passed ``where``, it lengthens a run or begins one."""
+    tuples, runs, keys, state = memory.tuples, memory.runs, memory.keys, memory.state
+    start = arrivals.time[k]
+    key = _key_of(memory, arrivals.keys, k)
+    if keys[key, CURRENT] >= 0:
+        if keys[key, SEEN] == start:
+            _take_back(memory, key)
+        elif rules[DURATION] < 0:
+            runs[keys[key, CURRENT], UNTIL] = start
+            if keys[key, CURRENT_TUPLE] >= 0:
+                tuples[keys[key, CURRENT_TUPLE], END] = start
+        keys[key, CURRENT] = keys[key, CURRENT_TUPLE] = -1
+    keys[key, SEEN] = state[LAST] = start
+    state[RANK] += 1
+    if not arrivals.passes[k]:
+        return
+    run = _run_of(memory, key, arrivals.values, k, start, rules[GAP])
+    row, before = state[TUPLES], runs[run, NEWEST]
+    state[TUPLES] += 1
+    if state[LIVE] == 0:
+        state[NEXT] = max(state[NEXT], (start // rules[SLIDE] + 1) * rules[SLIDE])
+    state[LIVE] += 1
+    end = OPEN if rules[DURATION] < 0 else start + rules[DURATION]
+    tuples[row, START], tuples[row, END], tuples[row, RUN], tuples[row, AFTER], tuples[row, BEFORE] = start, end, run, -1, before
+    tuples[row, PLACE], tuples[row, TOUCHES] = state[RANK], runs[run, UNTIL] >= start
+    tuples[row, SOURCE], tuples[row, OFFSET], tuples[row, TYPE] = arrivals.identity[k, 0], arrivals.identity[k, 1], arrivals.identity[k, 2]
+    if before < 0:
+        runs[run, FIRST] = row
+    else:
+        tuples[before, AFTER] = row
+    runs[run, NEWEST] = row
+    runs[run, UNTIL_BEFORE] = runs[run, UNTIL]
+    runs[run, UNTIL] = end
+    keys[key, CURRENT], keys[key, CURRENT_TUPLE] = run, row
+    keys[key, HELD] += 1
