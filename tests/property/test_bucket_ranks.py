@@ -48,7 +48,7 @@ def watched() -> Iterator[Seen]:
             return super().feed(batch, items, watermarks)
 
     alive: list[Any] = []  # so that no id is used twice
-    with patch.object(matching, "Engine", Watched):
+    with patch.object(matching, "new_engine", Watched):
         yield seen
 
 
