@@ -69,6 +69,7 @@ class Tally:
         pending: matches that wait for the end of their window.
         partitions: slots in use; dead ones go when room is needed.
         texts: distinct texts held.
+        limited_matches, limited_runs: matches and partial matches that `Limits` kept from being made.
     """
 
     events: int
@@ -82,6 +83,8 @@ class Tally:
     pending: int
     partitions: int
     texts: int
+    limited_matches: int = 0
+    limited_runs: int = 0
 
 
 class Engine:

@@ -24,7 +24,6 @@ from app.cep.runs.arrays import (
     BESIDE_ALL,
     BESIDE_END,
     BESIDE_ITEMS,
-    BINDINGS,
     C_LOWER,
     C_NEGATION,
     C_OLDER,
@@ -83,6 +82,7 @@ from app.cep.runs.arrays import (
     N_PRANK,
     N_ROW,
     N_SRANK,
+    NEEDED,
     NEEDS_STATES,
     NEGATED,
     NEGATED_MASK,
@@ -187,7 +187,7 @@ def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank
     """Writes the node at the top: ``row`` bound to ``item`` after ``parent`` (-1: the first). It counts once the top is moved on."""
     nodes, cells, shape = memory.nodes, memory.cells, tables.shape
     node = memory.state[NODES]
-    frame, bindings, registers, width = shape[FRAME], shape[BINDINGS], shape[REGISTERS], shape[NODE_WIDTH]
+    frame, registers, width = shape[FRAME], shape[REGISTERS], shape[NODE_WIDTH]
     binding = tables.items[item, ITEM_BINDING]
     time = cells[row, CELL_TIME]
     if parent >= 0:
@@ -466,6 +466,23 @@ def stops(tables, machine, memory, node, ask, row, stream_rank, partition_rank):
 
 
 @kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
+    """As `meet`, after the UNTILs."""
+    nodes = memory.nodes
+    own = nodes[node, STATE]
+    obliged = False
+    for edge in range(tables.states[own, EDGES], tables.states[own, EDGES_END]):
+        strategy = can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank)
+        if strategy < 0:
+            continue
+        obliged |= strategy == NEXT
+        take(tables, machine, memory, slot, edge, node)
+    if obliged:
+        return passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank)
+    return not tables.shape[CONTIGUOUS] or has_way(tables, memory, node, 0)
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
 def meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
     """A run meets an event of its partition; returns whether it goes on as the run it was. Children are linked before it."""
     nodes, state = memory.nodes, memory.state
@@ -495,23 +512,6 @@ def meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_
             stopped = True
             break
     return meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank)
-
-
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
-def meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
-    """As `meet`, after the UNTILs."""
-    nodes, state = memory.nodes, memory.state
-    own = nodes[node, STATE]
-    obliged = False
-    for edge in range(tables.states[own, EDGES], tables.states[own, EDGES_END]):
-        strategy = can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank)
-        if strategy < 0:
-            continue
-        obliged |= strategy == NEXT
-        take(tables, machine, memory, slot, edge, node)
-    if obliged:
-        return passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank)
-    return not tables.shape[CONTIGUOUS] or has_way(tables, memory, node, 0)
 
 
 @kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))

@@ -116,6 +116,33 @@ def element(memory, newest, number):
     return node if node >= 0 and nodes[node, ELEMENT] == number else -1
 
 
+@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
+def put_argument(tables, machine, memory, k, target):
+    """Writes the aggregate over the elements up to a node (-1: none) as a constant of its program."""
+    nodes, arguments, constants = memory.nodes, tables.arguments, machine.programs.constants
+    place, function, at = arguments[k, CONSTANT], arguments[k, FUNCTION], arguments[k, REGISTER]
+    if function == COUNT_OF:
+        constants[place, 0] = INTEGER
+        constants[place, 1] = nodes[target, ELEMENT] if target >= 0 else 0
+    elif target < 0:
+        constants[place, 0] = ABSENT
+        constants[place, 1] = 0
+    elif function == AVG:
+        total, count = nodes[target, at + 1], nodes[target, at + 3]
+        constants[place, 0] = NULL
+        if nodes[target, at] != NULL and count > 0:
+            constants[place, 0] = FLOAT
+            number = np.empty(1, np.int64)
+            number[0] = total
+            value = number.view(np.float64)[0] if nodes[target, at] == FLOAT else np.float64(total)
+            result = np.empty(1, np.float64)
+            result[0] = value / count
+            constants[place, 1] = result.view(np.int64)[0]
+    else:
+        constants[place, 0] = nodes[target, at]
+        constants[place, 1] = nodes[target, at + 1]
+
+
 @kernel(types.int64(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
 def place_references(tables, machine, memory, predicate, node, i, opened, asking):
     """Puts rows into the slots and aggregates into the constants of a predicate; KNOWN, PENDING or NO_INSTANCE.
@@ -163,33 +190,6 @@ def place_references(tables, machine, memory, predicate, node, i, opened, asking
 
 
 @kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
-def put_argument(tables, machine, memory, k, target):
-    """Writes the aggregate over the elements up to a node (-1: none) as a constant of its program."""
-    nodes, arguments, constants = memory.nodes, tables.arguments, machine.programs.constants
-    place, function, at = arguments[k, CONSTANT], arguments[k, FUNCTION], arguments[k, REGISTER]
-    if function == COUNT_OF:
-        constants[place, 0] = INTEGER
-        constants[place, 1] = nodes[target, ELEMENT] if target >= 0 else 0
-    elif target < 0:
-        constants[place, 0] = ABSENT
-        constants[place, 1] = 0
-    elif function == AVG:
-        total, count = nodes[target, at + 1], nodes[target, at + 3]
-        constants[place, 0] = NULL
-        if nodes[target, at] != NULL and count > 0:
-            constants[place, 0] = FLOAT
-            number = np.empty(1, np.int64)
-            number[0] = total
-            value = number.view(np.float64)[0] if nodes[target, at] == FLOAT else np.float64(total)
-            result = np.empty(1, np.float64)
-            result[0] = value / count
-            constants[place, 1] = result.view(np.int64)[0]
-    else:
-        constants[place, 0] = nodes[target, at]
-        constants[place, 1] = nodes[target, at + 1]
-
-
-@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
 def fill_registers(tables, machine, memory, node, binding):
     """The running values of the element that a node is: those of the element before it, and its own."""
     nodes, cells, registers, scratch = memory.nodes, memory.cells, tables.registers, machine.scratch
@@ -231,24 +231,6 @@ def program_holds(tables, machine, memory, predicate):
     return run_program(machine.programs, start, stop, memory.cells, tables.shape[STATES_AT], machine.bound, machine.texts, machine.scratch)
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
-def every_instance_holds(tables, machine, memory, predicate, node, opened):
-    """Whether the predicate holds for every ``i`` for which all its references exist."""
-    i = np.int64(1)
-    most = longest_back(tables, predicate) + longest_closure(tables, memory, predicate, node)
-    while True:
-        answer = place_references(tables, machine, memory, predicate, node, i, opened, 0)
-        if answer == PENDING:
-            return True
-        if answer == KNOWN:
-            if not program_holds(tables, machine, memory, predicate):
-                return False
-        elif i > most:
-            # the first instances may read elements before the first; behind the last element there are none
-            return True
-        i += 1
-
-
 @kernel(types.int64(RUN_TABLES, types.int64))
 def longest_back(tables, predicate):
     """How far back of ``i`` a predicate reads at most."""
@@ -275,6 +257,24 @@ def longest_closure(tables, memory, predicate, node):
             newest = memory.nodes[node, frame + tables.arguments[k, ARG_BINDING]]
             most = max(most, memory.nodes[newest, ELEMENT] if newest >= 0 else 0)
     return most
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
+def every_instance_holds(tables, machine, memory, predicate, node, opened):
+    """Whether the predicate holds for every ``i`` for which all its references exist."""
+    i = np.int64(1)
+    most = longest_back(tables, predicate) + longest_closure(tables, memory, predicate, node)
+    while True:
+        answer = place_references(tables, machine, memory, predicate, node, i, opened, 0)
+        if answer == PENDING:
+            return True
+        if answer == KNOWN:
+            if not program_holds(tables, machine, memory, predicate):
+                return False
+        elif i > most:
+            # the first instances may read elements before the first; behind the last element there are none
+            return True
+        i += 1
 
 
 @kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
@@ -336,6 +336,34 @@ def in_scope(tables, memory, part, entry, lower, upper_row, scope):
     return True
 
 
+@kernel(types.boolean(types.int64[:, ::1], types.int64[::1], types.int64))
+def different(chosen, taken, part):
+    """Whether every part can have an event of its own (as many events per part as there are parts are enough to know)."""
+    count = len(taken)
+    place = np.zeros(count, np.int64)
+    while part >= 0:
+        if part == count:
+            return True
+        moved = False
+        while place[part] < count and chosen[part, place[part]] >= 0:
+            row = chosen[part, place[part]]
+            place[part] += 1
+            free = True
+            for k in range(part):
+                free &= taken[k] != row
+            if free:
+                taken[part] = row
+                moved = True
+                break
+        if moved:
+            part += 1
+            if part < count:
+                place[part] = 0
+        else:
+            part -= 1
+    return False
+
+
 @kernel(
     types.boolean(
         RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, INTEGERS, types.int64
@@ -381,34 +409,6 @@ def anywhere():
     scope[AFTER_TIME] = scope[LOW_RANK] = -(2**63)
     scope[BEFORE_TIME] = scope[HIGH_RANK] = 2**63 - 1
     return scope
-
-
-@kernel(types.boolean(types.int64[:, ::1], types.int64[::1], types.int64))
-def different(chosen, taken, part):
-    """Whether every part can have an event of its own (as many events per part as there are parts are enough to know)."""
-    count = len(taken)
-    place = np.zeros(count, np.int64)
-    while part >= 0:
-        if part == count:
-            return True
-        moved = False
-        while place[part] < count and chosen[part, place[part]] >= 0:
-            row = chosen[part, place[part]]
-            place[part] += 1
-            free = True
-            for k in range(part):
-                free &= taken[k] != row
-            if free:
-                taken[part] = row
-                moved = True
-                break
-        if moved:
-            part += 1
-            if part < count:
-                place[part] = 0
-        else:
-            part -= 1
-    return False
 
 
 @kernel(INTEGERS(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))

@@ -136,6 +136,14 @@ def count_runs(tables, memory):
     return count
 
 
+@kernel(types.void(RUN_MEMORY))
+def close_rest(memory):
+    """At the end of the input the last event closes count windows that are still open."""
+    state, windows = memory.state, memory.windows
+    for at in range(state[WINDOW_FIRST_OPEN] - state[WINDOW_BASE], state[WINDOWS] - state[WINDOW_BASE]):
+        windows[at, O_END] = state[LAST_TIME]
+
+
 @kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, INTEGERS, INTEGERS, types.int64, types.int64))
 def pass_runs(tables, machine, memory, sources, watermarks, default, final):
     """Runs whose window has closed by the watermark end, and time out; False: the output has no room for all that may."""
@@ -186,14 +194,6 @@ def pass_runs(tables, machine, memory, sources, watermarks, default, final):
                 before = node
             node = following
     return True
-
-
-@kernel(types.void(RUN_MEMORY))
-def close_rest(memory):
-    """At the end of the input the last event closes count windows that are still open."""
-    state, windows = memory.state, memory.windows
-    for at in range(state[WINDOW_FIRST_OPEN] - state[WINDOW_BASE], state[WINDOWS] - state[WINDOW_BASE]):
-        windows[at, O_END] = state[LAST_TIME]
 
 
 @kernel(types.void(RUN_TABLES, RUN_MEMORY, INTEGERS, INTEGERS, INTEGERS, INTEGERS))

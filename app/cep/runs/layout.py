@@ -144,7 +144,7 @@ def grammar_of(plan: Plan) -> Grammar:
     return Grammar(pattern, tuple(predicates), tuple(negated), untils, fields, automaton, bindings)
 
 
-def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: TextTable, chunk: int) -> RunLayout:
+def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: TextTable) -> RunLayout:
     """Lays a plan out for the kinds of columns that batches have shown."""
     runs = runs_of(plan)
     names = list(dict.fromkeys([*sorted(plan.equivalence), *plan.columns]))

@@ -1,0 +1,235 @@
+"""The runs evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
+
+The way of an event: `app.cep.candidates` takes it up into cells, `kernels_runs.advance` lets every run of its partition meet it and
+starts new ones, `kernels_time` lets time pass, `policies` decides which of the found matches are reported, `returns` builds their columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input
+from app.cep.candidates import Chunk, take_up
+from app.cep.engine import EngineOptions, Tally, Watermarks
+from app.cep.kernels_columns import never_falls
+from app.cep.kernels_machine import machine_scratch
+from app.cep.matches import Matches
+from app.cep.runs import arrays as at
+from app.cep.runs.arrays import RunMachine, RunTables
+from app.cep.runs.kernels_runs import advance
+from app.cep.runs.kernels_time import count_runs, pass_runs, pass_waiting
+from app.cep.runs.layout import RANK_BIT, grammar_of, layout_of, text_constants
+from app.cep.runs.policies import Policies
+from app.cep.runs.returns import RunParts, matches_of
+from app.cep.runs.store import RunStore
+from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
+from app.cep.snapshot import Header, pack, unpack
+from app.cep.store import Parts
+from app.cep.texts import TextTable
+from app.events.batch import EventBatch
+from app.events.types import Kind
+from app.query.plan import Plan
+
+MOST = 2**62
+
+
+class RunsEngine:
+    """The runs evaluator of one plan.
+
+    Args:
+        plan: with `Plan.runs`.
+        options: sizes; the optimisations of stacks do not concern it.
+    """
+
+    def __init__(self, plan: Plan, options: EngineOptions | None = None) -> None:
+        self.plan = plan
+        self.options = options or EngineOptions()
+        self.timeouts: Matches | None = None
+        """Partial matches that timed out in the last feed; None unless the plan emits them."""
+        self._kinds: dict[str, Kind] = {}
+        self._texts = TextTable(text_constants(plan))
+        self._grammar = grammar_of(plan)
+        self._lay_out()
+        self._store = RunStore(self._layout)
+        self._policies = Policies(plan, self._grammar)
+        self._emits = plan.on_timeout == "emit"
+
+    def _lay_out(self) -> None:
+        """Again whenever the kind of a column has become known."""
+        self._layout = layout_of(self.plan, self._grammar, self._kinds, self._texts)
+        self._scratch = machine_scratch(len(self._layout.programs.code))
+        self._bound = np.zeros(self._layout.slots, np.int64)
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        """Again whenever states were added."""
+        automaton = self._grammar.automaton
+        tables = {**self._layout.static, **automaton.tables()}
+        self._tables = RunTables(**tables)
+        most = automaton.most_edges()
+        self._fan = most + automaton.most_stopped() * (most + 1)
+
+    def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
+        """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
+        self._learn(batch)
+        masks = np.ascontiguousarray(items, np.uint64).view(np.int64)
+        if self._layout.everything:
+            masks = masks | np.int64(1 << RANK_BIT)
+        state = self._store.state
+        state[at.MATCHES] = state[at.EXPIRED] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
+        self._scan(batch, as_input(masks, np.int64), watermarks)
+        final = watermarks.default_ms >= FOREVER
+        parts = self._parts()
+        reported = self._policies.report(parts, self._found(), final=final)
+        matches = matches_of(parts, reported)
+        if self._emits:
+            expired = self._store.expired[: state[at.EXPIRED]].copy()
+            self.timeouts = matches_of(parts, self._policies.distinct(parts, expired))
+        limited = int(state[at.LIMITED_MATCHES]), int(state[at.LIMITED_RUNS])
+        tally = Tally(
+            events=len(batch),
+            candidates=int(np.count_nonzero(masks)),
+            stored=int(state[at.ROWS]),
+            pushed=int(state[at.NODES]),
+            matches=len(matches),
+            timeouts=len(self.timeouts) if self.timeouts is not None else 0,
+            evicted=0,
+            live_events=count_runs(self._tables, self._store.memory()),
+            pending=int(state[at.WAITS]) + self._policies.waiting,
+            partitions=int(state[at.OCCUPIED]),
+            texts=len(self._texts),
+            limited_matches=limited[0],
+            limited_runs=limited[1],
+        )
+        return matches, tally
+
+    def _found(self) -> Integers:
+        return self._store.found[: self._store.state[at.MATCHES]].copy()
+
+    def _parts(self) -> RunParts:
+        return RunParts(self._layout, self._tables, self._machine(), self._texts, self._store)
+
+    def _machine(self) -> RunMachine:
+        return RunMachine(self._layout.programs, self._texts.arrays(), self._scratch, self._bound)
+
+    def _learn(self, batch: EventBatch) -> None:
+        """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches."""
+        if not len(batch):
+            return
+        news = {}
+        for name in self._layout.taking.attributes:
+            column = batch.columns.get(name)
+            if column is None:
+                continue
+            known = self._kinds.get(name)
+            if known is None:
+                news[name] = column.kind
+            elif known.textual != column.kind.textual or (column.kind is Kind.FLOAT and known is not Kind.FLOAT):
+                raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
+        if news:
+            self._kinds.update(news)
+            self._lay_out()
+
+    def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks) -> None:
+        """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows."""
+        time = as_input(batch.time, np.int64)
+        in_order = not watermarks.by_source and bool(never_falls(time))
+        horizons = time if in_order else np.minimum.accumulate(time[::-1])[::-1]
+        start = 0
+        while start < len(masks):
+            # the stacks engine's stage asks for texts, the layout and which cells were ever not present
+            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._texts, self._store))  # type: ignore[arg-type]
+            if self._layout.opener_bit >= 0:
+                self._open_outside_partitions(chunk, masks)
+            self._advance(chunk)
+            start = chunk.following
+            if start < len(masks):
+                horizon = int(horizons[start])
+                self._pass(Watermarks(min(horizon, max(watermarks.default_ms, horizon)), {}), final=False)
+        self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
+
+    def _open_outside_partitions(self, chunk: Chunk, masks: Integers) -> None:
+        """Windows are cut before partitioning: an event of no partition opens one too."""
+        bit = np.int64(1 << self._layout.opener_bit)
+        table = chunk.table
+        lost = (masks[chunk.rows] & bit != 0) & (table.masks == 0)
+        if lost.any() and not any(item == self._layout.opener_bit for item, _, _ in self._layout.taking.local):
+            table.masks[lost] = bit
+            table.hashes[lost] = OUTSIDE
+
+    def _advance(self, chunk: Chunk) -> None:
+        stop = len(chunk.table.masks)
+        self._store.reserve(stop, self._layout)
+        first = 0
+        while True:
+            memory = self._store.memory()
+            first, why = advance(self._tables, self._machine(), chunk.table, memory, first, stop, self._fan)
+            if why == at.DONE:
+                return
+            if why == at.STATES_MISSING:
+                self._grammar.automaton.expand_missing()
+                self._tabulate()
+                self._store.state[at.NEEDS_STATES] = 0
+                if first == stop:
+                    return
+            elif why == at.SLOTS_FULL:
+                self._store.renew_slots(self._tables)
+            else:
+                now = int(chunk.table.cells[first, 0]) if first < stop else NEVER
+                self._make_room(now)
+
+    def _make_room(self, now: int) -> None:
+        self._store.make_room(self._tables, self._texts, self._layout, self._policies, now, self._fan)
+
+    def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
+        sources = np.array(sorted(watermarks.by_source), np.int64)
+        times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
+        default = max(-MOST, min(watermarks.default_ms, MOST))
+        machine = self._machine()
+        own = (sources, times, default, int(final))
+        if self._store.state[at.WAITS]:
+            while not pass_waiting(self._tables, machine, self._store.memory(), *own):
+                self._store.grow_output(self._tables)
+        while not pass_runs(self._tables, machine, self._store.memory(), *own):
+            self._store.grow_output(self._tables)
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        self._store.state[at.MATCHES] = self._store.state[at.EXPIRED] = 0
+        self._store.compact(self._tables, self._texts, self._layout, self._policies)
+        kinds = {name: kind.value for name, kind in self._kinds.items()}
+        terms = np.frombuffer(terms_to_bytes(self._grammar.automaton.states), np.uint8)
+        arrays = {**self._store.saved(), **self._texts.saved(), **self._policies.saved(), "terms": terms}
+        return pack(Header(self.plan.fingerprint, kinds, partitioned=True), arrays)
+
+    @classmethod
+    def restore(cls, plan: Plan, data: bytes, options: EngineOptions | None = None) -> RunsEngine:
+        """An engine that goes on where the one of the snapshot was.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+        """
+        engine = cls(plan, options)
+        header, arrays = unpack(data)
+        header.require(plan.fingerprint, partitioned=True)
+        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+        engine._texts.load(arrays)
+        engine._lay_out()
+        automaton = engine._grammar.automaton
+        numbers = np.array([automaton.number(state) for state in terms_from_bytes(arrays["terms"].tobytes())], np.int64)
+        for number in numbers.tolist():
+            automaton.expand(number)
+        engine._store.load(arrays, engine._layout, numbers)
+        engine._policies.load(arrays)
+        engine._tabulate()
+        return engine
+
+    def validate(self) -> None:
+        """Invariants of the state.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+        self._texts.validate()
+        self._store.validate(self._tables)

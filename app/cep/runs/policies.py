@@ -1,0 +1,264 @@
+"""Which of the found matches are reported: one per set of bindings, the first branch of an OR, the longest, and those that ``after:`` keeps.
+
+All of this is defined on finished matches (query-language.md, section 5), so it stands behind the kernels. Matches that must wait for
+runs that began earlier are held here; plain plans pass through.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep.arrays import Integers
+from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.runs import arrays as at
+from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, oldest_alive
+from app.cep.runs.kernels_returns import chain_events, chain_starts
+from app.cep.runs.layout import Grammar, runs_of
+from app.cep.runs.returns import RunParts
+from app.query import plan as p
+
+Position = tuple[int, int, int]
+_NOTHING = np.zeros((0, 3), np.int64)
+
+
+class Policies:
+    """The policies of one plan, and what they hold back.
+
+    Args:
+        plan: of the query.
+        grammar: its pattern.
+    """
+
+    def __init__(self, plan: p.Plan, grammar: Grammar) -> None:
+        runs = runs_of(plan)
+        self._runs, self._grammar = runs, grammar
+        self._ambiguous = _ambiguous(runs.pattern, plan)
+        self._branches = dict(_branches(runs.pattern, ()))
+        self._choices = any(self._branches.values())
+        self._units = tuple(_units(runs.pattern))
+        self._holds = runs.longest or runs.after != "no-skip"
+        self._held = _NOTHING
+        self._borders: dict[str, list[int]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Matches held back."""
+        return len(self._held)
+
+    def held_nodes(self) -> Integers:
+        """Nodes that must stay."""
+        return np.ascontiguousarray(self._held[:, at.F_NODE])
+
+    def move(self, numbers: Integers) -> None:
+        """Nodes have new numbers."""
+        if len(self._held):
+            self._held[:, at.F_NODE] = numbers[self._held[:, at.F_NODE]]
+
+    def distinct(self, parts: RunParts, found: Integers) -> Integers:
+        """One of each set of bindings (and window)."""
+        if not self._ambiguous or len(found) < 2:
+            return found
+        hashes = parts.store.nodes[found[:, at.F_NODE], at.HASH]
+        _, first = np.unique(np.stack([hashes, found[:, at.F_WINDOW], found[:, at.F_TIME]], axis=1), axis=0, return_index=True)
+        return found[np.sort(first)]
+
+    def report(self, parts: RunParts, found: Integers, *, final: bool) -> Integers:
+        """The matches to report now.
+
+        Args:
+            parts: of the engine.
+            found: int64 (matches, 3), what the kernels found in this feed.
+            final: nothing will come any more.
+        """
+        found = self.distinct(parts, found)
+        if self._choices:
+            found = self._first_branches(parts, found)
+        if not self._holds:
+            return found
+        held = np.concatenate([self._held, found]) if len(self._held) else found
+        if not len(held):
+            return held
+        nodes, windows = np.ascontiguousarray(held[:, at.F_NODE]), np.ascontiguousarray(held[:, at.F_WINDOW])
+        oldest, same = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
+        oldest_alive(parts.tables, parts.store.memory(), nodes, windows, oldest, same)
+        ready = same == 0
+        if self._runs.after != "no-skip":
+            ready = oldest > parts.store.nodes[nodes, at.FIRST_ROW]
+        if final:
+            ready[:] = True
+        self._held = held[~ready]
+        released = held[ready]
+        if self._runs.longest:
+            released = self._longest(parts, released)
+        return self._after(parts, released) if self._runs.after != "no-skip" else released
+
+    def _longest(self, parts: RunParts, found: Integers) -> Integers:
+        """Without those whose bindings another one has, and later events."""
+        nodes, windows = np.ascontiguousarray(found[:, at.F_NODE]), np.ascontiguousarray(found[:, at.F_WINDOW])
+        memory = parts.store.memory()
+        beginnings = np.empty(count_beginnings(memory, nodes), np.int64)
+        list_beginnings(memory, nodes, windows, beginnings)
+        own = parts.store.nodes[nodes, at.HASH] ^ (windows * np.int64(0x9E3779B97F4A7C1))
+        return found[~np.isin(own, beginnings)]
+
+    # --- OR -------------------------------------------------------------------------------------------------------------------
+
+    def _first_branches(self, parts: RunParts, found: Integers) -> Integers:
+        """Where branches of an OR bind the very same events, and every other item the same too, the first branch in the text is reported."""
+        alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        chains = list(_chains(parts, found))
+        for k, (_, rows) in enumerate(chains):
+            alike[*rows, "window", int(found[k, at.F_WINDOW])].append(k)
+        kept = np.ones(len(found), bool)
+        for group in alike.values():
+            for k in group:
+                kept[k] = not any(self._precedes(chains[j][0], chains[k][0]) for j in group if j != k)
+        return found[kept]
+
+    def _precedes(self, first: list[int], second: list[int]) -> bool:
+        """Whether two matches of the same events differ in branches of ORs only, and the first has the earlier ones."""
+        differing: dict[int, set[int]] = {}
+        for place, (a, b) in enumerate(zip(first, second, strict=True)):
+            if a == b:
+                continue
+            other = dict(self._branches[b])
+            choice = next((number for number, branch in self._branches[a] if number in other and other[number] != branch), None)
+            if choice is None or dict(self._branches[a])[choice] > other[choice]:
+                return False
+            differing.setdefault(choice, set()).add(place)
+        return bool(differing) and all(
+            self._places(first, number) == self._places(second, number) for number in differing
+        )
+
+    def _places(self, items: list[int], number: int) -> list[int]:
+        return [place for place, item in enumerate(items) if any(own == number for own, _ in self._branches[item])]
+
+    # --- after: -------------------------------------------------------------------------------------------------------------
+
+    def _after(self, parts: RunParts, found: Integers) -> Integers:
+        """Goes through the matches of every partition and window in order, and drops those that begin at or before the border."""
+        groups: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        windows = parts.tables.shape[at.WINDOW_KIND] != at.NO_WINDOW
+        for k, (items, rows) in enumerate(_chains(parts, found)):
+            places = [_position(parts, row) for row in rows]
+            key = json.dumps([_key(parts, rows[0]), int(found[k, at.F_WINDOW]) if windows else None])
+            groups[key].append((places[0], places[-1], self._order(items, places), k, items, places))
+        kept = np.zeros(len(found), bool)
+        for key, matches in groups.items():
+            for first, last, _, k, items, places in sorted(matches):
+                border = self._borders.get(key)
+                if border is not None and (first < tuple(border[:3]) or (first == tuple(border[:3]) and border[3])):
+                    continue
+                kept[k] = True
+                moved = self._border(first, last, items, places)
+                if moved is not None:
+                    self._borders[key] = moved
+        self._forget_borders(parts)
+        return found[kept]
+
+    def _border(self, first: Position, last: Position, items: list[int], places: list[Position]) -> list[int] | None:
+        """(time, source, offset, whether an event right there lies at it), or None: nothing is skipped."""
+        if self._runs.after == "skip-past-last-event":
+            return [*last, 1]
+        if self._runs.after == "skip-to-next":
+            return [*first, 1]
+        own = [place for item, place in zip(items, places, strict=True) if self._grammar.bindings[item] == self._runs.after_binding]
+        if not own:
+            return None
+        target = own[0] if self._runs.after == "skip-to-first" else own[-1]
+        return None if target == first else [*target, 0]
+
+    def _order(self, items: list[int], places: list[Position]) -> tuple[Any, ...]:
+        """What decides between matches with the same first and last events."""
+        key: list[Any] = []
+        for members, reluctant in self._units:
+            own = [place for item, place in zip(items, places, strict=True) if item in members]
+            key.append((len(own) if reluctant else -len(own), own))
+        return tuple(key)
+
+    def _forget_borders(self, parts: RunParts) -> None:
+        """Borders before every event that is alive have no effect any more."""
+        if len(self._borders) < 10_000:
+            return
+        state = parts.store.state
+        first = parts.store.cells[1 : state[at.ROWS], CELL_TIME].min(initial=int(state[at.LAST_TIME]))
+        self._borders = {key: border for key, border in self._borders.items() if border[0] >= first}
+
+    def saved(self) -> Mapping[str, NDArray[Any]]:
+        """Arrays from which `load` makes the same."""
+        return {"held": self._held, "borders": np.frombuffer(json.dumps(self._borders).encode(), np.uint8)}
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Takes over what `saved` gave."""
+        self._held = arrays["held"].copy()
+        self._borders = json.loads(arrays["borders"].tobytes())
+
+
+def _chains(parts: RunParts, found: Integers) -> Iterator[tuple[list[int], list[int]]]:
+    """Items and rows of every match, in total order."""
+    memory, nodes = parts.store.memory(), np.ascontiguousarray(found[:, at.F_NODE])
+    starts = np.zeros(len(nodes) + 1, np.int64)
+    chain_starts(memory, nodes, starts)
+    items, rows = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
+    chain_events(memory, nodes, starts, items, rows)
+    for k in range(len(nodes)):
+        yield items[starts[k] : starts[k + 1]].tolist(), rows[starts[k] : starts[k + 1]].tolist()
+
+
+def _position(parts: RunParts, row: int) -> Position:
+    cells = parts.store.cells
+    return int(cells[row, CELL_TIME]), int(cells[row, CELL_SOURCE]), int(cells[row, CELL_OFFSET])
+
+
+def _key(parts: RunParts, row: int) -> list[Any]:
+    cells = parts.store.cells
+    return [
+        parts.texts.text(int(cells[row, cell])).decode("latin-1") if kind.textual else int(cells[row, cell])
+        for _, kind, cell in parts.layout.taking.key
+    ]
+
+
+def _ambiguous(pattern: p.Pattern, plan: p.Plan) -> bool:
+    """Whether one set of bindings can be found in several ways."""
+    if not isinstance(pattern, p.Ordered | p.Take):
+        return True
+    takes = pattern.parts if isinstance(pattern, p.Ordered) else (pattern,)
+    for take in takes:
+        if isinstance(take, p.Absent):
+            continue
+        if not isinstance(take, p.Take) or take.until is not None or take.different:
+            return True
+        if plan.items[take.item].variable is None and (take.low, take.high) != (1, 1):
+            return True
+    return False
+
+
+def _branches(pattern: p.Pattern, path: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
+    """Item → (OR, branch) pairs around it, outermost first."""
+    if isinstance(pattern, p.Take):
+        yield pattern.item, path
+    elif isinstance(pattern, p.Absent):
+        return
+    elif isinstance(pattern, p.Repeated):
+        yield from _branches(pattern.part, path)
+    else:
+        for k, part in enumerate(pattern.parts):
+            yield from _branches(part, (*path, (id(pattern), k)) if isinstance(pattern, p.Either) else path)
+
+
+def _units(pattern: p.Pattern) -> Iterator[tuple[frozenset[int], bool]]:
+    """The items in textual order, groups before their contents: (items, reluctant)."""
+    if isinstance(pattern, p.Take):
+        yield frozenset({pattern.item}), pattern.reluctant
+    elif isinstance(pattern, p.Repeated):
+        yield frozenset(item for members, _ in _units(pattern.part) for item in members), pattern.reluctant
+        yield from _units(pattern.part)
+    elif not isinstance(pattern, p.Absent):
+        for part in pattern.parts:
+            yield from _units(part)

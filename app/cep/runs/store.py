@@ -1,0 +1,247 @@
+"""The memory of a runs engine: tables that grow, and are swept when they are full. Memory follows live runs, not everything ever seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep import arrays as stacks
+from app.cep.arrays import Integers
+from app.cep.kernels_slots import refill_slots
+from app.cep.opcodes import CELL_TYPE, STATES_PER_WORD
+from app.cep.program import TextCell
+from app.cep.runs import arrays as at
+from app.cep.runs.arrays import RunMemory, RunTables
+from app.cep.runs.kernels_time import least_window, mark, mark_negated, mark_slots, move, number_marked
+from app.cep.runs.layout import RunLayout
+from app.cep.texts import TextTable
+
+if TYPE_CHECKING:
+    from app.cep.runs.policies import Policies
+
+_ABSENT_WORD = int("10" * STATES_PER_WORD, 2)
+LARGEST = 2**62
+
+
+class RunStore:
+    """Arrays of one engine, see `app.cep.runs.arrays`.
+
+    Args:
+        layout: widths of the tables.
+    """
+
+    def __init__(self, layout: RunLayout) -> None:
+        self.state = np.zeros(at.WILD_HEADS + max(1, layout.wild_lists), np.int64)
+        self.state[at.WILD_HEADS :] = -1
+        self.state[at.LAST_TIME] = -LARGEST
+        self.nodes = np.zeros((1024, layout.node_width), np.int64)
+        self.cells = np.zeros((0, layout.taking.width), np.int64)
+        self.slots = _slots(64, layout.slot_width)
+        self.negated = np.zeros((64, 4), np.int64)
+        self.crossed = np.zeros((256, 4), np.int64)
+        self.waiting = np.zeros((64, 3), np.int64)
+        self.windows = np.zeros((64, 4), np.int64)
+        self.found = np.zeros((256, 3), np.int64)
+        self.expired = np.zeros((256, 3), np.int64)
+        self.spotted: set[int] = set()
+        """Cells that were not present in some event so far."""
+        self._texts_kept = 1024
+        self._grow_cells(1, layout)
+        self.cells[at.ABSENT_ROW, layout.taking.states_at :] = _ABSENT_WORD
+        self.state[at.ROWS] = 1
+
+    def memory(self) -> RunMemory:
+        """What the kernels read and write."""
+        return RunMemory(
+            self.nodes,
+            self.cells,
+            self.slots,
+            self.negated,
+            self.crossed,
+            self.waiting,
+            self.windows,
+            self.state,
+            self.found,
+            self.expired,
+        )
+
+    def reserve(self, events: int, layout: RunLayout) -> None:
+        """Room for the rows, negated events and windows of that many events."""
+        self._grow_cells(int(self.state[at.ROWS]) + events + 1, layout)
+        lists = int(np.count_nonzero(layout.static["items"][:, at.ITEM_LIST] >= 0))
+        self.negated = _grown(self.negated, int(self.state[at.NEGATED]) + events * lists + 1)
+        if layout.static["shape"][at.WINDOW_KIND] not in (at.NO_WINDOW, at.TIME_WINDOW, at.PARTITION_WINDOW):
+            self.windows = _grown(self.windows, int(self.state[at.WINDOWS] - self.state[at.WINDOW_BASE]) + events + 1)
+
+    def _grow_cells(self, rows: int, layout: RunLayout) -> None:
+        width = layout.taking.width
+        if self.cells.shape[1] != width:
+            raise ValueError("the width of cells has changed")
+        if rows > len(self.cells):
+            cells = np.empty((2 * rows, width), np.int64)
+            cells[: len(self.cells)] = self.cells
+            self.cells = cells
+
+    def grow_output(self, tables: RunTables) -> None:
+        """Room for twice as many matches and timeouts."""
+        del tables
+        self.found = _grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
+        self.expired = _grown(self.expired, 4 * len(self.expired))
+
+    def make_room(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, now: int, fan: int) -> None:
+        """Sweeps what is dead; where more than half is alive after that, the tables double."""
+        self._sweep(tables, texts, layout, policies, now)
+        needed = int(self.state[at.NEEDED]) + fan + 2
+        self.nodes = _grown(self.nodes, 2 * int(self.state[at.NODES]) + 2 * needed)
+        negations = len(tables.negations)
+        self.crossed = _grown(self.crossed, 2 * int(self.state[at.CROSSINGS]) + 2 * (needed + 1) * negations)
+        self.waiting = _grown(self.waiting, 2 * int(self.state[at.WAITS]) + 2 * needed)
+        self.found = _grown(self.found, 2 * int(self.state[at.MATCHES]) + 2 * needed)
+        self.expired = _grown(self.expired, 2 * int(self.state[at.EXPIRED]) + 2 * needed)
+
+    def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies) -> None:
+        """Leaves nothing but what is alive."""
+        self._sweep(tables, texts, layout, policies, int(self.state[at.LAST_TIME]))
+        self.renew_slots(tables)
+
+    def _sweep(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, now: int) -> None:
+        state, memory = self.state, self.memory()
+        counts = [int(state[k]) for k in (at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED)]
+        nodes, rows, crossings, negated = (np.zeros(max(1, count), np.int64) for count in counts)
+        rows[at.ABSENT_ROW] = 1
+        mark(tables, memory, policies.held_nodes(), nodes, rows, crossings)
+        mark_negated(tables, memory, nodes, rows, negated, now)
+        base = self._kept_windows(tables, nodes, rows)
+        kept = [number_marked(marks, count) for marks, count in zip((nodes, rows, crossings, negated), counts, strict=True)]
+        new = memory._replace(
+            nodes=np.zeros_like(self.nodes), cells=np.empty_like(self.cells), crossed=np.zeros_like(self.crossed), negated=np.zeros_like(self.negated)
+        )
+        move(tables, memory, new, nodes, rows, crossings, negated, base)
+        policies.move(nodes)
+        self.nodes, self.cells, self.crossed, self.negated = new.nodes, new.cells, new.crossed, new.negated
+        for counter, count in zip((at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED), kept, strict=True):
+            state[counter] = count
+        if len(texts) > 2 * self._texts_kept:
+            self._keep_texts(texts, layout, tables)
+
+    def _kept_windows(self, tables: RunTables, nodes: Integers, rows: Integers) -> int:
+        """The first window that is still of interest; events that opened later ones stay."""
+        state = self.state
+        if tables.shape[at.WINDOW_KIND] in (at.NO_WINDOW, at.TIME_WINDOW, at.PARTITION_WINDOW):
+            return 0
+        base = least_window(tables, self.memory(), int(state[at.WINDOW_FIRST_OPEN]), nodes, int(state[at.NODES]))
+        base = max(base, int(state[at.WINDOW_BASE]))
+        kept = self.windows[base - state[at.WINDOW_BASE] : state[at.WINDOWS] - state[at.WINDOW_BASE], at.O_ROW]
+        rows[kept[(kept >= 0) & (kept < len(rows))]] = 1
+        return int(base)
+
+    def _keep_texts(self, texts: TextTable, layout: RunLayout, tables: RunTables) -> None:
+        columns = _text_cells(layout)
+        live = slice(0, int(self.state[at.ROWS]))
+        used = self.cells[live][:, columns].reshape(-1)
+        keys = [(k, key) for k, key in enumerate(tables.keys.tolist()) if key in columns]
+        slots = self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE]
+        used = np.concatenate([used, *(slots[:, 1 + k] for k, _ in keys)])
+        renumbered = texts.keep(used[(used >= 0) & (used < len(texts))])
+        self._texts_kept = max(1024, len(texts))
+        for column in columns:
+            numbers = self.cells[live, column]
+            valid = (numbers >= 0) & (numbers < len(renumbered))
+            self.cells[live, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
+        if keys:
+            for k, _ in keys:
+                taken = self.slots[:, stacks.NEWEST] != stacks.FREE
+                self.slots[taken, 1 + k] = renumbered[self.slots[taken, 1 + k]]
+            self.renew_slots(tables)
+
+    def renew_slots(self, tables: RunTables) -> None:
+        """A partition table with the live partitions only, an eighth to a quarter full."""
+        mark_slots(tables, self.slots)
+        live = int(np.count_nonzero(self.slots[:, stacks.NEWEST] >= 0))
+        capacity = 64
+        while capacity < 4 * live + 64:
+            capacity *= 2
+        slots = _slots(capacity, self.slots.shape[1])
+        self.state[at.OCCUPIED] = refill_slots(_places(tables), self.slots, slots, 0)
+        self.slots = slots
+
+    def saved(self) -> Mapping[str, NDArray[np.int64]]:
+        """Arrays from which `load` makes the same memory; call `compact` before."""
+        state = self.state
+        return {
+            "state": state,
+            "nodes": self.nodes[: state[at.NODES]],
+            "cells": self.cells[: state[at.ROWS]],
+            "slots": self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE],
+            "negated": self.negated[: state[at.NEGATED]],
+            "crossed": self.crossed[: state[at.CROSSINGS]],
+            "waiting": self.waiting[: state[at.WAITS]],
+            "windows": self.windows[: state[at.WINDOWS] - state[at.WINDOW_BASE]],
+        }
+
+    def load(self, arrays: Mapping[str, NDArray[np.int64]], layout: RunLayout, states: Integers) -> None:
+        """Takes over what `saved` gave; ``states``: by number in the snapshot, the number in this automaton."""
+        self.state[:] = arrays["state"]
+        for name in ("nodes", "cells", "negated", "crossed", "waiting", "windows"):
+            own, given = getattr(self, name), arrays[name]
+            table = np.zeros((max(len(own), 2 * len(given) + 64), own.shape[1]), np.int64)
+            table[: len(given)] = given
+            setattr(self, name, table)
+        count = int(self.state[at.NODES])
+        old = self.nodes[:count, at.STATE].copy()
+        self.nodes[:count, at.STATE] = np.where(old >= 0, states[np.maximum(old, 0)], -10 - states[np.maximum(-10 - old, 0)])
+        words = np.bitwise_or.reduce(self.cells[1 : self.state[at.ROWS], layout.taking.states_at :], axis=0, initial=0)
+        self.spotted = {c for c in range(layout.taking.states_at) if words[c // STATES_PER_WORD] >> 2 * (c % STATES_PER_WORD) & 3}
+        capacity = 64
+        while capacity < 4 * len(arrays["slots"]) + 64:
+            capacity *= 2
+        self.slots = _slots(capacity, layout.slot_width)
+        places = np.arange(1, 1 + len(layout.static["keys"]), dtype=np.int64)
+        self.state[at.OCCUPIED] = refill_slots(places, arrays["slots"].copy(), self.slots, 0)
+
+    def validate(self, tables: RunTables) -> None:
+        """Every run is on one list, behind its parent, in a state that is known.
+
+        Raises:
+            AssertionError: one of them is not.
+        """
+        base = 1 + len(tables.keys)
+        seen: set[int] = set()
+        for slot in self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE]:
+            node, count = int(slot[base + at.S_HEAD]), 0
+            while node >= 0:
+                assert node not in seen, f"run {node} is on two lists"  # noqa: S101
+                assert node < self.state[at.NODES], f"run {node} does not exist"  # noqa: S101
+                assert 0 <= self.nodes[node, at.STATE] < len(tables.states), f"run {node} has no state"  # noqa: S101
+                assert self.nodes[node, at.PARENT] < node, f"run {node} is older than its parent"  # noqa: S101
+                seen.add(node)
+                count += 1
+                node = int(self.nodes[node, at.NEXT_RUN])
+            assert count == slot[base + at.S_COUNT], "runs of a partition are counted"  # noqa: S101
+
+
+def _grown(table: Integers, rows: int) -> Integers:
+    if rows <= len(table):
+        return table
+    grown = np.zeros((max(rows, 2 * len(table)), table.shape[1]), np.int64)
+    grown[: len(table)] = table
+    return grown
+
+
+def _places(tables: RunTables) -> Integers:
+    return np.arange(1, 1 + len(tables.keys), dtype=np.int64)
+
+
+def _text_cells(layout: RunLayout) -> list[int]:
+    taking = layout.taking
+    cells = [CELL_TYPE, *(cell for name, cell in taking.attributes.items() if name in taking.kinds and taking.kinds[name].textual)]
+    return cells + [d.column for d in taking.derived if isinstance(d, TextCell) and d.function in ("lower", "upper")]
+
+
+def _slots(capacity: int, width: int) -> Integers:
+    slots = np.zeros((capacity, width), np.int64)
+    slots[:, stacks.NEWEST] = stacks.FREE
+    return slots
