@@ -44,8 +44,21 @@ class _Kind:
     restore: Callable[[Plan, bytes], QueryEngine]
 
 
+def _new_runs(plan: Plan) -> QueryEngine:
+    from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - its kernels take a minute to compile where no query needs them
+
+    return RunsEngine(plan)
+
+
+def _restored_runs(plan: Plan, data: bytes) -> QueryEngine:
+    from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - see above
+
+    return RunsEngine.restore(plan, data)
+
+
 _KINDS: Mapping[str, _Kind] = {
     "stacks": _Kind(Engine, Engine.restore),
+    "runs": _Kind(_new_runs, _restored_runs),
     "coalesce": _Kind(TemporalEngine, TemporalEngine.restore),
 }
 """By `Plan.evaluator`."""

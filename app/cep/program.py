@@ -7,7 +7,7 @@ sequence construction, into a derived cell; what is left for the inner loop is m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -37,6 +37,7 @@ from app.query.expressions import (
     Not,
     Or,
     mentioned_items,
+    rebuilt,
 )
 
 TEXT_FUNCTIONS = ("lower", "upper", "length")
@@ -87,18 +88,6 @@ def constants_of(expression: Expression) -> Iterator[Constant]:
         yield expression.value
     for child in children(expression):
         yield from constants_of(child)
-
-
-def rebuilt(expression: Any, change: Callable[[Any], Any]) -> Any:
-    """The expression with everything directly inside changed."""
-    changes: dict[str, Any] = {}
-    for field in fields(expression):
-        inner = getattr(expression, field.name)
-        if isinstance(inner, tuple) and any(isinstance(child, NODES) for child in inner):
-            changes[field.name] = tuple(change(child) for child in inner)
-        elif isinstance(inner, NODES):
-            changes[field.name] = change(inner)
-    return replace(expression, **changes) if changes else expression
 
 
 def _of_no_item(expression: Expression) -> Any:

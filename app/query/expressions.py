@@ -6,8 +6,9 @@ are applied per *comparison*, before NOT, AND and OR. Nothing here evaluates; `a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
 from typing import Literal as OneOf
 
 from app.events.types import Kind
@@ -173,3 +174,15 @@ NODES = (Literal, AttributeOf, Aggregate, Arithmetic, Negative, Call, Comparison
 def mentioned_items(expression: Expression) -> frozenset[int]:
     """Indices of the items that the expression speaks of."""
     return frozenset(node.item for node in walk(expression) if isinstance(node, (AttributeOf, Aggregate)))
+
+
+def rebuilt(expression: Any, change: Callable[[Any], Any]) -> Any:
+    """The expression with everything directly inside changed."""
+    changes: dict[str, Any] = {}
+    for field in fields(expression):
+        inner = getattr(expression, field.name)
+        if isinstance(inner, tuple) and any(isinstance(child, NODES) for child in inner):
+            changes[field.name] = tuple(change(child) for child in inner)
+        elif isinstance(inner, NODES):
+            changes[field.name] = change(inner)
+    return replace(expression, **changes) if changes else expression

@@ -13,6 +13,7 @@ from app.query import resolved as r
 from app.query.constant_tests import conjuncts, constant_test
 from app.query.fingerprint import fingerprint
 from app.query.plan import ConstantTest, Item, JoinPredicate, Output, Plan, ReturnField, Shedding
+from app.query.planning_runs import RunsPlanner, needs_runs, ranks_of, read_attributes
 from app.query.vocabulary import BUILT_IN, NUMERIC
 
 FALSE = e.Comparison("=", e.Literal(Kind.INTEGER, 0), e.Literal(Kind.INTEGER, 1))
@@ -20,8 +21,34 @@ FALSE = e.Comparison("=", e.Literal(Kind.INTEGER, 0), e.Literal(Kind.INTEGER, 1)
 
 
 def plan_query(query: r.Resolved) -> Plan:
-    """The plan of a query that `app.query.refusals` let pass: a sequence of single events and negations."""
-    document = query.document
+    """The plan of a query that `app.query.refusals` let pass, for the evaluator that it needs (or that ``evaluator:`` names)."""
+    runs = query.document.plain("evaluator") == "runs" or needs_runs(query)
+    return _plan_of_runs(query) if runs else _plan_of_stacks(query)
+
+
+def _plan_of_runs(query: r.Resolved) -> Plan:
+    equivalence = tuple(dict.fromkeys(one.attribute for one in query.equivalence))
+    planner = RunsPlanner(query, lambda binding: _lacks(binding, equivalence, query))
+    for predicate in query.predicates:
+        planner.predicate(predicate, simplified(predicate.condition, query), FALSE)
+    for one in query.equivalence:
+        if one.value is not None:
+            planner.fix(one.attribute, one.kind, one.value.value)
+    runs = planner.runs()
+    within = query.document.plain("within")
+    plan = replace(
+        _headed(query, equivalence, tuple(planner.items), tuple(planner.joins)),
+        evaluator="runs",
+        runs=runs,
+        ranks=ranks_of(runs, within),
+    )
+    attributes = set(_columns(plan)) | (read_attributes(runs) - set(BUILT_IN))
+    plan = replace(plan, columns=tuple(sorted(attributes)))
+    return replace(plan, fingerprint=fingerprint(plan))
+
+
+def _plan_of_stacks(query: r.Resolved) -> Plan:
+    """A sequence of single events and negations."""
     tests: dict[int, list[ConstantTest]] = {binding.index: [] for binding in query.bindings}
     local: dict[int, list[e.Expression]] = {binding.index: [] for binding in query.bindings}
     joins: list[JoinPredicate] = []
@@ -57,9 +84,16 @@ def plan_query(query: r.Resolved) -> Plan:
         )
         for b in query.bindings
     )
-    within = document.plain("within")
+    plan = replace(_headed(query, equivalence, items, tuple(joins)), evaluator="stacks")
+    plan = replace(plan, columns=_columns(plan))
+    return replace(plan, fingerprint=fingerprint(plan))
+
+
+def _headed(query: r.Resolved, equivalence: tuple[str, ...], items: tuple[Item, ...], joins: tuple[JoinPredicate, ...]) -> Plan:
+    """What every plan takes from its document, without columns and fingerprint."""
+    document = query.document
     output = document.record("output")
-    plan = Plan(
+    return Plan(
         name=document.name,
         version=document.plain("version", 1),
         title=document.plain("title", ""),
@@ -68,17 +102,14 @@ def plan_query(query: r.Resolved) -> Plan:
         streams=query.streams,
         items=items,
         equivalence=equivalence,
-        joins=tuple(joins),
-        within=within,
+        joins=joins,
+        within=document.plain("within"),
         returns=tuple(replace(field, expression=_known(field, query)) for field in query.returns),
         columns=(),
         on_timeout=document.plain("on_timeout", "drop"),
         output=Output(output_value(output, "topic"), output_value(output, "key")),
         shedding=shedding_of(document.record("shedding")),
-        evaluator=document.plain("evaluator", "stacks"),
     )
-    plan = replace(plan, columns=_columns(plan))
-    return replace(plan, fingerprint=fingerprint(plan))
 
 
 def _push_down(

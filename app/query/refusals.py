@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from app.errors import Finding, Location
 from app.query import keys as k
 from app.query import resolved as r
-from app.query.document import Written
 from app.query.plan import MAX_ITEMS
-from app.query.resolve_keys import strategies
+from app.query.planning_runs import RUNS_ITEMS, needs_runs
 
 RUN_SHEDDERS = ("none", "random")
 
@@ -44,71 +43,26 @@ def _refused(what: str, location: Location | None, hint: str | None = None) -> F
     return Finding(f"{what} is understood, but this version's engine does not run it yet", location, hint)
 
 
-def _event(query: r.Resolved) -> Written:
+def _pattern(query: r.Resolved) -> Iterator[Finding]:
     written = query.document.expression("event")
     assert written is not None  # noqa: S101 - there is no resolved query without
-    return written
+    limit, count = (RUNS_ITEMS, _places(query.pattern)) if needs_runs(query) else (MAX_ITEMS, len(query.bindings))
+    if count > limit:
+        yield Finding(f"a pattern has at most {limit} items, this one {count}", written.scalar.location())
 
 
-def _pattern(query: r.Resolved) -> Iterator[Finding]:
-    written = _event(query)
-    yield from _structure(query.pattern, written)
-    for leaf in r.leaves(query.pattern):
-        if leaf.quantifier is not None:
-            what = "an optional item" if leaf.quantifier.optional else "a closure"
-            yield _refused(what, written.location(leaf.quantifier.span))
-        if leaf.count is not None:
-            yield _refused("ANY(n; ..)", written.location(leaf.span))
-        if leaf.until is not None:
-            yield _refused("UNTIL", written.location(leaf.span))
-    for absence in r.absences(query.pattern):
-        if absence.for_ms is not None:
-            yield _refused("FOR", written.location(absence.span), "use within instead")
-        if len(absence.parts) > 1:
-            yield _refused("a negated AND", written.location(absence.span))
-    if len(query.bindings) > MAX_ITEMS:
-        yield Finding(f"a pattern has at most {MAX_ITEMS} items, this one {len(query.bindings)}", written.scalar.location())
-
-
-def _structure(node: r.Node, written: Written) -> Iterator[Finding]:
-    """Layers of the pattern; SEQs inside SEQs are gone by now."""
-    if isinstance(node, r.Series):
-        for item in node.items:
-            yield from _structure(item, written)
-    elif isinstance(node, r.AllOf):
-        yield _refused("AND of patterns", written.location(node.span))
-    elif isinstance(node, r.OneOf):
-        yield _refused("OR of patterns", written.location(node.span), "make one query per branch, or write ANY(A, B) x for single events")
-    elif isinstance(node, r.Repeat):
-        yield _refused("a group with a quantifier", written.location(node.span))
-
-
-def _within(query: r.Resolved) -> Iterator[Finding]:
-    within = query.document.plain("within")
-    if within is not None and within.unit == "events":
-        yield _refused("within in events", query.document.location("within"), 'write a duration, for instance "5 s"')
+def _places(node: r.Node) -> int:
+    """Items of the plan: leaves, negated ones too, and one for every UNTIL."""
+    return sum(1 + (leaf.until is not None) for leaf in r.leaves(node)) + sum(len(absence.parts) for absence in r.absences(node))
 
 
 def _keys(query: r.Resolved) -> Iterator[Finding]:
     document = query.document
-    for key, what in (("window", "an explicit window"), ("max_gap", "max_gap"), ("limits", "limits")):
-        if key in document.values:
-            yield _refused(what, document.location(key))
-    if document.plain("after", "no-skip") != "no-skip":
-        yield _refused(f"after: {document.plain('after')}", document.location("after"), "write no-skip, or leave it out")
-    if document.plain("emit", "each") == "longest":
-        yield _refused("emit: longest", document.location("emit"))
-    if document.plain("evaluator", "stacks") != "stacks":
-        yield _refused("the evaluator of runs", document.location("evaluator"), "write stacks, or leave it out")
+    if document.plain("evaluator") == "stacks" and needs_runs(query):
+        message = "the stacks evaluator runs plain sequences under skip-till-any-match; this query needs runs"
+        yield Finding(message, document.location("evaluator"), "write runs, or leave it out")
     if document.plain("on_change", "restart") != "restart":
         yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
-
-
-def _strategy(query: r.Resolved) -> Iterator[Finding]:
-    default, apart = strategies(query)
-    used = [one for one in (default, *(located.value for located in apart.values())) if one != k.STRATEGIES[0]]
-    if used:
-        yield _refused(f"strategy: {used[0]}", query.document.location("strategy"), "write skip-till-any-match, or leave it out")
 
 
 def _streams(query: r.Resolved | r.ResolvedTemporal) -> Iterator[Finding]:
@@ -124,4 +78,4 @@ def _shedder(query: r.Resolved) -> Iterator[Finding]:
         yield _refused(f"the shedder {shedder.value}", shedder.node.location(), "write none or random")
 
 
-_CHECKS: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (_pattern, _within, _keys, _strategy, _streams, _shedder)
+_CHECKS: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (_pattern, _keys, _streams, _shedder)

@@ -31,7 +31,7 @@ def field_values(tables, machine, memory, predicate, found, values, states):
     start, stop = tables.predicates[predicate, CODE], tables.predicates[predicate, CODE_END]
     seen = 0
     for k in range(len(found)):
-        place_references(tables, machine, memory, predicate, found[k], NO_I, 0, 0)
+        place_references(tables, machine, memory, predicate, found[k], NO_I, 0)
         run_program(machine.programs, start, stop, memory.cells, tables.shape[STATES_AT], machine.bound, machine.texts, machine.scratch)
         values[k] = machine.scratch.values[0]
         tag = machine.scratch.tags[0]

@@ -455,13 +455,13 @@ def passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank
 
 @kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
 def stops(tables, machine, memory, node, ask, row, stream_rank, partition_rank):
-    """Whether the event satisfies the predicate of an UNTIL."""
+    """Whether the event satisfies the predicate of an UNTIL, asked as if it were the closure's next element."""
     until = tables.asks[ask, ASK_UNTIL]
     bind(tables, machine, memory, node, tables.untils[until, UNTIL_ITEM], row, stream_rank, partition_rank, 0, 0)
     top = memory.state[NODES]
     predicate = tables.untils[until, UNTIL_PREDICATE]
     machine.bound[0] = row
-    answer = place_references(tables, machine, memory, predicate, top, memory.nodes[top, ELEMENT], 0, 1)
+    answer = place_references(tables, machine, memory, predicate, top, memory.nodes[top, ELEMENT], 0)
     return answer == KNOWN and program_holds(tables, machine, memory, predicate)
 
 

@@ -143,11 +143,11 @@ def put_argument(tables, machine, memory, k, target):
         constants[place, 1] = nodes[target, at + 1]
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
-def place_references(tables, machine, memory, predicate, node, i, opened, asking):
+@kernel(types.int64(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
+def place_references(tables, machine, memory, predicate, node, i, opened):
     """Puts rows into the slots and aggregates into the constants of a predicate; KNOWN, PENDING or NO_INSTANCE.
 
-    ``opened``: bindings that may still bind. ``asking``: the node is an event that an UNTIL is asked, no element yet.
+    ``opened``: bindings that may still bind.
     """
     nodes, references, arguments = memory.nodes, tables.references, tables.arguments
     frame = tables.shape[FRAME]
@@ -158,8 +158,6 @@ def place_references(tables, machine, memory, predicate, node, i, opened, asking
             target = newest
         elif anchor == FIXED:
             target = nodes[node, references[k, NUMBER]]
-            if asking and target == node:
-                target = np.int64(-1)
         elif anchor == LAST:
             if opened >> binding & 1:
                 return PENDING
@@ -265,7 +263,7 @@ def every_instance_holds(tables, machine, memory, predicate, node, opened):
     i = np.int64(1)
     most = longest_back(tables, predicate) + longest_closure(tables, memory, predicate, node)
     while True:
-        answer = place_references(tables, machine, memory, predicate, node, i, opened, 0)
+        answer = place_references(tables, machine, memory, predicate, node, i, opened)
         if answer == PENDING:
             return True
         if answer == KNOWN:
@@ -290,7 +288,7 @@ def tests_hold(tables, machine, memory, first, stop, node, opened):
         i = np.int64(NO_I)
         if mode == NEWEST:
             i = memory.nodes[memory.nodes[node, frame + tables.tests[k, TEST_BINDING]], ELEMENT] + tables.tests[k, TEST_OFFSET]
-        if place_references(tables, machine, memory, predicate, node, i, opened, 0) == KNOWN and not program_holds(
+        if place_references(tables, machine, memory, predicate, node, i, opened) == KNOWN and not program_holds(
             tables, machine, memory, predicate
         ):
             return False
@@ -308,7 +306,7 @@ def counts(tables, machine, memory, part, entry, node, opened):
             if opened or not every_instance_holds(tables, machine, memory, predicate, node, 0):
                 return False
             continue
-        answer = place_references(tables, machine, memory, predicate, node, NO_I, opened, 0)
+        answer = place_references(tables, machine, memory, predicate, node, NO_I, opened)
         if answer == PENDING or (answer == KNOWN and not program_holds(tables, machine, memory, predicate)):
             return False
     return True

@@ -13,7 +13,7 @@ from app.cep.arrays import PlanTables
 from app.cep.kernels_machine import Programs
 from app.cep.layout import Layout
 from app.cep.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, STATES_PER_WORD
-from app.cep.program import Compiler, constants_of, rebuilt
+from app.cep.program import Compiler, constants_of
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton import Automaton
 from app.cep.runs.predicates import Argument, Rewritten, function_of, rewrite, strict
@@ -196,7 +196,7 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
 def _of_item(condition: Any, item: int) -> Any:
     if isinstance(condition, e.AttributeOf):
         return replace(condition, item=item, index=None)
-    return rebuilt(condition, lambda inner: _of_item(inner, item))
+    return e.rebuilt(condition, lambda inner: _of_item(inner, item))
 
 
 def _signed(mask: int) -> int:
@@ -208,7 +208,7 @@ def _hoisted(expression: Any, compiler: Compiler) -> Any:
     if isinstance(expression, Argument | e.Literal):
         return expression
     if isinstance(expression, e.Condition) or _has_argument(expression):
-        return rebuilt(expression, lambda inner: _hoisted(inner, compiler))
+        return e.rebuilt(expression, lambda inner: _hoisted(inner, compiler))
     return compiler.hoisted(expression)
 
 

@@ -132,9 +132,7 @@ class Policies:
             if choice is None or dict(self._branches[a])[choice] > other[choice]:
                 return False
             differing.setdefault(choice, set()).add(place)
-        return bool(differing) and all(
-            self._places(first, number) == self._places(second, number) for number in differing
-        )
+        return bool(differing) and all(self._places(first, number) == self._places(second, number) for number in differing)
 
     def _places(self, items: list[int], number: int) -> list[int]:
         return [place for place, item in enumerate(items) if any(own == number for own, _ in self._branches[item])]

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.cep.program import rebuilt
 from app.cep.runs import arrays as at
 from app.query import expressions as e
 
@@ -87,7 +86,7 @@ def _rewritten(expression: Any, found: Rewritten) -> Any:
         return _reference(expression, found)
     if isinstance(expression, e.Aggregate):
         return _aggregate(expression, found)
-    return rebuilt(expression, lambda inner: _rewritten(inner, found))
+    return e.rebuilt(expression, lambda inner: _rewritten(inner, found))
 
 
 def _reference(attribute: e.AttributeOf, found: Rewritten) -> e.AttributeOf:
@@ -129,7 +128,7 @@ def strict(expression: Any) -> Any:
     if isinstance(expression, e.COMPARISONS):
         missing = [_missing(node) for node in _attributes(expression)]
         return e.And((expression, *(e.Not(one) for one in missing))) if missing else expression
-    return rebuilt(expression, strict)
+    return e.rebuilt(expression, strict)
 
 
 def _missing(attribute: e.AttributeOf | e.Aggregate) -> e.And:

@@ -117,7 +117,10 @@ class RunStore:
         base = self._kept_windows(tables, nodes, rows)
         kept = [number_marked(marks, count) for marks, count in zip((nodes, rows, crossings, negated), counts, strict=True)]
         new = memory._replace(
-            nodes=np.zeros_like(self.nodes), cells=np.empty_like(self.cells), crossed=np.zeros_like(self.crossed), negated=np.zeros_like(self.negated)
+            nodes=np.zeros_like(self.nodes),
+            cells=np.empty_like(self.cells),
+            crossed=np.zeros_like(self.crossed),
+            negated=np.zeros_like(self.negated),
         )
         move(tables, memory, new, nodes, rows, crossings, negated, base)
         policies.move(nodes)
