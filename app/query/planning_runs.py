@@ -182,11 +182,15 @@ class RunsPlanner:
 
     def _ways(self) -> tuple[Ways, ...]:
         default, apart = strategies(self._query)
+        # windows of a partition hold nothing but its events: there, strict contiguity is that of the partition
+        alone = "per" in self._query.document.record("window")
         rows = []
         for binding in self._query.bindings:
             own = default if not binding.negated else k.STRATEGIES[0]
             first = apart[binding.variable].value if binding.variable in apart else own
             further = apart[f"{binding.variable}[]"].value if f"{binding.variable}[]" in apart else own
+            if alone:
+                first, further = (way.replace("strict-", "partition-") for way in (first, further))
             rows.append(Ways(cast("Strategy", first), cast("Strategy", further)))
         return tuple(rows)
 

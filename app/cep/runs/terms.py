@@ -285,9 +285,11 @@ def _ways_again(term: Again) -> Iterator[Way]:
     following = again(replace(term, low=max(term.low - 1, 0), high=None if term.high is None else term.high - 1))
     may_be_left = term.group and passed(term) is not None
     for way in ways(term.part):
-        without = None
+        without: Term | None = None
         if way.without is not None:
             without = series(way.without, following)
+            if passed(term) is not None:
+                without = Again(without, 0, 1, term.group)
         elif may_be_left:
             without = EMPTY
         yield replace(way, rest=series(way.rest, following), without=without)
