@@ -576,6 +576,24 @@ def closed_by_rank(tables, machine, memory, slot, node, time, partition_rank):
         RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
     )
 )
+def begin(tables, machine, memory, slot, start, mask, row, stream_rank, partition_rank, window_high):
+    """Starts the runs that an event can begin from a state."""
+    state = memory.state
+    for edge in range(tables.states[start, EDGES], tables.states[start, EDGES_END]):
+        item = tables.edges[edge, EDGE_ITEM]
+        if not mask >> item & 1:
+            continue
+        bind(tables, machine, memory, -1, item, row, stream_rank, partition_rank, state[EVENT_WINDOW], window_high)
+        opened = tables.states[tables.edges[edge, TARGET], OPEN]
+        if tests_hold(tables, machine, memory, tables.edges[edge, TESTS], tables.edges[edge, TESTS_END], state[NODES], opened):
+            take(tables, machine, memory, slot, edge, -1)
+
+
+@kernel(
+    types.void(
+        RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
+    )
+)
 def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partition_rank, window_high):
     """All runs of a partition meet an event, then it starts new ones."""
     nodes, slots, state = memory.nodes, memory.slots, memory.state
@@ -604,14 +622,17 @@ def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partit
         node = following
     start = tables.shape[START_STATE]
     if mask & tables.shape[POSITIVE_MASK] and window_high >= low:
-        for edge in range(tables.states[start, EDGES], tables.states[start, EDGES_END]):
-            item = tables.edges[edge, EDGE_ITEM]
-            if not mask >> item & 1:
-                continue
-            bind(tables, machine, memory, -1, item, row, stream_rank, partition_rank, low, window_high)
-            opened = tables.states[tables.edges[edge, TARGET], OPEN]
-            if tests_hold(tables, machine, memory, tables.edges[edge, TESTS], tables.edges[edge, TESTS_END], state[NODES], opened):
-                take(tables, machine, memory, slot, edge, -1)
+        stopped = False
+        for ask in range(tables.states[start, ASKS], tables.states[start, ASKS_END]):
+            asked = tables.untils[tables.asks[ask, ASK_UNTIL], UNTIL_ASKED]
+            # a leading closure is asked from the first event on
+            if mask >> asked & 1 and stops(tables, machine, memory, np.int64(-1), ask, row, stream_rank, partition_rank):
+                for k in range(tables.asks[ask, STOPPED], tables.asks[ask, STOPPED_END]):
+                    begin(tables, machine, memory, slot, tables.stopped[k, 0], mask, row, stream_rank, partition_rank, window_high)
+                stopped = True
+                break
+        if not stopped:
+            begin(tables, machine, memory, slot, start, mask, row, stream_rank, partition_rank, window_high)
     if by_rank:
         # new runs of a window of one event
         node = slots[slot, base + S_HEAD]

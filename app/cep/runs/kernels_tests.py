@@ -129,8 +129,8 @@ def put_argument(tables, machine, memory, k, target):
         constants[place, 1] = 0
     elif function == AVG:
         total, count = nodes[target, at + 1], nodes[target, at + 3]
-        constants[place, 0] = NULL
-        if nodes[target, at] != NULL and count > 0:
+        constants[place, 0] = nodes[target, at]
+        if count > 0:
             constants[place, 0] = FLOAT
             number = np.empty(1, np.int64)
             number[0] = total
@@ -202,12 +202,15 @@ def fill_registers(tables, machine, memory, node, binding):
             nodes[node, at] = INTEGER
             nodes[node, at + 1] = (nodes[previous, at + 1] if previous >= 0 else 0) + present
             continue
-        nodes[node, at] = nodes[previous, at] if previous >= 0 else NULL
+        nodes[node, at] = nodes[previous, at] if previous >= 0 else ABSENT
         nodes[node, at + 1] = nodes[previous, at + 1] if previous >= 0 else 0
         if not present:
+            # of elements that all lack the attribute the aggregate is absent, else null
+            if state == 1 and nodes[node, at] == ABSENT:
+                nodes[node, at] = NULL
             continue
         tag = FLOAT if registers[k, REG_FLOAT] or state == 3 else INTEGER
-        if nodes[node, at] == NULL:
+        if nodes[node, at] == NULL or nodes[node, at] == ABSENT:
             nodes[node, at] = tag
             nodes[node, at + 1] = cells[row, cell]
             continue
