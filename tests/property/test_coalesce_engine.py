@@ -1,0 +1,78 @@
+"""The temporal engine against the definitions: random queries and streams, any split into batches, any restart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from app.asc.selection import Selection
+from app.bucket import temporal
+from app.bucket.engines import new_engine, restore_engine
+from app.cep.engine import Watermarks
+from app.coalesce import coalescer
+from app.query.plan import Catalog, Plan
+from tests.naive.language import Event
+from tests.naive.temporal import TemporalQuery, coalesced
+from tests.property.event_arrays import event_batch
+from tests.property.random_queries import cuts
+from tests.property.temporal_cases import SCHEMAS, coalesced_of, temporal_plan, temporal_queries, tuple_streams, watermark_after
+
+END = 2**63 - 1
+
+
+class Run:
+    """An engine behind its selection."""
+
+    def __init__(self, query: TemporalQuery, plan: Plan) -> None:
+        self.query, self.plan = query, plan
+        self.selection = Selection(Catalog.of((plan,)), "input")
+        self.engine = new_engine(plan)
+
+    def feed(self, events: list[Event], watermarks: Watermarks) -> Counter:
+        batch = event_batch(events, SCHEMAS)
+        rows, masks = self.selection.select(batch).of_query(0)
+        items = np.zeros(len(batch), dtype=np.uint64)
+        items[rows] = masks
+        matches, tally = self.engine.feed(batch, items, watermarks)
+        self.engine.validate()
+        assert tally.matches == len(matches)
+        return Counter(coalesced_of(self.query, matches))
+
+    def restart(self) -> None:
+        self.engine = restore_engine(self.plan, self.engine.snapshot())
+        self.engine.validate()
+
+
+def check(data: st.DataObject) -> None:
+    """One random query over one random stream, cut and restarted anywhere."""
+    query, events = data.draw(temporal_queries()), data.draw(tuple_streams())
+    note(query.text("input"))
+    note(events)
+    run, found, begin, reached = Run(query, temporal_plan(query)), Counter(), 0, None
+    for end in data.draw(cuts(len(events))):
+        watermark = watermark_after(events, end, data)
+        reached = watermark if reached is None else max(reached, watermark)
+        found += run.feed(events[begin:end], Watermarks(reached))
+        begin = end
+        if data.draw(st.booleans()):
+            run.restart()
+    found += run.feed(events[begin:], Watermarks(END, end_ms=events[-1]["time"] if events else None))
+    wanted = Counter(coalesced(query, events, SCHEMAS, reached))
+    assert (found - wanted, wanted - found) == (Counter(), Counter())
+
+
+@settings(phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_any_split_and_restart_finds_what_the_definitions_find(data: st.DataObject) -> None:
+    check(data)
+
+
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_tables_and_output_that_are_always_too_small_change_nothing(data: st.DataObject) -> None:
+    with patch.object(coalescer, "ROOM", 1), patch.object(temporal, "CHUNK", 3):
+        check(data)
