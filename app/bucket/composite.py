@@ -169,6 +169,8 @@ def key_text(values: Sequence[Any]) -> str:
 
     >>> key_text(["T1"]), key_text([7, 'a,b', True])
     ('T1', '7,a\\,b,true')
+    >>> key_text([None])  # of temporal queries
+    'null'
     """
     if len(values) == 1:
         return _text(values[0])
@@ -176,6 +178,8 @@ def key_text(values: Sequence[Any]) -> str:
 
 
 def _text(value: object) -> str:
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):

@@ -44,6 +44,11 @@ class _Cell:
     column: int
 
 
+def as_one_item(plan: Plan) -> Plan:
+    """The plan as if a tuple were a pattern of one event: what reads its attributes and evaluates ``where``."""
+    return replace(plan, evaluator="stacks", equivalence=(), returns=(), temporal=None)
+
+
 class TemporalEngine:
     """The coalesce evaluator of one plan.
 
@@ -61,7 +66,7 @@ class TemporalEngine:
         self.timeouts: Matches | None = None
         """There are none: nothing of a temporal query is partial."""
         self._temporal: Temporal = plan.temporal
-        self._one_item = replace(plan, evaluator="stacks", equivalence=(), returns=(), temporal=None)
+        self._one_item = as_one_item(plan)
         self._kinds: dict[str, Kind] = {}
         self._texts = TextTable(text_constants(self._one_item))
         self._texts_kept = 1024

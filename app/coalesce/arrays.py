@@ -22,6 +22,7 @@ Integers = NDArray[np.int64]
 DURATION, GAP, RANGE, SLIDE, COUNTED, CHANGES, TEST, LOW, HIGH, RULES = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """How long a tuple is valid (-1: until the next of its key), the greatest gap; the window, and whether it counts tuples; whether only changes
 are emitted; the test of intervals with the length or the two bounds it compares with; RULES: how many there are."""
+RULE_NAMES = ("duration", "gap", "range", "slide", "counted", "changes", "test", "low", "high")
 NO_TEST, SHORTER, AT_MOST, LONGER, AT_LEAST, OVERLAPS, CONTAINS, DURING = 0, 1, 2, 3, 4, 5, 6, 7
 
 # state[...]: counters

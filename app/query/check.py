@@ -93,9 +93,8 @@ class Checker:
 
     def _misplaced(self, node: t.Equivalence) -> e.Expression:
         where = "of a pattern" if self.place in ("until", "tuple") else "between the outermost ANDs"
-        self.report(
-            f"an equivalence test stands only in where: {where}", node.span, f"here compare attributes: a.{node.path} = b.{node.path}"
-        )
+        hint = f"write key: [{node.path}]" if self.place == "tuple" else f"here compare attributes: a.{node.path} = b.{node.path}"
+        self.report(f"an equivalence test stands only in where: {where}", node.span, hint)
         return _BAD.value
 
     def _comparison(self, node: t.Comparison) -> e.Expression:

@@ -19,7 +19,7 @@ from app.query import expressions as e
 from app.query import tree as t
 from app.query.compile import Compiled
 from app.query.document import Located, Written
-from app.query.plan import ConstantTest, IntervalTest, Item, Plan, Temporal, Within
+from app.query.plan import ConstantTest, IntervalTest, Item, Plan, ReturnField, Temporal, Within
 from app.query.printer import print_expression, print_interval_test, print_opener, print_pattern, print_type, quote
 from app.query.timestamps import format_timestamp
 
@@ -162,8 +162,13 @@ def _plan_text(query: Compiled) -> str:
         lines.append("joins:")
         lines += [f"  {show(join.condition, names)}" + _deciding(join.negated_item, names) for join in plan.joins]
     lines.append("returns:")
-    lines += [f"  {one.name}: {one.kind.value}{' list' if one.array else ''} = {show(one.expression, names)}" for one in plan.returns]
+    lines += [f"  {one.name}: {one.kind.value}{' list' if one.array else ''}{_value(one, plan, names)}" for one in plan.returns]
     return "\n".join(lines) + "\n"
+
+
+def _value(field: ReturnField, plan: Plan, names: Mapping[int, str]) -> str:
+    of_interval = plan.temporal is not None and field.name not in (*plan.temporal.key, *plan.temporal.select)
+    return " of the interval" if of_interval else f" = {show(field.expression, names)}"
 
 
 def _types(item: Item) -> str:

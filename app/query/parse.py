@@ -212,6 +212,8 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
 def _hint(text: str, span: t.Span, start: str, *, at_end: bool) -> str | None:
     found = text[span.start : span.end]
     in_pattern = start == "pattern"
+    if start == "interval":
+        return "it is the length alone that is compared: >= 3 minutes; or OVERLAPS, CONTAINS or DURING with (from, to)"
     if not at_end:
         mistake = _Mistake(text[: span.start].rstrip(), text[span.start :], found, in_pattern)
         for matches, hint in _HINTS:

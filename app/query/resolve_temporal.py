@@ -14,7 +14,7 @@ from app.query.kinds import A_KIND
 from app.query.plan import ReturnField
 from app.query.resolve_streams import foreign_keys, resolve_streams
 from app.query.similar import did_you_mean
-from app.query.source import Scalar
+from app.query.source import Mapping
 from app.query.vocabulary import BUILT_IN, Streams, Vocabulary
 
 ONLY_PATTERN = ("within", "strategy", "after", "return", "on_timeout", "max_gap", "evaluator", "limits")
@@ -70,19 +70,19 @@ def _temporal_shedding(document: Document, findings: list[Finding]) -> None:
 
 
 def _temporal_window(document: Document, findings: list[Finding]) -> None:
-    window = document.record("window")
-    if "window" not in document.values:
+    window, node = document.record("window"), document.node.get("window")
+    if "window" not in document.values or not isinstance(node, Mapping):
         return
     hint = "window: {range: 15 minutes, slide: 1 minute}"
     place = document.location("window")
     findings.extend(
-        Finding(f'the window of a temporal query needs "{key}"', place, hint) for key in ("range", "slide") if key not in window
+        Finding(f'the window of a temporal query needs "{key}"', place, hint) for key in ("range", "slide") if node.key(key) is None
     )
     for key in ("size", "open", "per"):
         if key in window:
             entry = window[key]
-            node: Scalar = entry.scalar if isinstance(entry, Written) else entry.node
-            findings.append(Finding(f'"{key}" belongs to the windows of patterns', node.location(), "write range and slide"))
+            place = (entry.scalar if isinstance(entry, Written) else entry.node).location()
+            findings.append(Finding(f'"{key}" belongs to the windows of patterns', place, "write range and slide"))
     if "range" in window and "slide" in window and window["range"].value.unit != window["slide"].value.unit:
         findings.append(Finding("range and slide have different units", window["slide"].node.location(), "both durations, or both events"))
 
@@ -98,16 +98,16 @@ def _attributes(document: Document, key: str, vocabulary: Vocabulary, findings: 
         if name in names:
             findings.append(Finding(f'attribute "{name}" stands twice in {key}', place, "leave one of them out"))
             continue
-        if name in BUILT_IN or not known:
+        if name in INTERVAL_FIELDS:
+            message = f'"{name}" is a field of every coalesced tuple and cannot be in {key}'
+            findings.append(Finding(message, place, "rename the attribute in the stream's configuration"))
+        elif name in BUILT_IN or not known:
             pass
         elif not kinds:
             findings.append(Finding(f'no event type has the attribute "{name}"', place, did_you_mean(name, known)))
         elif vocabulary.column_kind(name) is None:
             listed = " and ".join(f"{A_KIND[kind]} in {owner}" for kind, owner in kinds.items())
             findings.append(Finding(f'attribute "{name}" is {listed}', place, "give them different names in the stream's configuration"))
-        if name in INTERVAL_FIELDS:
-            message = f'"{name}" is a field of every coalesced tuple and cannot be in {key}'
-            findings.append(Finding(message, place, "rename the attribute in the stream's configuration"))
         names.append(name)
     return tuple(names)
 
