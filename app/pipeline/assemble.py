@@ -15,6 +15,7 @@ from app.pipeline.egress import OUTPUT_DDL, REQUEST_OVERHEAD
 from app.pipeline.ingress import TaskSettings, ingress
 from app.pipeline.shipment import SHIPMENT_DDL
 from app.pipeline.stage import stage
+from app.pipeline.worker import settle
 
 QUERY_NAME = "cep"
 KAFKAS_REQUEST_BYTES = 1 << 20
@@ -46,7 +47,9 @@ def to_kafka(written: DataFrame, settings: Settings) -> DataStreamWriter:
 
 def _ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
     yield from ingress(batches, settings)
+    settle()
 
 
 def _stage(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
     yield from stage(batches, settings)
+    settle()

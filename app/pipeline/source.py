@@ -15,6 +15,9 @@ from app.config.settings import Settings
 from app.delivery.security import jvm_options
 from app.events.batch import PARTITION_BITS
 
+FETCH_WAIT_MS = 5
+"""Spark's consumer asks for a partition's first and last offset after every poll, and a broker answers one request of a connection after the other:
+at the end of the log the answer waited behind a fetch for records that were not there yet, Kafka's 500 ms per topic partition."""
 RECORDED_SCHEMA = "topic string, partition int, offset long, timestamp timestamp, key binary, value binary"
 """Parquet files with recorded topics, for runs without a broker."""
 
@@ -43,6 +46,7 @@ def kafka_records(spark: SparkSession, settings: Settings) -> DataFrame:
         "failOnDataLoss": str(settings.kafka.fail_on_data_loss).lower(),
         "kafka.max.poll.records": str(settings.kafka.max_poll_records),
         "kafka.max.partition.fetch.bytes": str(settings.kafka.max_partition_fetch_bytes),
+        "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
         "includeHeaders": str(with_headers).lower(),
         **jvm_options(settings.kafka),
     }
