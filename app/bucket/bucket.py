@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
+from app.bucket.composite import COMPOSITES
+from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.engines import QueryEngine, restore_engine
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
@@ -23,7 +25,7 @@ from app.bucket.snapshot import pack_state, unpack_state
 from app.cep.engine import Watermarks
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, take
-from app.query.plan import Catalog, QueryGroup
+from app.query.plan import QUERY_STREAM, Catalog, QueryGroup
 
 FORMAT = 1
 
@@ -33,7 +35,7 @@ class BucketOutput:
     """What one step of a bucket gave.
 
     Attributes:
-        found: per query that had work, its matches and tally; in order of groups and queries.
+        found: per query that had work, its matches and tally; in order of groups and queries, queries behind those that they read.
         late: int64 (late, 2), (source, offset) of events that the bucket itself found late, ascending.
         matched: events handed to matching (an event of several groups counts in each).
         held: events that wait for the watermark.
@@ -70,15 +72,19 @@ class Bucket:
         catalog: all queries.
         rules: of every stream that they read.
         number: the bucket's, for messages only.
+        topics: the application's sorted topics, which ``source`` numbers count along; only needed where queries read other queries.
     """
 
-    def __init__(self, catalog: Catalog, rules: Sequence[TimeRules], number: int) -> None:
+    def __init__(self, catalog: Catalog, rules: Sequence[TimeRules], number: int, topics: Sequence[str] = ()) -> None:
         self.number = number
         self._catalog = catalog
-        self._rules = {rule.stream: rule for rule in rules}
-        self._greatest: dict[str, dict[int, int]] = {rule.stream: {} for rule in rules}
-        self._watermark = {rule.stream: NEVER for rule in rules}
-        self._groups = {group_identity(group): self._fresh(group) for group in catalog.groups}
+        self._topics = topics
+        self._composition = Composition(catalog, topics)
+        composites = [TimeRules(stream, topics=frozenset()) for stream in self._composition.streams]
+        self._rules = {rule.stream: rule for rule in (*rules, *composites)}
+        self._greatest: dict[str, dict[int, int]] = {stream: {} for stream in self._rules}
+        self._watermark = dict.fromkeys(self._rules, NEVER) | dict.fromkeys(self._composition.silent, FOREVER)
+        self._groups = {group_identity(catalog.groups[number]): self._fresh(catalog.groups[number]) for number in self._composition.order}
 
     def advance(self, chunks: Iterable[bytes | Chunk], progress: Progress) -> BucketOutput:
         """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
@@ -105,9 +111,13 @@ class Bucket:
         for state in self._groups.values():
             batch, bitmaps = self._due(state, late)
             matched += len(batch)
-            news = state.matching.feed(batch, bitmaps, self._watermarks(state, progress))
+            watermarks = self._watermarks(state, progress)
+            news = state.matching.feed(batch, bitmaps, watermarks)
             state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
+            if state.matching.group.composed:
+                self._pass_on(state, news, watermarks)
+        self._composition.forget(self._watermark)
         return BucketOutput(
             found=found,
             late=_ascending(late),
@@ -141,10 +151,11 @@ class Bucket:
             "watermark": self._watermark,
             "groups": groups,
         }
+        parts |= {f"order-{stream}": data for stream, data in self._composition.saved().items()}
         return pack_state(header, parts)
 
     @staticmethod
-    def restore(catalog: Catalog, rules: Sequence[TimeRules], number: int, data: bytes) -> Bucket:
+    def restore(catalog: Catalog, rules: Sequence[TimeRules], number: int, data: bytes, topics: Sequence[str] = ()) -> Bucket:
         """A bucket that goes on from a snapshot, perhaps under another catalog.
 
         Queries of equal name and fingerprint go on; new and changed ones start afresh; those that are gone are forgotten.
@@ -155,19 +166,21 @@ class Bucket:
         header, parts = unpack_state(data)
         if header["format"] != FORMAT:
             raise SnapshotError(f"a bucket's state has format {header['format']}, this version reads {FORMAT}")
-        bucket = Bucket(catalog, rules, number)
+        bucket = Bucket(catalog, rules, number, topics)
         for stream, times in header["greatest"].items():
             if stream in bucket._greatest:
                 bucket._greatest[stream] = dict(times)
-                bucket._watermark[stream] = header["watermark"][stream]
+                if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
+                    bucket._watermark[stream] = header["watermark"][stream]
+        bucket._composition.load({name.removeprefix("order-"): part for name, part in parts.items() if name.startswith("order-")})
         for described in header["groups"]:
             if described["identity"] in bucket._groups:
                 bucket._go_on(bucket._groups[described["identity"]], described, parts)
         return bucket
 
-    def reload(self, catalog: Catalog, rules: Sequence[TimeRules]) -> Bucket:
+    def reload(self, catalog: Catalog, rules: Sequence[TimeRules], topics: Sequence[str] = ()) -> Bucket:
         """The bucket under another catalog."""
-        return Bucket.restore(catalog, rules, self.number, self.snapshot())
+        return Bucket.restore(catalog, rules, self.number, self.snapshot(), topics)
 
     def validate(self) -> None:
         """Invariants.
@@ -212,7 +225,7 @@ class Bucket:
     def _due(self, state: _GroupState, late: list[NDArray[np.int64]]) -> tuple[EventBatch, NDArray[np.uint64]]:
         group = state.matching.group
         if state.order is None:
-            return state.held.release(min(self._watermark[stream] for stream in group.streams))
+            return in_match_order(*state.held.release(min(self._watermark[stream] for stream in group.streams)))
         batch, bitmaps = state.held.release_all_in_arrival_order()
         keys = partition_keys(batch, np.arange(len(batch)), key_group(group, self._rules[group.streams[0]]))
         is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), _times_before(batch))
@@ -220,6 +233,21 @@ class Bucket:
             state.order.late(hashes, times)
         state.told = []
         return _without(batch, bitmaps, is_late, late)
+
+    def _pass_on(self, state: _GroupState, news: Sequence[Found], watermarks: Watermarks) -> None:
+        """Hands what queries found to the queries that read them, whose turn comes later in the same step."""
+        for one in news:
+            for passed in self._composition.pass_on(one):
+                reader = self._groups[group_identity(self._catalog.groups[passed.group])]
+                reader.held.add(passed.batch, passed.bitmaps)
+            stream = stream_of(self._catalog.plans[one.query].name)
+            if stream in self._rules and len(one.matches):
+                self._learn_times(stream, {COMPOSITES: int(one.matches.time.max())})
+        for query in state.matching.group.queries:
+            complete = self._composition.watermark(query, watermarks)
+            if complete is not None:
+                stream = stream_of(self._catalog.plans[query].name)
+                self._watermark[stream] = max(self._watermark[stream], complete)
 
     def _watermarks(self, state: _GroupState, progress: Progress) -> Watermarks:
         streams = state.matching.group.streams

@@ -24,9 +24,14 @@ from app.bucket.chunk import compacted
 from app.cep.matches import Lists, Matches
 from app.events.batch import PARTITION_BITS, PRESENT, Column
 from app.events.types import Kind
-from app.query.plan import Plan
+from app.query.plan import QUERY_STREAM, Plan
 
 _SEPARATOR = "\x1f"
+
+COMPOSITES = 1 << 44
+"""The source of composite events that other queries read: behind all topic partitions, so that at equal times raw events come first."""
+PLACE_DIGITS = 15
+"""Of the hexadecimal digits of a composite event's id so many are its offset where it is read as an event: 60 bit."""
 
 Outcome = Literal["match", "timeout"]
 """What became of a partial match: it was completed, or it ran out of its window."""
@@ -82,6 +87,7 @@ def composite_events(plan: Plan, matches: Matches, topics: Sequence[str], kind: 
         topics: the application's sorted topics, which ``source`` numbers count along.
         kind: what became of them.
     """
+    topics = named_topics(plan, topics)
     constituents = matches.constituents([item.index for item in plan.positive])
     starts = constituents.starts.tolist()
     everything = _bound_events(plan, matches, constituents.items, constituents.rows, topics)
@@ -115,6 +121,20 @@ def match_identity(plan: Plan, window: Window, events: Sequence[Constituent], ki
     return sha256(_SEPARATOR.join(parts).encode()).hexdigest()[:32]
 
 
+def named_topics(plan: Plan, topics: Sequence[str]) -> Sequence[str]:
+    """The topics that ``source`` numbers count along; without any (files without positions), the query's stream stands for the topic."""
+    return topics or [stream for stream in plan.streams if not stream.startswith(QUERY_STREAM)][:1]
+
+
+def place_of(identity: str) -> int:
+    """The offset that a composite event has where it is read as an event.
+
+    >>> place_of("00000000000000a9f3d6a1d9b0e2c480")
+    10
+    """
+    return int(identity[:PLACE_DIGITS], 16)
+
+
 def opener_windows(plan: Plan) -> bool:
     """Whether events open the plan's windows: `Matches.windows` are then places in its events."""
     return plan.runs is not None and plan.runs.window is not None and plan.runs.window.slide is None
@@ -126,17 +146,18 @@ def _windows(plan: Plan, matches: Matches, topics: Sequence[str]) -> list[Window
         return [None] * len(matches)
     if not opener_windows(plan):
         return matches.windows.tolist()
-    sources, offsets = matches.events.source[matches.windows].tolist(), matches.events.offset[matches.windows].tolist()
-    return [opener_place(_topic(topics, source), source, offset) for source, offset in zip(sources, offsets, strict=True)]
+    items = np.full(len(matches), plan.runs.window.opener if plan.runs and plan.runs.window else 0)
+    openers = _bound_events(plan, matches, items, matches.windows, topics)
+    return [opener_place(opener) for opener in openers]
 
 
-def opener_place(topic: str, source: int, offset: int) -> str:
+def opener_place(opener: Constituent) -> str:
     """The number of a window that an event opened.
 
-    >>> opener_place("quotes", (3 << 20) + 1, 7)
+    >>> opener_place(Constituent(None, "Quote", "quotes", 1, 7, 0))
     'quotes/1/7'
     """
-    return f"{topic}/{source & ((1 << PARTITION_BITS) - 1)}/{offset}"
+    return f"{opener.topic}/{opener.partition}/{opener.offset}"
 
 
 def _missing(plan: Plan, bound: Sequence[int]) -> tuple[str, ...]:
@@ -154,12 +175,15 @@ def _bound_events(
     kinds = plain_values(Column(Kind.STRING, table.type.values[rows], None, table.type.dictionary))
     columns = (items, table.source[rows], table.offset[rows], table.time[rows])
     return [
-        Constituent(variables[item], kind, _topic(topics, source), source & ((1 << PARTITION_BITS) - 1), offset, time)
+        Constituent(variables[item], kind, topic_of(topics, source, kind), source & ((1 << PARTITION_BITS) - 1), offset, time)
         for kind, item, source, offset, time in zip(kinds, *(column.tolist() for column in columns), strict=True)
     ]
 
 
-def _topic(topics: Sequence[str], source: int) -> str:
+def topic_of(topics: Sequence[str], source: int, event_type: str) -> str:
+    """The topic of an event; of another query's composite event, the stream of that query, whose name is the event's type."""
+    if source == COMPOSITES:
+        return QUERY_STREAM + event_type
     index = source >> PARTITION_BITS
     return topics[index] if index < len(topics) else ""
 

@@ -13,7 +13,7 @@ from app.asc.selection import SelectedEvents, Selection
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
-from app.bucket.route import bucket_of, group_identity, in_partitions, partition_keys, rows_by_bucket
+from app.bucket.route import bucket_of, group_identity, home_of, in_partitions, partition_keys, rows_by_bucket
 from app.events.batch import Column, EventBatch, take, with_columns
 from app.events.types import Kind
 from app.query.plan import Catalog, Plan, QueryGroup
@@ -77,10 +77,10 @@ def trusted_slack_ms(catalog: Catalog, group: QueryGroup) -> int:
 
     What counts is the order within a key, so keys may drift apart. But engines forget what is older than the window, and decide negated
     ends, timeouts and windows at the watermark: an event from before that would be matched or not depending on how the input was cut into
-    batches.
+    batches. Who reads the composite events waits for the watermark as well, and not a window longer.
     """
     plans = [catalog.plans[query] for query in group.queries]
-    return 0 if any(map(_decides_by_time, plans)) else max(map(_slack_ms, plans))
+    return 0 if group.composed or any(map(_decides_by_time, plans)) else max(map(_slack_ms, plans))
 
 
 def _decides_by_time(plan: Plan) -> bool:
@@ -118,8 +118,10 @@ class KeyHistory:
     times: NDArray[np.int64]
     routed: bool = True
 
-    def of_bucket(self, number: int, buckets: int) -> KeyHistory:
+    def of_bucket(self, number: int, buckets: int, home: int | None) -> KeyHistory:
         """What one bucket must know."""
+        if home is not None:
+            return self if number == home else _NO_HISTORY
         if not self.routed or buckets == 1 or not len(self.keys):
             return self
         own = bucket_of(self.keys, buckets) == number
@@ -243,16 +245,17 @@ class IngressPlan:
             return counted
         before = {} if history.before is None else {BEFORE: Column(Kind.TIME, history.before)}
         columns = _with_riders(batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))), before)
+        home = home_of(way.group, self._buckets)
         keys = partition_keys(batch, rows, way.group)
-        for number, own in enumerate(rows_by_bucket(keys, self._buckets)):
-            told = history.of_bucket(number, self._buckets)
+        for number, own in enumerate(rows_by_bucket(keys, self._buckets, home)):
+            told = history.of_bucket(number, self._buckets, home)
             if len(own) or len(told.keys):
                 part = take(columns, rows[own])
                 sections[number].append(Section(way.identity, way.layout, part, bitmaps[own], told.keys, told.times))
         if len(counted):
             columns = _with_riders(batch, way.group.equivalence, before)
             keys = partition_keys(batch, counted, way.group)
-            for number, own in enumerate(rows_by_bucket(keys, self._buckets)):
+            for number, own in enumerate(rows_by_bucket(keys, self._buckets, home)):
                 if len(own):
                     nothing = np.zeros((len(own), bitmaps.shape[1]), dtype=np.uint64)
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))

@@ -104,12 +104,24 @@ class Arrivals:
 
 
 def match_arrivals(
-    catalog: Catalog, streams: Sequence[Arrivals], gate_of: Callable[[Selection], Gate | None] | None = None, advance: Advance = _silent
+    catalog: Catalog,
+    streams: Sequence[Arrivals],
+    gate_of: Callable[[Selection], Gate | None] | None = None,
+    advance: Advance = _silent,
+    topics: Sequence[str] = (),
 ) -> Recording:
-    """Matches events in order of arrival, as the application does: late ones are left out, the others wait for the watermark."""
+    """Matches events in order of arrival, as the application does: late ones are left out, the others wait for the watermark.
+
+    Args:
+        catalog: queries.
+        streams: the streams that they read, other queries' composite events apart.
+        gate_of: makes the shedding gate for a selection.
+        advance: told about progress.
+        topics: of the recording, sorted; for the identities of composite events that other queries read.
+    """
     plans = [IngressPlan(catalog, stream.rules, 1) for stream in streams]
     gates = [gate_of(plan.selection) if gate_of else None for plan in plans]
-    bucket = Bucket(catalog, [stream.rules for stream in streams], 0)
+    bucket = Bucket(catalog, [stream.rules for stream in streams], 0, topics)
     known: Mapping[str, Mapping[int, int]] = {stream.rules.stream: {} for stream in streams}
     own = [frozenset(np.unique(stream.batch.source).tolist()) for stream in streams]
     sources = frozenset[int]().union(*own)

@@ -18,13 +18,14 @@ NO_STATE = np.zeros(0, dtype=np.uint8)
 
 
 def group_identity(group: QueryGroup) -> int:
-    """A 64-bit hash of what makes the group one: its streams, its partition attributes, what it counts and whether it is temporal.
+    """A 64-bit hash of what makes the group one: its streams, its partition attributes, what it counts, whether it is temporal, whether composed.
 
     Seeds the hashes of its keys. Not its number, which changes when other queries come or go.
     """
     counted = () if group.ranks == "none" else ("\x1d", group.ranks)
     temporal = ("\x1c",) if group.temporal else ()
-    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence, *counted, *temporal))
+    composed = ("\x1b",) if group.composed else ()
+    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence, *counted, *temporal, *composed))
     return int.from_bytes(sha256(text.encode()).digest()[:8], "little")
 
 
@@ -95,8 +96,21 @@ def bucket_of(hashes: NDArray[np.uint64], buckets: int) -> NDArray[np.int64]:
     return (hashes % np.uint64(buckets)).astype(np.int64)
 
 
-def rows_by_bucket(keys: Keys, buckets: int) -> Sequence[NDArray[np.int64]]:
-    """Per bucket the positions (in ``keys``, ascending) of the rows that go there."""
+def home_of(group: QueryGroup, buckets: int) -> int | None:
+    """The bucket of all events of a group that has one place; None where keys decide.
+
+    Queries that read each other are all in bucket 0: whoever else began to be read would move the others.
+    """
+    if group.composed:
+        return 0
+    return group_identity(group) % buckets if group.ranks == "stream" else None
+
+
+def rows_by_bucket(keys: Keys, buckets: int, home: int | None = None) -> Sequence[NDArray[np.int64]]:
+    """Per bucket the positions (in ``keys``, ascending) of the rows that go there; see `home_of`."""
+    if home is not None:
+        everything = np.flatnonzero(keys.reach != kernels.NOWHERE)
+        return [everything if number == home else everything[:0] for number in range(buckets)]
     number = bucket_of(keys.hashes, buckets)
     if not keys.reach.any():
         if buckets == 1:

@@ -109,30 +109,34 @@ class Matching:
 
     def __init__(self, catalog: Catalog, source: ReplayInput, gate_of: GateOf | None) -> None:
         self._gate_of = gate_of
-        arriving = [query for query, plan in enumerate(catalog.plans) if source.by_arrival(plan)]
+        composed = sorted(query for group in catalog.groups if group.composed for query in group.queries)
+        arriving = [query for query, plan in enumerate(catalog.plans) if source.by_arrival(plan) and query not in composed]
         self._sorted = []
         for streams, queries in source.same_events(catalog):
-            own = [query for query in queries if query not in arriving]
+            own = [query for query in queries if query not in arriving and query not in composed]
             if own:
                 self._sorted.append((own, _part(catalog, own), source.sorted_events(streams)))
-        self._arriving = (arriving, _part(catalog, arriving))
-        names = sorted({stream for query in arriving for stream in catalog.plans[query].streams})
-        self._arrivals = [source.arrivals(name) for name in names]
+        self._arriving = [
+            (queries, _part(catalog, queries), source.arrivals_of([catalog.plans[query] for query in queries]))
+            for queries in (arriving, composed)
+        ]
+        self._topics = source.file.topics
 
     def once(self) -> Recording:
         """Matches everything with fresh engines."""
         found: list[Found] = []
-        late = np.zeros((0, 2), dtype=np.int64)
-        progress = Progress("matching", sum(len(b) for _, _, b in self._sorted) + sum(len(a.batch) for a in self._arrivals))
+        late = [np.zeros((0, 2), dtype=np.int64)]
+        arriving = sum(len(stream.batch) for _, _, streams in self._arriving for stream in streams)
+        progress = Progress("matching", sum(len(batch) for _, _, batch in self._sorted) + arriving)
         for queries, catalog, batch in self._sorted:
             found += _renumbered(match_sorted(catalog, batch, self._gates(catalog), progress.advance), queries)
-        if self._arrivals:
-            queries, catalog = self._arriving
-            recording = match_arrivals(catalog, self._arrivals, self._gates(catalog), progress.advance)
-            found += _renumbered(recording, queries)
-            late = recording.late
+        for queries, catalog, streams in self._arriving:
+            if queries:
+                recording = match_arrivals(catalog, streams, self._gates(catalog), progress.advance, self._topics)
+                found += _renumbered(recording, queries)
+                late.append(recording.late)
         progress.end()
-        return Recording(found, late)
+        return Recording(found, np.unique(np.concatenate(late), axis=0))
 
     def _gates(self, catalog: Catalog) -> Callable[[Selection], Gate | None] | None:
         gate_of = self._gate_of

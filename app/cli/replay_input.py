@@ -18,7 +18,7 @@ from app.events.batch import EventBatch, concatenate, in_total_order, take
 from app.events.conform import conformed
 from app.events.files import MAX_FINDINGS, FileEvents, FileFormat, read_events
 from app.events.types import StreamSchema
-from app.query.plan import Catalog, Plan
+from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.vocabulary import Streams
 
 
@@ -86,7 +86,7 @@ class ReplayInput:
         """Whether the query's events are taken in file order: one of its streams says how late events may be, or which order to trust."""
         if self.settings is None:
             return False
-        chosen = [self.settings.streams[stream].model_fields_set for stream in plan.streams]
+        chosen = [self.settings.streams[stream].model_fields_set for stream in plan.streams if stream in self.settings.streams]
         return any({"allowed_lateness", "ordered_by"} & fields for fields in chosen)
 
     def sorted_events(self, streams: Sequence[str]) -> EventBatch:
@@ -106,6 +106,19 @@ class ReplayInput:
         own = frozenset(k for k, topic in enumerate(self.file.topics) if topic in stream.topics)
         topics = own or frozenset(range(max(1, len(self.file.topics))))
         return Arrivals(TimeRules(name, stream.allowed_lateness, stream.ordered_by, topics), events.batch, events.line)
+
+    def arrivals_of(self, plans: Sequence[Plan]) -> list[Arrivals]:
+        """The streams that queries read: in order of arrival those of queries that are to be fed so, the others in total order."""
+        own = {plan.name: [stream for stream in plan.streams if not stream.startswith(QUERY_STREAM)] for plan in plans}
+        arriving = {stream for plan in plans if self.by_arrival(plan) for stream in own[plan.name]}
+        names = sorted({stream for streams in own.values() for stream in streams})
+        times = np.sort(np.concatenate([np.zeros(0, np.int64), *(self.of_stream(name).batch.time for name in names)]))
+        return [self.arrivals(name) if name in arriving else self._in_total_order(name, times) for name in names]
+
+    def _in_total_order(self, name: str, times: NDArray[np.int64]) -> Arrivals:
+        batch = self.sorted_events((name,))
+        rules = TimeRules(name, topics=frozenset(range(max(1, len(self.file.topics)))))
+        return Arrivals(rules, batch, np.searchsorted(times, batch.time).astype(np.int64))
 
     def same_events(self, catalog: Catalog) -> list[tuple[tuple[str, ...], list[int]]]:
         """Queries (indices) that read the very same sorted events, with their streams: they share one pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,17 +12,21 @@ from numpy.typing import NDArray
 
 from app.bucket.chunk import compacted_batch
 from app.bucket.composite import (
+    COMPOSITES,
     Constituent,
     Outcome,
     Window,
     field_values,
     json_fields,
     match_identity,
+    named_topics,
     opener_place,
     opener_windows,
+    topic_of,
 )
 from app.bucket.lists import joined_lists, ragged_rows, starts_of, taken_lists
 from app.cep.matches import Lists, Matches
+from app.cli.replay_composites import ReadComposites
 from app.cli.replay_input import LineFinder
 from app.events.batch import PARTITION_BITS, Column, Dictionary, EventBatch, concatenate, take
 from app.events.types import Kind
@@ -40,6 +44,7 @@ class BoundEvents:
         starts: int64 (matches + 1,); those of match k stand at ``starts[k] : starts[k + 1]``.
         item: int64 (bound,), index into `Plan.items`.
         time, source, offset: int64 (bound,).
+        place: int64 (bound,), what sorts events of one time and source: their offsets, of composite events their ranks.
         alike: whether all matches bind the same items, in the same order.
     """
 
@@ -48,10 +53,11 @@ class BoundEvents:
     time: NDArray[np.int64]
     source: NDArray[np.int64]
     offset: NDArray[np.int64]
+    place: NDArray[np.int64]
     alike: bool
 
     @staticmethod
-    def of(plan: Plan, parts: Sequence[Matches]) -> BoundEvents:
+    def of(plan: Plan, parts: Sequence[Matches], read: ReadComposites) -> BoundEvents:
         """Those of all parts together."""
         positive = [item.index for item in plan.positive]
         bound = [part.constituents(positive) for part in parts]
@@ -61,12 +67,14 @@ class BoundEvents:
         )
         lengths = np.concatenate([np.diff(one.starts) for one in bound])
         alike = all(part.varying is None for part in parts) and bool((lengths == len(positive)).all())
-        return BoundEvents(starts_of(lengths), np.concatenate([one.items for one in bound]), time, source, offset, alike)
+        items = np.concatenate([one.items for one in bound])
+        return BoundEvents(starts_of(lengths), items, time, source, offset, read.places(source, offset), alike)
 
     def take(self, rows: NDArray[np.integer]) -> BoundEvents:
         """Those of some matches."""
         starts, places = ragged_rows(self.starts, rows)
-        return BoundEvents(starts, self.item[places], self.time[places], self.source[places], self.offset[places], self.alike)
+        time, source, offset, place = (column[places] for column in (self.time, self.source, self.offset, self.place))
+        return BoundEvents(starts, self.item[places], time, source, offset, place, self.alike)
 
     def order(self, times: NDArray[np.int64], windows: NDArray[np.int64]) -> NDArray[np.intp]:
         """Matches sorted by time, then by their events in total order, then by window and by what the events are bound to.
@@ -77,7 +85,7 @@ class BoundEvents:
         """
         if self.alike:
             shape = (len(times), -1)
-            columns = [part.reshape(shape) for part in (self.time, self.source, self.offset)]
+            columns = [part.reshape(shape) for part in (self.time, self.source, self.place)]
             width = columns[0].shape[1]
             return np.lexsort([windows, *(part[:, place] for place in reversed(range(width)) for part in reversed(columns)), times])
         # texts of big-endian numbers are compared as the lists of the numbers are
@@ -91,8 +99,8 @@ class BoundEvents:
 
     def _ranks(self) -> NDArray[np.int64]:
         """int64 (bound,): places of the events in the total order of all of them; equal for the same event."""
-        places = np.lexsort((self.offset, self.source, self.time))
-        ordered = [part[places] for part in (self.time, self.source, self.offset)]
+        places = np.lexsort((self.place, self.source, self.time))
+        ordered = [part[places] for part in (self.time, self.source, self.place)]
         fresh = np.logical_or.reduce([part[1:] != part[:-1] for part in ordered])
         ranks = np.empty(len(places), dtype=np.int64)
         ranks[places] = np.concatenate([np.zeros(1, np.int64), np.cumsum(fresh)])[: len(places)]
@@ -136,6 +144,7 @@ class QueryMatches:
     Attributes:
         fields: one "event" per match: its time, and the return fields that are no lists as columns.
         lists: the other return fields.
+        read: composite events that may be among the bound ones.
     """
 
     plan: Plan
@@ -144,9 +153,10 @@ class QueryMatches:
     lists: Mapping[str, Lists]
     bound: BoundEvents
     windows: Windows
+    read: ReadComposites
 
     @staticmethod
-    def of(plan: Plan, parts: Sequence[Matches], kind: Outcome = "match") -> QueryMatches:
+    def of(plan: Plan, parts: Sequence[Matches], kind: Outcome, read: ReadComposites) -> QueryMatches:
         """The matches of all steps together, sorted by match time, then by their events in total order."""
         lists = {
             returned.name: joined_lists([part for part in own if isinstance(part, Lists)])
@@ -154,24 +164,25 @@ class QueryMatches:
             if isinstance((own := [one.fields[returned.name] for one in parts])[0], Lists)
         }
         fields = concatenate([_as_batch(one) for one in parts])
-        everything = QueryMatches(plan, kind, fields, lists, BoundEvents.of(plan, parts), Windows.of(plan, parts))
+        everything = QueryMatches(plan, kind, fields, lists, BoundEvents.of(plan, parts, read), Windows.of(plan, parts), read)
         return everything.take(everything.bound.order(fields.time, everything.windows.number))
 
     def take(self, rows: NDArray[np.integer]) -> QueryMatches:
         """Some of the matches."""
         lists = {name: taken_lists(one, rows) for name, one in self.lists.items()}
-        return QueryMatches(self.plan, self.kind, take(self.fields, rows), lists, self.bound.take(rows), self.windows.take(rows))
+        bound, windows = self.bound.take(rows), self.windows.take(rows)
+        return replace(self, fields=take(self.fields, rows), lists=lists, bound=bound, windows=windows)
 
     def blocks(self) -> Iterator[QueryMatches]:
         """The matches in parts that fit into objects."""
         for start in range(0, len(self.fields), BLOCK):
             part = self.take(np.arange(start, min(start + BLOCK, len(self.fields))))
-            yield QueryMatches(part.plan, part.kind, compacted_batch(part.fields), part.lists, part.bound, part.windows)
+            yield replace(part, fields=compacted_batch(part.fields))
 
     def orders(self) -> list[tuple[Any, ...]]:
         """Per match what all queries' matches are sorted by: match time, (time, source, offset) of its events, query name."""
         bound = self.bound
-        places = list(zip(bound.time.tolist(), bound.source.tolist(), bound.offset.tolist(), strict=True))
+        places = list(zip(bound.time.tolist(), bound.source.tolist(), bound.place.tolist(), strict=True))
         return [
             (time, places[start:stop], self.plan.name, self.kind)
             for time, (start, stop) in zip(self.fields.time.tolist(), pairwise(bound.starts.tolist()), strict=True)
@@ -184,10 +195,8 @@ class QueryMatches:
         fields = [field_values(self.lists[name] if name in self.lists else self.fields.columns[name], kind) for name, kind in _kinds(plan)]
         items = self.bound.item.tolist()
         variables = [item.variable for item in plan.items]
-        events = [
-            {"var": variables[item], "position": line}
-            for item, line in zip(items, finder.lines_of(self.bound.source, self.bound.offset).tolist(), strict=True)
-        ]
+        positions = self._positions(finder, self.bound.source, self.bound.offset)
+        events = [{"var": variables[item], "position": position} for item, position in zip(items, positions, strict=True)]
         starts = self.bound.starts.tolist()
         windows = self._windows(finder)
         identities = None if topics is None else self._identities(topics)
@@ -205,22 +214,23 @@ class QueryMatches:
                 "events": events[starts[k] : starts[k + 1]],
             }
 
-    def _windows(self, finder: LineFinder) -> list[int | None]:
+    def _positions(self, finder: LineFinder, source: NDArray[np.int64], offset: NDArray[np.int64]) -> list[int | str]:
+        raw = np.where(source == COMPOSITES, 0, source), np.where(source == COMPOSITES, 0, offset)
+        return self.read.positions(source, offset, finder.lines_of(*raw).tolist())
+
+    def _windows(self, finder: LineFinder) -> Sequence[Window]:
         windows = self.windows
         if not windows.known:
             return [None] * len(windows.number)
-        return (windows.number if windows.source is None else finder.lines_of(windows.source, windows.number)).tolist()
+        return windows.number.tolist() if windows.source is None else self._positions(finder, windows.source, windows.number)
 
     def _identities(self, topics: Sequence[str]) -> list[str]:
         """Without positions in the file, the stream's name stands for the topic and the line for the offset."""
-        named = topics or self.plan.streams[:1]
+        named = named_topics(self.plan, topics)
         bound, windows = self.bound, self._window_places(named)
-        partition = (1 << PARTITION_BITS) - 1
         variables = [item.variable for item in self.plan.items]
-        events = [
-            Constituent(variables[item], "", named[source >> PARTITION_BITS], source & partition, offset, 0)
-            for item, source, offset in zip(bound.item.tolist(), bound.source.tolist(), bound.offset.tolist(), strict=True)
-        ]
+        columns = (bound.item.tolist(), bound.source.tolist(), bound.offset.tolist())
+        events = [self._constituent(variables[item], named, source, offset) for item, source, offset in zip(*columns, strict=True)]
         return [
             match_identity(self.plan, window, events[start:stop], self.kind)
             for window, (start, stop) in zip(windows, pairwise(bound.starts.tolist()), strict=True)
@@ -230,7 +240,12 @@ class QueryMatches:
         numbers, sources = self.windows.number.tolist(), self.windows.source
         if sources is None:
             return numbers if self.windows.known else [None] * len(numbers)
-        return [opener_place(topics[s >> PARTITION_BITS], s, offset) for s, offset in zip(sources.tolist(), numbers, strict=True)]
+        openers = [self._constituent(None, topics, source, offset) for source, offset in zip(sources.tolist(), numbers, strict=True)]
+        return [opener_place(opener) for opener in openers]
+
+    def _constituent(self, variable: str | None, topics: Sequence[str], source: int, offset: int) -> Constituent:
+        topic = topic_of(topics, source, self.read.type_of(source, offset))
+        return Constituent(variable, "", topic, source & ((1 << PARTITION_BITS) - 1), offset, 0)
 
 
 def _kinds(plan: Plan) -> list[tuple[str, Kind]]:

@@ -14,6 +14,7 @@ import orjson
 from app.bucket.composite import Outcome
 from app.bucket.matching import Found
 from app.cep.matches import Matches
+from app.cli.replay_composites import ReadComposites
 from app.cli.replay_input import LineFinder, ReplayInput
 from app.cli.replay_matches import QueryMatches
 from app.query.plan import Catalog
@@ -29,7 +30,9 @@ def json_lines(catalog: Catalog, found: Sequence[Found], events: ReplayInput, *,
         identities: write each composite event's ``id``, too.
     """
     finder, topics = events.line_finder(), events.file.topics if identities else None
-    queries = [QueryMatches.of(catalog.plans[query], steps, kind) for (query, kind), steps in _steps(found).items()]
+    steps = _steps(found)
+    read = ReadComposites.of(catalog, {query: own for (query, kind), own in steps.items() if kind == "match"}, events.file.topics)
+    queries = [QueryMatches.of(catalog.plans[query], own, kind, read) for (query, kind), own in steps.items()]
     if len(queries) == 1:
         return (orjson.dumps(c) + b"\n" for block in queries[0].blocks() for c in block.composites(finder, topics))
     merged = heapq.merge(*(_ordered(query, finder, topics) for query in queries))

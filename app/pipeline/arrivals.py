@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.chunk import Chunk
+from app.bucket.composite import COMPOSITES
 from app.cep.matches import Matches
 from app.pipeline.deployment import INGESTED
 
@@ -34,7 +35,8 @@ class Arrivals:
     def of_last_events(self, matches: Matches) -> NDArray[np.int64]:
         """Broker timestamps (ms) of the last events of those matches that their last event completed, as far as they are known."""
         last = matches.rows[:, -1] if matches.varying is None else matches.varying.rows[matches.varying.starts[1:] - 1]
-        wanted = _places(matches.events.source[last], matches.events.offset[last])[matches.events.time[last] == matches.time]
+        source = matches.events.source[last]
+        wanted = _places(source, matches.events.offset[last])[(matches.events.time[last] == matches.time) & (source != COMPOSITES)]
         found = []
         for places, times in reversed(self._batches):
             if not len(wanted):

@@ -123,7 +123,7 @@ def _move(key: BucketKey, live: LiveBucket, deployment: str) -> None:
     """Takes the bucket to another deployment: unchanged queries keep their state."""
     if live.deployment != deployment:
         known = load_deployment(key.checkpoint, deployment)
-        live.bucket = live.bucket.reload(known.catalog, _rules(known))
+        live.bucket = live.bucket.reload(known.catalog, _rules(known), known.topics)
         live.deployment = deployment
 
 
@@ -132,8 +132,8 @@ def _rules(deployment: Deployment) -> list[TimeRules]:
 
 
 def _empty(deployment: Deployment, number: int) -> Bucket:
-    return Bucket(deployment.catalog, _rules(deployment), number)
+    return Bucket(deployment.catalog, _rules(deployment), number, deployment.topics)
 
 
 def _restored(deployment: Deployment, number: int, data: bytes) -> Bucket:
-    return Bucket.restore(deployment.catalog, _rules(deployment), number, data)
+    return Bucket.restore(deployment.catalog, _rules(deployment), number, data, deployment.topics)

@@ -12,6 +12,8 @@ from typing import Literal as OneOf
 from app.events.types import Kind
 from app.query.expressions import Constant, Expression
 
+QUERY_STREAM = "query:"
+"""What the names of streams begin with that are other queries' composite events."""
 MAX_ITEMS = 64
 """Items per query: an event's candidate items travel as one 64-bit mask."""
 
@@ -317,6 +319,8 @@ class QueryGroup:
     """See `Plan.ranks`; ``stream``: all events of the streams go to one bucket, whatever their key."""
     temporal: bool = False
     """Whether the queries are temporal: to them a null key is a key like any other, and they wait for the watermark even in trusted order."""
+    composed: bool = False
+    """Whether the queries read, or are read by, other queries: these are all in one place, so that composite events need no way there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,13 +335,15 @@ class Catalog:
     def of(plans: tuple[Plan, ...], version: int = 1) -> Catalog:
         """Groups the plans; plans are sorted by name so that the catalog does not depend on file order."""
         ordered = tuple(sorted(plans, key=lambda plan: plan.name))
-        members: dict[tuple[tuple[str, ...], tuple[str, ...], Ranks, bool], list[int]] = {}
+        members: dict[tuple[tuple[str, ...], tuple[str, ...], Ranks, bool, bool], list[int]] = {}
+        read = {stream for plan in plans for stream in plan.streams}
         for number, plan in enumerate(ordered):
-            key = (tuple(sorted(plan.streams)), tuple(sorted(plan.equivalence)), plan.ranks, plan.temporal is not None)
+            composed = f"{QUERY_STREAM}{plan.name}" in read or any(stream.startswith(QUERY_STREAM) for stream in plan.streams)
+            key = (tuple(sorted(plan.streams)), tuple(sorted(plan.equivalence)), plan.ranks, plan.temporal is not None, composed)
             members.setdefault(key, []).append(number)
         columns = {key: tuple(sorted({c for q in queries for c in ordered[q].columns})) for key, queries in members.items()}
         groups = tuple(
-            QueryGroup(number, streams, equivalence, tuple(queries), columns[streams, equivalence, ranks, temporal], ranks, temporal)
-            for number, ((streams, equivalence, ranks, temporal), queries) in enumerate(sorted(members.items()))
+            QueryGroup(number, key[0], key[1], tuple(queries), columns[key], *key[2:])
+            for number, (key, queries) in enumerate(sorted(members.items()))
         )
         return Catalog(version, ordered, groups)

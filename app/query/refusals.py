@@ -36,7 +36,6 @@ def _of_temporal(query: r.ResolvedTemporal) -> Iterator[Finding]:
         yield _refused("bounded memory", memory.node.location(), "leave it out: memory is unbounded then")
     if document.plain("on_change", "restart") != "restart":
         yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
-    yield from _streams(query)
 
 
 def _refused(what: str, location: Location | None, hint: str | None = None) -> Finding:
@@ -65,17 +64,10 @@ def _keys(query: r.Resolved) -> Iterator[Finding]:
         yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
 
 
-def _streams(query: r.Resolved | r.ResolvedTemporal) -> Iterator[Finding]:
-    given = query.document.values.get("from")
-    for entry in given.value if given is not None else ():
-        if entry.value.startswith("query:"):
-            yield _refused("reading another query's composite events", entry.node.location())
-
-
 def _shedder(query: r.Resolved) -> Iterator[Finding]:
     shedder = query.document.record("shedding").get("shedder")
     if shedder is not None and shedder.value not in (*RUN_SHEDDERS, *k.TUPLE_SHEDDERS):
         yield _refused(f"the shedder {shedder.value}", shedder.node.location(), "write none or random")
 
 
-_CHECKS: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (_pattern, _keys, _streams, _shedder)
+_CHECKS: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (_pattern, _keys, _shedder)
