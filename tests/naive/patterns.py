@@ -130,6 +130,14 @@ def items_of(node: Any) -> Iterator[Item]:
         yield from items_of(child)
 
 
+def groups_of(node: Any) -> Iterator[Group]:
+    """All quantified groups."""
+    if isinstance(node, Group):
+        yield node
+    for child in children(node):
+        yield from groups_of(child)
+
+
 def absences_of(node: Any) -> Iterator[Absence]:
     """All negations in textual order."""
     if isinstance(node, Absence):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tests.naive import patterns as p
-from tests.naive.shape import Assignment, Block, One, Path, Repeat, items_by_number, nodes, places, under
+from tests.naive.shape import Assignment, Block, One, Path, Repeat, items_by_number, nodes
 
 Bindings = tuple[tuple[int, str], ...]
 
@@ -29,24 +30,41 @@ def bindings(shape: Any, assignment: Assignment) -> Bindings:
 
 
 def precedes(shape: Any, other: Assignment, one: Assignment) -> bool:
-    """Whether the other differs only in a branch of an OR that comes earlier in the text and binds the very same events."""
+    """Whether some OR binds the very same events in both, everything else the same, and no event in a later branch but some in an earlier one."""
     return any(
-        isinstance(node, p.OneOf)
-        and branch(other, path) is not None
-        and (branch(other, path) or 0) < (branch(one, path) or 0)
-        and {b.event for b in under(other, path)} == {b.event for b in under(one, path)}
-        and outside(other, path) == outside(one, path)
-        for node, path in places(shape, one)
+        inside(other, place).keys() == inside(one, place).keys()
+        and outside(other, place) == outside(one, place)
+        and inside(other, place) != inside(one, place)
+        and all(inside(other, place)[event] <= branch for event, branch in inside(one, place).items())
+        for place in ors(shape)
     )
 
 
-def branch(assignment: Assignment, path: Path) -> int | None:
-    own = under(assignment, path)
-    return own[0].path[len(path)][1] if own else None
+def ors(node: Any, place: Path = ()) -> Iterator[Path]:
+    """Where ORs stand, rounds of groups left aside."""
+    if isinstance(node, p.OneOf):
+        yield place
+    if isinstance(node, Repeat):
+        yield from ors(node.inner, place)
+    for index, child in enumerate(p.children(node)):
+        yield from ors(child, (*place, (KINDS[type(node)], index)))
 
 
-def outside(assignment: Assignment, path: Path) -> set[tuple[int, int]]:
-    return {(bound.number, bound.event) for bound in assignment if bound.path[: len(path)] != path}
+KINDS = {p.Seq: "seq", p.All: "and", p.OneOf: "or"}
+
+
+def without_rounds(path: Path) -> Path:
+    return tuple(step for step in path if step[0] in KINDS.values())
+
+
+def inside(assignment: Assignment, place: Path) -> dict[int, int]:
+    """The events that an OR binds, in all its rounds, each with its branch."""
+    own = [(bound.event, without_rounds(bound.path)) for bound in assignment]
+    return {event: path[len(place)][1] for event, path in own if path[: len(place)] == place}
+
+
+def outside(assignment: Assignment, place: Path) -> set[tuple[int, int]]:
+    return {(bound.number, bound.event) for bound in assignment if without_rounds(bound.path)[: len(place)] != place}
 
 
 def extends(shape: Any, other: Assignment, one: Assignment) -> bool:
