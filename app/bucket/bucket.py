@@ -61,6 +61,8 @@ class _GroupState:
     """Of trusted groups."""
     slack_ms: int
     pending: int = 0
+    floor: int = NEVER
+    """Of trusted groups: what was earlier than this was late in this step."""
     told: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = field(default_factory=list)
     """Keys and times of events that the bucket did not get; empty between steps."""
 
@@ -98,6 +100,8 @@ class Bucket:
         """
         late: list[NDArray[np.int64]] = []
         opened = [chunk if isinstance(chunk, Chunk) else unpack_chunk(chunk) for chunk in chunks]
+        for state in self._groups.values():
+            state.floor = self._floor(state)
         for chunk in opened:
             for section in chunk.sections:
                 self._take_in(chunk.stream, section, late)
@@ -137,7 +141,7 @@ class Bucket:
             batch, bitmaps = state.held.everything()
             parts[f"held-{name}"] = pack_events(batch, bitmaps)
             if state.order is not None:
-                keys, times = state.order.contents()
+                keys, times = state.order.contents(self._floor(state))
                 parts[f"keys-{name}"] = keys.tobytes()
                 parts[f"times-{name}"] = times.tobytes()
             places = [self._place_of(state.matching.layout, query) for query in state.matching.group.queries]
@@ -211,11 +215,15 @@ class Bucket:
         if state is None or state.matching.layout.fingerprint != section.layout:
             raise SnapshotError(f"bucket {self.number}: a chunk was made under another catalog")
         batch, bitmaps = section.batch, section.bitmaps
-        if state.order is None:
-            batch, bitmaps = _without(batch, bitmaps, batch.time < self._watermark[stream], late)
-        elif len(section.keys):
+        batch, bitmaps = _without(batch, bitmaps, batch.time < self._floor(state, stream), late)
+        if state.order is not None and len(section.keys):
             state.told.append((section.keys, section.key_times))
         state.held.add(batch, bitmaps)
+
+    def _floor(self, state: _GroupState, stream: str | None = None) -> int:
+        """What is earlier is late, whoever sends it: the watermark, of trusted groups less their slack. It never falls."""
+        watermark = self._watermark[stream or state.matching.group.streams[0]]
+        return watermark - state.slack_ms if state.order is not None and NEVER < watermark < FOREVER else watermark
 
     def _learn_times(self, stream: str, times: Mapping[int, int]) -> None:
         known = self._greatest[stream]
@@ -228,9 +236,9 @@ class Bucket:
             return in_match_order(*state.held.release(min(self._watermark[stream] for stream in group.streams)))
         batch, bitmaps = state.held.release_all_in_arrival_order()
         keys = partition_keys(batch, np.arange(len(batch)), key_group(group, self._rules[group.streams[0]]))
-        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), _times_before(batch))
+        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), _times_before(batch), state.floor)
         for hashes, times in state.told:
-            state.order.late(hashes, times)
+            state.order.late(hashes, times, floor=state.floor)
         state.told = []
         return _without(batch, bitmaps, is_late, late)
 

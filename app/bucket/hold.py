@@ -175,7 +175,12 @@ def _sorted(batch: EventBatch, bitmaps: NDArray[np.uint64], order: NDArray[np.in
 
 
 class KeyOrder:
-    """The last time of every partition key of a trusted stream, to find events that are earlier than their key's predecessor."""
+    """The last time of every partition key of a trusted stream, to find events that are earlier than their key's predecessor.
+
+    A key is forgotten once its last time is not after the floor: an event that is earlier than that is below the floor and late anyway
+    (`Bucket` sees to that). So when keys are forgotten has no influence on what is late, and memory follows the keys that the time between the
+    floor and the newest event has seen.
+    """
 
     def __init__(self, keys: NDArray[np.uint64] | None = None, times: NDArray[np.int64] | None = None) -> None:
         self._keys = np.zeros(64, dtype=np.uint64)
@@ -187,35 +192,42 @@ class KeyOrder:
     def __len__(self) -> int:
         return self._used
 
-    def late(self, keys: NDArray[np.uint64], times: NDArray[np.int64], before: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+    @property
+    def places(self) -> int:
+        """Places of the table, 16 bytes each."""
+        return len(self._keys)
+
+    def late(
+        self, keys: NDArray[np.uint64], times: NDArray[np.int64], before: NDArray[np.int64] | None = None, floor: int = NEVER
+    ) -> NDArray[np.bool_]:
         """Judges events one after the other, in arrival order, and learns their times.
 
         Args:
             keys: uint64 (events,), hashes.
             times: int64 (events,), ms.
             before: int64 (events,), in-out: greatest time of predecessors that are not among these events; afterwards of all predecessors.
+            floor: ms; none of these events, nor any later one, has a time that is less.
 
         Returns:
             bool (events,).
         """
-        self._make_room(len(keys))
+        self._make_room(len(keys), floor)
         late = np.empty(len(keys), dtype=np.bool_)
         known = np.full(len(keys), NEVER, dtype=np.int64) if before is None else before
         self._used = kernels.judge_keys(keys, times, known, self._keys, self._times, self._used, late)
         return late
 
-    def contents(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Keys, ascending, and their last times: for snapshots."""
-        kept = np.flatnonzero(self._keys)
+    def contents(self, floor: int = NEVER) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Keys, ascending, and their last times, those that are to be forgotten left out: for snapshots."""
+        kept = np.flatnonzero((self._keys != 0) & (self._times > floor))
         order = kept[np.argsort(self._keys[kept])]
         return self._keys[order], self._times[order]
 
-    def _make_room(self, more: int) -> None:
-        wanted = 2 * (self._used + more)
-        if wanted <= len(self._keys):
+    def _make_room(self, more: int, floor: int) -> None:
+        if 2 * (self._used + more) <= len(self._keys):
             return
-        keys, times = self.contents()
-        size = 1 << int(wanted - 1).bit_length()
+        keys, times = self.contents(floor)
+        size = 1 << int(4 * len(keys) + 2 * more - 1).bit_length()  # twice the room that is needed, or it would be full again at once
         self._keys, self._times, self._used = np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.int64), 0
         self.late(keys, times)
 

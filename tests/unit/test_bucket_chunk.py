@@ -136,6 +136,28 @@ def test_an_event_earlier_than_the_predecessor_of_its_key_is_late_and_counts_now
     assert KeyOrder(*order.contents()).late(np.array([8, 7], dtype=np.uint64), np.array([0, 11])).tolist() == [True, False]
 
 
+def test_the_memory_of_keys_follows_the_floor_over_a_million_keys() -> None:
+    order = KeyOrder()
+    keys = np.arange(1, 1_000_001, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for first in range(0, 1_000_000, 5_000):  # a key per millisecond, each seen once; the floor is 10 s behind
+        times = np.arange(first, first + 5_000)
+        assert not order.late(keys[first : first + 5_000], times, floor=first - 10_000).any()
+        assert order.places <= 1 << 17, "10,000 keys matter"
+    assert order.late(keys[-10_000:], np.full(10_000, 989_999), floor=989_999).tolist() == [True] * 10_000
+
+
+def test_when_keys_are_forgotten_is_not_to_be_seen_in_snapshots() -> None:
+    rng = np.random.default_rng(5)
+    keys, times = rng.integers(1, 4_000, 20_000).astype(np.uint64), np.arange(20_000)
+    whole, parts = KeyOrder(), KeyOrder()
+    whole.late(keys, times)
+    for first in range(0, 20_000, 500):
+        parts.late(keys[first : first + 500], times[first : first + 500], floor=first - 1_000)
+    assert len(parts) < len(whole)
+    for one, other in zip(whole.contents(18_500), parts.contents(18_500), strict=True):
+        assert one.tolist() == other.tolist()
+
+
 def test_the_memory_of_keys_grows_without_forgetting() -> None:
     order = KeyOrder()
     keys = np.arange(1, 3001, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
