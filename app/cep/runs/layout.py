@@ -159,6 +159,7 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
     opener = -1 if runs.window is None else runs.window.opener
     outside = sum(1 << i.index for i in plan.items if (i.negated and i.lacks) or i.index == opener)
     nothing = np.zeros((0, 1), np.int64)
+    slots = 1 + max((len(p.references) for p in grammar.predicates), default=0)
     taking = Layout(
         tables=PlanTables(np.zeros(stacks.SHAPE_SIZE, np.int64), nothing, nothing, nothing, nothing, nothing, keys, keys),
         programs=compiler.programs(),
@@ -170,7 +171,7 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
         local=local,
         fields=(),
         key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
-        place_of_item=np.full(max(1, len(plan.items)), -1, np.int64),
+        place_of_item=np.full(max(slots, len(plan.items)), -1, np.int64),  # derived cells call the event by their predicate's slots
         all_items=_signed((1 << len(plan.items)) - 1) | (1 << RANK_BIT if everything else 0),
         outside_mask=_signed(outside),
         link_width=0,
@@ -184,7 +185,7 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
         programs=taking.programs,
         static=static,
         fields=tables.fields(),
-        slots=1 + max((len(p.references) for p in grammar.predicates), default=0),
+        slots=slots,
         node_width=int(shape[at.NODE_WIDTH]),
         slot_width=1 + len(keys) + at.S_LISTS + int(shape[at.LISTS]),
         wild_lists=int(shape[at.WILD_LISTS]),
