@@ -103,12 +103,12 @@ class TemporalEngine:
         while start < len(masks):
             chunk = take_up(batch, masks, start, CHUNK, self._parts)
             arrivals = self._arrivals(chunk)
-            found.append(self._coalescer.feed(arrivals, NEVER))
+            found += self._coalescer.feed(arrivals, NEVER)
             taken, passed, start = taken + len(chunk.rows), passed + int(arrivals.passes.sum()), chunk.following
         if watermarks.default_ms == FOREVER:
             found.append(self._coalescer.close(watermarks.end_ms))
         else:
-            found.append(self._coalescer.feed(self._none(), watermarks.default_ms))
+            found += self._coalescer.feed(self._none(), watermarks.default_ms)
         matches = self._matches([one for one in found if len(one.found)])
         return matches, self._tally(len(batch), taken, passed, len(matches))
 

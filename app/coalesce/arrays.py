@@ -38,7 +38,7 @@ touches the tuple before it in the run; what identifies the event."""
 # runs[row, ...]
 KEY, FIRST, NEWEST, UNTIL, UNTIL_BEFORE, SHOWN, SHOWN_START, SHOWN_END, ALIVE, VALUES = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """Its key, its oldest and newest tuple in the table (-1), where it ends (also when that tuple is gone), where it ended without its newest
-tuple; the last window in which it qualified, and its interval there; from VALUES on: mask of nulls, cells of the values."""
+tuple; whether it qualified in the last window, and its interval there; from VALUES on: mask of nulls, cells of the values."""
 
 # keys[row, ...]
 SEEN, CURRENT, CURRENT_TUPLE, HELD, CELLS = 0, 1, 2, 3, 4
@@ -53,15 +53,22 @@ GONE = -1
 OPEN = 1 << 62
 """END of a tuple that lasts until the next one of its key. A gap can be added without leaving 64 bit."""
 NEVER = -(1 << 62)
-NO_WINDOW = -(1 << 63)
-DONE, FULL = 0, 1
+DEAD = (1 << 63) - 1
+"""In ``wakes``: the run is no more."""
+DONE, FULL, CROWDED = 0, 1, 2
+"""Answers of kernels: done; go on with more room for output; go on with more room in the tables."""
 
 
 class Memory(NamedTuple):
-    """The state of a coalescer; columns as named above. Hash tables hold row numbers plus one."""
+    """The state of a coalescer; columns as named above. Hash tables hold row numbers plus one.
+
+    ``wakes``: per run the time before which no window can tell anything new of it. With 1,000 keys whose values last ten tuples, looking
+    at every run in every window took four times as long as everything else.
+    """
 
     tuples: Integers
     runs: Integers
+    wakes: Integers
     keys: Integers
     run_places: Integers
     key_places: Integers
@@ -86,6 +93,6 @@ class Arrivals(NamedTuple):
 
 
 COLUMN, TABLE, INT = types.int64[::1], types.int64[:, ::1], types.int64
-MEMORY = types.NamedTuple([TABLE, TABLE, TABLE, COLUMN, COLUMN, COLUMN], Memory)
+MEMORY = types.NamedTuple([TABLE, TABLE, COLUMN, TABLE, COLUMN, COLUMN, COLUMN], Memory)
 OUTPUT = types.NamedTuple([TABLE, COLUMN], Output)
 ARRIVALS = types.NamedTuple([COLUMN, COLUMN, TABLE, TABLE, TABLE], Arrivals)

@@ -90,22 +90,30 @@ class Coalescer:
         self.memory = _tables(Sizes(ROOM, ROOM, ROOM), (at.CELLS + key_cells, at.VALUES + value_cells), state)
         self._output = Output(np.empty((ROOM, at.FOUND_WIDTH), np.int64), np.empty(ROOM, np.int64))
 
-    def feed(self, arrivals: Arrivals, until: int) -> Coalesced:
+    def feed(self, arrivals: Arrivals, until: int) -> list[Coalesced]:
         """Takes tuples in, and evaluates the windows that are due.
 
         Args:
             arrivals: in total order, none earlier than the tuples before.
             until: ms; every tuple that comes later has at least this time.
+
+        Returns:
+            What was found, in parts.
         """
-        self._begin(len(arrivals.time))
+        self._begin()
+        parts: list[Coalesced] = []
         begin, answer = 0, at.FULL
-        while answer == at.FULL:
+        while answer != at.DONE:
             answer, begin = take_in(self.rules, self.memory, self._output, arrivals, begin)
             if answer == at.FULL:
                 self._grow_output()
+            elif answer == at.CROWDED:
+                parts.append(self._coalesced())  # sweeping moves the rows that it speaks of
+                self._begin()
+                self.sweep()
         if not self.rules[at.COUNTED]:
             self._until_done(lambda: pass_time(self.rules, self.memory, self._output, until))
-        return self._coalesced()
+        return [*parts, self._coalesced()]
 
     def close(self, end: int | None) -> Coalesced:
         """The end of all input: evaluates the windows up to the first one after the last event.
@@ -113,7 +121,7 @@ class Coalescer:
         Args:
             end: ms, time of the last event of the input, tuple or not; None: of the last tuple.
         """
-        self._begin(0)
+        self._begin()
         last = max(int(self.memory.state[at.LAST]), at.NEVER if end is None else end)
         slide = int(self.rules[at.SLIDE])
         if self.rules[at.COUNTED]:
@@ -126,20 +134,16 @@ class Coalescer:
         while evaluate() == at.FULL:
             self._grow_output()
 
-    def _begin(self, arriving: int) -> None:
-        state = self.memory.state
-        state[[at.FOUND, at.MEMBERS, at.EVALUATED]] = 0
-        rows = (len(self.memory.tuples), len(self.memory.runs), len(self.memory.keys))
-        if any(int(state[used]) + arriving > room for used, room in zip((at.TUPLES, at.RUNS, at.KEYS), rows, strict=True)):
-            self.sweep(arriving)
+    def _begin(self) -> None:
+        self.memory.state[[at.FOUND, at.MEMBERS, at.EVALUATED]] = 0
 
-    def sweep(self, arriving: int = 0) -> None:
-        """Moves what is alive to new tables that have room for so many more."""
+    def sweep(self) -> None:
+        """Moves what is alive to new tables that have room for as much again."""
         old, gap = self.memory, int(self.rules[at.GAP])
         widths = (old.keys.shape[1], old.runs.shape[1])
         swept = _tables(Sizes(*(int(old.state[used]) for used in (at.TUPLES, at.RUNS, at.KEYS))), widths, np.empty_like(old.state))
         sweep(old, swept, gap)
-        self.memory = _with_room(swept, arriving)
+        self.memory = _with_room(swept)
         enter_places(self.memory)
 
     def _grow_output(self) -> None:
@@ -198,8 +202,9 @@ class Coalescer:
     def load(self, arrays: Mapping[str, Integers]) -> None:
         """Takes over what `saved` gave."""
         none = np.zeros(0, np.int64)
-        read = Memory(arrays["tuples"], arrays["runs"], arrays["keys"], none, none, arrays["counters"].copy())
-        self.memory = _with_room(read, 0)
+        wakes = np.full(len(arrays["runs"]), at.NEVER)
+        read = Memory(arrays["tuples"], arrays["runs"], wakes, arrays["keys"], none, none, arrays["counters"].copy())
+        self.memory = _with_room(read)
         enter_places(self.memory)
 
     def validate(self) -> None:
@@ -244,6 +249,7 @@ def _tables(sizes: Sizes, widths: tuple[int, int], state: Integers) -> Memory:
     return Memory(
         np.empty((sizes.tuples, at.TUPLE_WIDTH), np.int64),
         np.empty((sizes.runs, run_width), np.int64),
+        np.empty(sizes.runs, np.int64),
         np.empty((sizes.keys, key_width), np.int64),
         _places(sizes.runs),
         _places(sizes.keys),
@@ -251,13 +257,13 @@ def _tables(sizes: Sizes, widths: tuple[int, int], state: Integers) -> Memory:
     )
 
 
-def _with_room(memory: Memory, arriving: int) -> Memory:
-    """The same with room for so many more tuples, and half as many again as are alive; hash tables empty."""
+def _with_room(memory: Memory) -> Memory:
+    """The same with room for as much again; hash tables empty."""
     state = memory.state
-    used = [int(state[one]) for one in (at.TUPLES, at.RUNS, at.KEYS)]
-    rooms = Sizes(*(max(ROOM, one + arriving + max(one, arriving) // 2) for one in used))
+    tuples, runs, keys = (int(state[one]) for one in (at.TUPLES, at.RUNS, at.KEYS))
+    rooms = Sizes(*(max(ROOM, 2 * one) for one in (tuples, runs, keys)))
     new = _tables(rooms, (memory.keys.shape[1], memory.runs.shape[1]), state)
-    for count, old, grown in zip(used, memory, new, strict=False):
+    for count, old, grown in zip((tuples, runs, runs, keys), memory, new, strict=False):
         grown[:count] = old[:count]
     return new
 

@@ -46,6 +46,7 @@ def sweep(old, new, gap):
             new_keys[runs[run, KEY]] = 0
             new_runs[run] = live
             new.runs[live] = runs[run]
+            new.wakes[live] = old.wakes[run]
             live += 1
     new.state[RUNS] = new.state[LIVE_RUNS] = live
     live = 0

@@ -9,10 +9,8 @@ from numba import types
 from app.coalesce.arrays import (
     AFTER,
     ALIVE,
-    ARRIVALS,
     BEFORE,
     CELLS,
-    COLUMN,
     CURRENT,
     CURRENT_TUPLE,
     DURATION,
@@ -21,17 +19,14 @@ from app.coalesce.arrays import (
     GAP,
     GONE,
     HELD,
-    INT,
     KEY,
     KEYS,
     LAST,
     LIVE,
     LIVE_RUNS,
-    MEMORY,
     NEVER,
     NEWEST,
     NEXT,
-    NO_WINDOW,
     OFFSET,
     OPEN,
     PLACE,
@@ -45,7 +40,6 @@ from app.coalesce.arrays import (
     SLIDE,
     SOURCE,
     START,
-    TABLE,
     TOUCHES,
     TUPLES,
     TYPE,
@@ -53,10 +47,10 @@ from app.coalesce.arrays import (
     UNTIL_BEFORE,
     VALUES,
 )
-from app.coalesce.kernel import inlined, kernel
+from app.coalesce.kernel import inlined
 
 
-@kernel(INT(TABLE, INT, INT, INT))
+@inlined
 def hash_cells(table, row, first, seed):
     """A hash of the cells from ``first`` on, not negative; only spreads over the places."""
     h = types.uint64(seed)
@@ -77,7 +71,7 @@ def same_cells(table, row, first, cells, k):
     return True
 
 
-@kernel(INT(MEMORY, TABLE, INT))
+@inlined
 def _key_of(memory, cells, k):
     """The key with these cells, new or known."""
     places, keys = memory.key_places, memory.keys
@@ -96,7 +90,7 @@ def _key_of(memory, cells, k):
     return row
 
 
-@kernel(INT(MEMORY, INT, TABLE, INT, INT, INT))
+@inlined
 def _run_of(memory, key, cells, k, start, gap):
     """The run that a tuple lengthens, or a new one in place of one that is too long ago."""
     places, runs = memory.run_places, memory.runs
@@ -113,15 +107,15 @@ def _run_of(memory, key, cells, k, start, gap):
     memory.state[RUNS] += 1
     memory.state[LIVE_RUNS] += 1
     runs[row, KEY], runs[row, FIRST], runs[row, NEWEST], runs[row, ALIVE] = key, -1, -1, 1
-    runs[row, UNTIL] = runs[row, UNTIL_BEFORE] = NEVER
-    runs[row, SHOWN], runs[row, SHOWN_START], runs[row, SHOWN_END] = NO_WINDOW, 0, 0
+    runs[row, UNTIL] = runs[row, UNTIL_BEFORE] = memory.wakes[row] = NEVER
+    runs[row, SHOWN], runs[row, SHOWN_START], runs[row, SHOWN_END] = 0, 0, 0
     for j in range(cells.shape[1]):
         runs[row, VALUES + j] = cells[k, j]
     places[place] = row + 1
     return row
 
 
-@kernel(types.void(MEMORY, INT))
+@inlined
 def drop_oldest(memory, run):
     """Takes a run's oldest tuple out of the table."""
     tuples, runs, keys = memory.tuples, memory.runs, memory.keys
@@ -139,7 +133,7 @@ def drop_oldest(memory, run):
     memory.state[LIVE] -= 1
 
 
-@kernel(types.void(MEMORY, INT))
+@inlined
 def _take_back(memory, key):
     """The last tuple of the key was replaced at its own time: it is valid nowhere."""
     tuples, runs, keys = memory.tuples, memory.runs, memory.keys
@@ -158,13 +152,14 @@ def _take_back(memory, key):
     memory.state[LIVE] -= 1
 
 
-@kernel(types.void(COLUMN, MEMORY, ARRIVALS, INT))
+@inlined
 def arrive(rules, memory, arrivals, k):
     """One tuple: it ends or replaces the one before it; if it passed ``where``, it lengthens a run or begins one."""
     tuples, runs, keys, state = memory.tuples, memory.runs, memory.keys, memory.state
     start = arrivals.time[k]
     key = _key_of(memory, arrivals.keys, k)
     if keys[key, CURRENT] >= 0:
+        memory.wakes[keys[key, CURRENT]] = NEVER
         if keys[key, SEEN] == start:
             _take_back(memory, key)
         elif rules[DURATION] < 0:
@@ -193,5 +188,6 @@ def arrive(rules, memory, arrivals, k):
     runs[run, NEWEST] = row
     runs[run, UNTIL_BEFORE] = runs[run, UNTIL]
     runs[run, UNTIL] = end
+    memory.wakes[run] = NEVER
     keys[key, CURRENT], keys[key, CURRENT_TUPLE] = run, row
     keys[key, HELD] += 1

@@ -16,8 +16,10 @@ from app.coalesce.arrays import (
     COLUMN,
     CONTAINS,
     COUNTED,
+    CROWDED,
     CUT_END,
     CUT_START,
+    DEAD,
     DONE,
     END,
     EVALUATED,
@@ -33,6 +35,7 @@ from app.coalesce.arrays import (
     GAP,
     HIGH,
     INT,
+    KEYS,
     LAST,
     LIVE,
     LIVE_RUNS,
@@ -44,7 +47,6 @@ from app.coalesce.arrays import (
     NEWEST,
     NEXT,
     NO_TEST,
-    OPEN,
     ORDINAL,
     OUTPUT,
     OVERLAPS,
@@ -60,13 +62,14 @@ from app.coalesce.arrays import (
     START,
     TEST,
     TOUCHES,
+    TUPLES,
     UNTIL,
 )
 from app.coalesce.kernel import inlined, kernel
 from app.coalesce.kernels_tuples import arrive, drop_oldest
 
 
-@kernel(types.boolean(COLUMN, INT, INT))
+@inlined
 def _holds(rules, start, end):
     """``valid:`` of an interval."""
     test, low, high, length = rules[TEST], rules[LOW], rules[HIGH], end - start
@@ -87,28 +90,64 @@ def _holds(rules, start, end):
     return start >= low and end <= high
 
 
-@kernel(types.boolean(COLUMN, MEMORY, OUTPUT, INT, INT))
+@inlined
+def _wake(rules, memory, run, newest, t, holds):
+    """Until when nothing can be told of a run that was looked at in window t, unless a tuple of it comes.
+
+    ``newest``: the last tuple that took part. While the interval is fixed, or only a cut bound moves, and ``valid`` goes on to say the
+    same, the run is as it was shown.
+    """
+    tuples, runs = memory.tuples, memory.runs
+    first, until = runs[run, FIRST], runs[run, UNTIL]
+    start, size, test, limit = tuples[first, START], rules[RANGE], rules[TEST], rules[LOW]
+    if newest != runs[run, NEWEST] and not tuples[runs[run, NEWEST], TOUCHES]:
+        return NEVER  # behind a gap it has already gone on
+    if start >= t - size:
+        if until <= t:
+            return start + size + 1  # fixed, until its start is cut
+        if test > AT_LEAST:
+            return NEVER
+        wake = min(until, start + size + 1)  # its end moves with t
+        for turn in (start + limit, start + limit + 1):
+            if test != NO_TEST and t < turn < wake:
+                wake = turn
+        return wake
+    leaves = tuples[first, END] + size
+    if until > t:
+        return min(until, leaves) if test <= AT_LEAST else NEVER  # as long as the window
+    if test == NO_TEST or (test in (LONGER, AT_LEAST) and not holds):
+        return leaves  # its start moves with t
+    return min(leaves, until + size - limit) if test in (LONGER, AT_LEAST) else NEVER
+
+
+@kernel(INT(COLUMN, MEMORY, OUTPUT, INT, INT))
 def _evaluate(rules, memory, output, t, window):
     """One window: all tuples of times up to t (counted: up to the window's last) are in.
 
-    Returns whether the next time window will hold the same, both bounds of everything cut, unless a tuple comes.
+    Returns the time before which no other time window will tell anything new, unless a tuple comes.
     """
-    tuples, runs, state = memory.tuples, memory.runs, memory.state
+    tuples, runs, wakes, state = memory.tuples, memory.runs, memory.wakes, memory.state
     counted = rules[COUNTED] != 0
     low = NEVER if counted else t - rules[RANGE]
-    steady = rules[CHANGES] != 0 and rules[TEST] <= AT_LEAST and not counted
+    sleeping = rules[CHANGES] != 0 and not counted
+    quiet = DEAD
     state[EVALUATED] += 1
     for run in range(state[RUNS]):
-        if not runs[run, ALIVE]:
+        if wakes[run] > t:
+            quiet = min(quiet, wakes[run])
             continue
         first = runs[run, FIRST]
         while first >= 0 and (tuples[first, PLACE] <= state[RANK] - rules[RANGE] if counted else tuples[first, END] <= low):
             drop_oldest(memory, run)
             first = runs[run, FIRST]
         if first < 0:
+            runs[run, SHOWN] = 0
             if runs[run, UNTIL] + rules[GAP] < t:  # no tuple can lengthen it any more
                 runs[run, ALIVE] = 0
+                wakes[run] = DEAD
                 state[LIVE_RUNS] -= 1
+            else:
+                quiet = NEVER
             continue
         newest = runs[run, NEWEST]
         beyond = False
@@ -116,18 +155,21 @@ def _evaluate(rules, memory, output, t, window):
             beyond = tuples[newest, TOUCHES] != 0
             newest = tuples[newest, BEFORE]
             if newest < 0:
-                steady = False
+                runs[run, SHOWN] = 0
+                quiet = NEVER
                 continue
         start, end = max(tuples[first, START], low), min(tuples[newest, END], t)
+        holds = _holds(rules, start, end)
+        if sleeping:
+            wakes[run] = _wake(rules, memory, run, newest, t, holds)
+        quiet = min(quiet, wakes[run])
+        if not holds:
+            runs[run, SHOWN] = 0
+            continue
         cut_start = tuples[first, START] < low or tuples[first, TOUCHES] != 0
         cut_end = tuples[newest, END] > t or beyond
-        steady = steady and tuples[first, START] < low and tuples[newest, END] == OPEN
-        if not _holds(rules, start, end):
-            continue
-        same = (
-            runs[run, SHOWN] == window - 1 and (cut_start or runs[run, SHOWN_START] == start) and (cut_end or runs[run, SHOWN_END] == end)
-        )
-        runs[run, SHOWN], runs[run, SHOWN_START], runs[run, SHOWN_END] = window, start, end
+        same = runs[run, SHOWN] and (cut_start or runs[run, SHOWN_START] == start) and (cut_end or runs[run, SHOWN_END] == end)
+        runs[run, SHOWN], runs[run, SHOWN_START], runs[run, SHOWN_END] = 1, start, end
         if same and rules[CHANGES]:
             continue
         member = first
@@ -145,15 +187,7 @@ def _evaluate(rules, memory, output, t, window):
         output.found[row, FOUND_START], output.found[row, FOUND_END] = start, end
         output.found[row, CUT_START], output.found[row, CUT_END] = cut_start, cut_end
         output.found[row, FOUND_RUN], output.found[row, FOUND_MEMBERS] = run, count
-    return steady
-
-
-@kernel(types.void(MEMORY, INT, INT))
-def _shown_until(memory, window, later):
-    """What was shown in one window was shown in all up to a later one."""
-    for run in range(memory.state[RUNS]):
-        if memory.runs[run, SHOWN] == window:
-            memory.runs[run, SHOWN] = later
+    return quiet
 
 
 @inlined
@@ -171,12 +205,8 @@ def pass_time(rules, memory, output, until):
         if _no_room(memory, output):
             return FULL
         t = state[NEXT]
-        steady = _evaluate(rules, memory, output, t, t // slide)
-        state[NEXT] = t + slide
-        latest = (until - 1) // slide * slide
-        if steady and latest > t:
-            _shown_until(memory, t // slide, latest // slide)
-            state[NEXT] = latest + slide
+        quiet = _evaluate(rules, memory, output, t, t // slide)
+        state[NEXT] = max(t + slide, -(-min(quiet, until) // slide) * slide)
     return DONE
 
 
@@ -197,9 +227,10 @@ def close_count(rules, memory, output):
 def take_in(rules, memory, output, arrivals, begin):
     """Takes tuples in from ``begin`` on, and evaluates the windows that end before, between and (counted) behind them.
 
-    The tables have room for them all. Returns DONE, or FULL and the tuple to go on with when there is more room for output.
+    Returns DONE, or FULL or CROWDED and the tuple to go on with when there is more room.
     """
     state, slide, count = memory.state, rules[SLIDE], len(arrivals.time)
+    tuples, runs, keys = len(memory.tuples), len(memory.runs), len(memory.keys)
     for k in range(begin, count + 1):
         if rules[COUNTED]:
             if state[RANK] % slide == 0 and state[RANK] // slide > state[ORDINAL]:
@@ -211,5 +242,7 @@ def take_in(rules, memory, output, arrivals, begin):
             if pass_time(rules, memory, output, arrivals.time[k]) == FULL:
                 return FULL, k
         if k < count:
+            if state[TUPLES] == tuples or state[RUNS] == runs or state[KEYS] == keys:
+                return CROWDED, k
             arrive(rules, memory, arrivals, k)
     return DONE, count
