@@ -15,11 +15,11 @@ from app.cli.replay import replay
 from app.errors import FindingsError
 from tests.naive.assignments import declared_by_runs, found
 from tests.naive.inputs import events_of, scopes, types_of
-from tests.naive.language import Aggregate, references
-from tests.naive.patterns import WholeQuery, groups_of, items_of, yaml_text
+from tests.naive.language import Aggregate, references, text
+from tests.naive.patterns import Absence, WholeQuery, absences_of, groups_of, items_of, yaml_text
 from tests.naive.reading import query_of
 from tests.naive.runs import Player
-from tests.naive.shape import shape_of
+from tests.naive.shape import can_be_empty, nodes, shape_of
 from tests.naive.whole import by_runs, composite_events
 from tests.property.whole_language import is_closure, is_valid_for, queries, streams
 
@@ -50,6 +50,8 @@ def known_difference(query: WholeQuery) -> str | None:
     counted = [
         one for _, expression in query.returns or () for one in references(expression) if isinstance(one, Aggregate) and one.name is None
     ]
+    variables = [item.var for item in items if item.var is not None]
+    parts = [node for node in nodes(shape_of(query.pattern)) if not isinstance(node, Absence)]
     found = {
         "anonymous closures": any(item.var is None and (is_closure(item) or item in grouped) for item in items),
         "max_gap beside within in events": in_events and query.max_gap is not None,
@@ -57,6 +59,11 @@ def known_difference(query: WholeQuery) -> str | None:
         "UNTIL of blocks and in groups": any(item.until is not None and (item.count is not None or item in grouped) for item in items),
         "timeouts of strict runs within events": in_events and query.timeouts and "contiguity" in query.strategy + str(query.ways),
         "counts of what did not bind in timeouts": query.timeouts and bool(counted),
+        "NOT of what did not bind": any("NOT (" in text(predicate) for predicate in query.where),
+        "blocks that share a variable": len(set(variables)) < len(variables) and any(item.count is not None for item in items),
+        "UNTIL where nothing bound before": any(item.until is not None for item in items) and any(can_be_empty(node) for node in parts),
+        "timeouts with negations or UNTIL": query.timeouts
+        and (any(absences_of(query.pattern)) or any(item.until is not None for item in items)),
     }
     return next((what for what, applies in found.items() if applies), None)
 
