@@ -20,12 +20,12 @@ from app.errors import FindingsError
 from app.events.batch import EventBatch, in_total_order
 from app.events.conform import conformed
 from app.events.files import FileFormat, parse_events
-from app.events.types import StreamSchema
+from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.assumed import assumed_schemas
 from app.query.compile import Compilation, Compiled, compile_texts, query_files, read_queries
 from app.query.elements import mentioned_elements
 from app.query.inline_tests import QueryTest
-from app.query.plan import Catalog, Plan
+from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.vocabulary import UNKNOWN, Streams
 
 Fields = dict[str, Any]
@@ -105,7 +105,7 @@ def run_tests(paths: list[Path], settings: Settings | None = None) -> list[Outco
     outcomes = []
     for query in first.queries:
         path = Path(query.document.node.file.path)
-        guessed = _guessed(query, known, path)
+        guessed = _guessed(query, known, first)
         if guessed is not None:
             outcomes += _outcomes(query, *guessed)
             continue
@@ -115,17 +115,37 @@ def run_tests(paths: list[Path], settings: Settings | None = None) -> list[Outco
     return outcomes
 
 
-def _guessed(query: Compiled, known: dict[str, StreamSchema], path: Path) -> tuple[Compilation, dict[str, StreamSchema]] | None:
+def _guessed(query: Compiled, known: dict[str, StreamSchema], compiled: Compilation) -> tuple[Compilation, dict[str, StreamSchema]] | None:
     """The query against configured schemas, and for other streams one that has whatever the query and its tests mention.
 
     An attribute that the query speaks of and no line gives is null, not a mistake. None where guessed kinds do not fit the query.
     """
     if query.resolved is None:
         return None
-    schemas = {**assumed_schemas(query.resolved, query.tests), **known}
+    path = Path(query.document.node.file.path)
+    guessed = assumed_schemas(query.resolved, query.tests)
+    for stream in [stream for stream in guessed if stream.startswith(QUERY_STREAM)]:
+        upper = compiled.query(stream.removeprefix(QUERY_STREAM))
+        guessed[stream] = _with_fields(guessed[stream], None if upper is None else _guessed(upper, known, compiled), upper)
+    schemas = {**guessed, **known}
     again = compile_texts([(str(path), path.read_text(encoding="utf-8"))], Streams(schemas, UNKNOWN.everything))
     own = again.query(query.name)
     return None if own is None or own.plan is None else (again, schemas)
+
+
+def _with_fields(schema: StreamSchema, guessed: tuple[Compilation, dict[str, StreamSchema]] | None, query: Compiled | None) -> StreamSchema:
+    """The composite events of another query: its fields. Times and durations are what they are there; the rest is what the tests' lines look like."""
+    own = None if guessed is None or query is None else guessed[0].query(query.name)
+    if own is None or own.plan is None:
+        return schema
+    looks = {attribute.name: attribute for kind in schema.types if kind.name == own.name for attribute in kind.attributes}
+    fields = {
+        field.name: Attribute(field.name, field.kind, nullable=True)
+        for field in own.plan.returns
+        if not field.array and (field.name not in looks or field.kind in (Kind.TIME, Kind.DURATION))
+    }
+    others = tuple(kind for kind in schema.types if kind.name != own.name)
+    return StreamSchema(schema.stream, (*others, EventType(own.name, tuple({**looks, **fields}.values()))))
 
 
 def _outcomes(query: Compiled, again: Compilation, known: dict[str, StreamSchema]) -> list[Outcome]:

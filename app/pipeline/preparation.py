@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from app.bucket.composition import emission_delay_ms, stream_of
 from app.bucket.hold import TimeRules
 from app.config.settings import SchemaRegistry, Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
@@ -124,9 +125,24 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
     if not compiled.catalog.plans:
         paths = ", ".join(map(str, settings.queries.paths))
         raise ConfigurationError([Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")])
-    if findings := _clashes(settings, compiled.catalog):
+    if findings := [*_clashes(settings, compiled.catalog), *_endless(compiled)]:
         raise ConfigurationError(findings)
     return compiled
+
+
+def _endless(compiled: Compilation) -> list[Finding]:
+    """Queries that are read by others, but whose composite events would never be known to be complete while the input goes on."""
+    read = {stream for plan in compiled.catalog.plans for stream in plan.streams}
+    plans = [plan for plan in compiled.catalog.plans if stream_of(plan.name) in read and emission_delay_ms(plan) is None]
+    hint = "give it a within (or a window) in time, or no after: and no emit: longest"
+    return [
+        Finding(
+            f'query "{plan.name}" is read by another query, but its matches may wait for each other without a bound in time',
+            None if (query := compiled.query(plan.name)) is None else query.document.location("after" if plan.runs else "name"),
+            hint,
+        )
+        for plan in plans
+    ]
 
 
 def _clashes(settings: Settings, catalog: Catalog) -> list[Finding]:

@@ -120,12 +120,17 @@ def _compile_all(documents: list[Document], streams: Streams, findings: list[Fin
     for document in dependency_order(documents, findings):
         one = _compile(document, replace(streams, known=known), findings)
         compiled[id(document)] = one
-        known[f"query:{one.name}"] = composite_schema(one.name, _returns_of(one))
+        returns = _returns_of(one)
+        if returns is not None or f"query:{one.name}" not in streams.known:
+            known[f"query:{one.name}"] = composite_schema(one.name, returns)
     return tuple(compiled[id(document)] for document in documents)
 
 
 def _returns_of(query: Compiled) -> tuple[ReturnField, ...] | None:
-    return query.resolved.returns if query.resolved is not None else None
+    """The query's fields; None where nothing is known of its streams, and so nothing of the kinds of its fields."""
+    if query.resolved is None or not any(schema.types for schema in query.resolved.vocabulary.schemas):
+        return None
+    return query.resolved.returns
 
 
 def _compile(document: Document, streams: Streams, findings: list[Finding]) -> Compiled:

@@ -30,3 +30,50 @@ tests:
 def test_attributes_that_no_line_of_a_test_gives_are_null(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(QUERY)
     assert [outcome.passed for outcome in run_tests([tmp_path])] == [True, True]
+
+
+THEFT = """
+name: theft
+event: SEQ(Shelf s, Exit e)
+where: "[tag] AND s.price > 2"
+within: 1 h
+return: {tag: e.tag, gate: e.gate, dwell: e.time - s.time, price: s.price}
+tests:
+  - name: one
+    given: |
+      0s Shelf tag=T1 price=2.5
+      5m Exit tag=T1 gate=3
+    expect: [{tag: T1, gate: 3, dwell: 5m}]
+"""
+GANG = """
+name: gang
+from: query:theft
+event: SEQ(theft a, theft b)
+where: "[gate] AND b.price > a.price AND a.dwell < 10 m AND b.tag != a.tag"
+within: 10 m
+return: {gate: a.gate, total: a.price + b.price, between: b.time - a.time}
+tests:
+  - name: two at one gate
+    given: |
+      0s theft tag=T1 gate=3 dwell=5m price=2.5
+      1m theft tag=T2 gate=3 dwell=6m price=4
+      1m theft tag=T3 gate=4 dwell=6m price=4
+    expect: [{gate: 3, total: 6.5, between: 1m}]
+  - name: one that took too long
+    given: |
+      0s theft tag=T1 gate=3 dwell=10m price=2.5
+      1m theft tag=T2 gate=3 dwell=6m price=4
+    expect: []
+"""
+
+
+def test_a_query_over_composite_events_is_tested_with_them_wherever_the_other_query_is(tmp_path: Path) -> None:
+    apart, together = tmp_path / "apart", tmp_path / "together"
+    apart.mkdir()
+    together.mkdir()
+    (apart / "theft.yaml").write_text(THEFT)
+    (apart / "gang.yaml").write_text(GANG)
+    (together / "both.yaml").write_text(f"{GANG}---{THEFT}")
+    for folder in (apart, together):
+        assert {(one.query, one.passed) for one in run_tests([folder])} == {("theft", True), ("gang", True)}
+        assert len(run_tests([folder])) == 3

@@ -325,3 +325,50 @@ def test_explaining_an_unknown_query_names_the_known_ones(cep) -> None:
 
 def test_version_is_a_line(cep) -> None:
     assert cep("version")[1].startswith("cep ")
+
+
+OVER = """
+name: rose
+from: quotes
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > a.price"
+within: 2 s
+return: {symbol: a.symbol, price: b.price}
+---
+name: rose-twice
+from: [query:rose, quotes]
+event: SEQ(rose x, rose y, Quote q)
+where: "[symbol]"
+within: 1 m
+return: {first: x.price, second: y.price, q: q.price}
+"""
+
+
+def test_a_query_over_composite_events_calls_them_by_name_and_number(cep) -> None:
+    write("q.yaml", OVER)
+    write("e.jsonl", events(quote(0, 1.0), quote(1000, 2.0), quote(2000, 3.0), quote(2000, 2.5), quote(4000, 0.5)))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0, err
+    found = objects(out)
+    rose = [(o["time"], [e["position"] for e in o["events"]]) for o in found if o["query"] == "rose"]
+    assert rose == [(1000, [0, 1]), (2000, [1, 2]), (2000, [1, 3])]
+    twice = [[e["position"] for e in o["events"]] for o in found if o["query"] == "rose-twice"]
+    # at equal times raw events come first: the quotes of 2000 are not behind the composite events of 2000
+    assert twice == [["rose/0", "rose/1", 4], ["rose/0", "rose/2", 4], ["rose/1", "rose/2", 4]]
+
+
+def test_a_query_over_a_query_that_is_not_enabled_finds_nothing_and_waits_for_nothing(cep) -> None:
+    write("q.yaml", OVER.replace("name: rose\n", "name: rose\nenabled: false\n"))
+    write("e.jsonl", events(quote(0, 1.0), quote(1000, 2.0)))
+    assert cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")[:2] == (0, "")
+
+
+def test_composition_leaves_late_events_out_as_configured(cep) -> None:
+    write("q.yaml", OVER)
+    write("c.yaml", "streams:\n  quotes:\n    allowed_lateness: 500 ms\n")
+    write("e.jsonl", events(quote(0, 1.0), quote(2000, 3.0), quote(1000, 2.0), quote(1600, 2.5), quote(4000, 0.5)))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--config", "c.yaml")
+    assert code == 0
+    assert "1 late" in err
+    assert [[e["position"] for e in o["events"]] for o in objects(out) if o["query"] == "rose"] == [[0, 3], [3, 1]]
+    assert [[e["position"] for e in o["events"]] for o in objects(out) if o["query"] == "rose-twice"] == [["rose/0", "rose/1", 4]]

@@ -51,3 +51,24 @@ def test_an_order_by_an_attribute_that_nobody_has_is_found(tmp_path):
 def test_composite_events_go_to_no_topic_that_holds_something_else(tmp_path, topic, what):
     found = findings(tmp_path, QUERY + f"output: {{topic: {topic}}}\n")
     assert f'query "up": its composite events would go to {topic}, which holds {what}' in found
+
+
+ENDLESS = """name: ups
+from: stocks
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > a.price"
+within: 50 events
+after: skip-past-last-event
+return: {symbol: a.symbol}
+---
+name: reader
+from: query:ups
+event: SEQ(ups x, ups y)
+within: 1 m
+"""
+
+
+def test_composite_events_that_are_never_complete_cannot_be_read(tmp_path):
+    found = findings(tmp_path, ENDLESS)
+    assert 'up.yaml:6:8: query "ups" is read by another query, but its matches may wait for each other without a bound in time' in found
+    assert "hint: give it a within (or a window) in time" in found

@@ -10,7 +10,8 @@ import yaml
 
 from app.cli.test import run_tests
 
-README = (Path(__file__).parents[2] / "queries" / "README.md").read_text(encoding="utf-8")
+QUERIES = Path(__file__).parents[2] / "queries"
+README = (QUERIES / "README.md").read_text(encoding="utf-8")
 EXAMPLES = {yaml.safe_load(block)["name"]: block for block in re.findall(r"^```yaml\n(.*?)^```", README, re.DOTALL | re.MULTILINE)}
 
 
@@ -22,7 +23,8 @@ def test_readme_has_examples() -> None:
 def test_example_does_what_it_says(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.yaml"
     path.write_text(EXAMPLES[name], encoding="utf-8")
-    outcomes = run_tests([path])
+    read = [QUERIES / f"{query}.yaml" for query in re.findall(r"query:([a-z-]+)", EXAMPLES[name])]
+    outcomes = [outcome for outcome in run_tests([path, *read]) if outcome.query == name]
     assert outcomes
     for outcome in outcomes:
         assert outcome.passed, f"{outcome.test}\n{outcome.explanation()}"
