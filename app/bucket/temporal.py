@@ -124,7 +124,7 @@ class TemporalEngine:
             timeouts=0,
             evicted=0,
             live_events=live,
-            pending=0 if counted else int(state[at.LIVE_RUNS]),
+            pending=0 if counted else self._coalescer.awake(),
             partitions=int(state[at.KEYS]),
             texts=len(self._texts),
         )

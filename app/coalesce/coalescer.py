@@ -170,6 +170,10 @@ class Coalescer:
             int(state[at.EVALUATED]),
         )
 
+    def awake(self) -> int:
+        """Runs of which time alone may still tell something new; the others, open and as long as the window, wait for a tuple."""
+        return int(np.count_nonzero(self.memory.wakes[: self.memory.state[at.RUNS]] < at.OPEN))
+
     def renumber_texts(self, key: Sequence[int], values: Sequence[int], keep: Callable[[Integers], Integers]) -> None:
         """Gives texts new numbers.
 

@@ -6,9 +6,16 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from app.bucket.temporal import TemporalEngine
+from app.cep.engine import Watermarks
 from app.cli.main import main
+from app.events.batch import Column, Dictionary, EventBatch
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.query.compile import compile_texts
+from app.query.plan import Plan
 
 HUMID = """\
 name: humid
@@ -153,3 +160,78 @@ def test_validate_and_explain_know_temporal_queries(cep) -> None:
     for stage, word in (("ast", "coalesce"), ("plan", "evaluator coalesce"), ("asc", "#0"), ("code", "coalescing: duration -1")):
         code, out, err = cep("explain", "q.yaml", "--stage", stage)
         assert code == 0 and word in out, err
+
+
+COMPOSED = """\
+name: rises
+from: climate
+event: SEQ(Reading a, Reading b)
+where: "[mote] AND b.humidity > a.humidity"
+within: 3 s
+return: {mote: a.mote}
+---
+name: rising
+from: query:rises
+select: [mote]
+coalesce: {duration: 2 s}
+window: {range: 10 s, slide: 5 s}
+---
+name: long
+from: query:rising
+event: rising r
+where: r.length >= 3 s
+return: {mote: r.mote, began: r.start}
+"""
+
+
+def test_temporal_queries_read_composite_events_and_are_read(cep) -> None:
+    found = replay(cep, COMPOSED, [reading(1000 * time, time) for time in range(4)])
+    rising = [one for one in found if one["query"] == "rising"]
+    assert intervals(rising) == [(5000, 1000, 5000)]
+    assert {event["position"] for event in rising[0]["events"]} == {"rises/0", "rises/2", "rises/4"}, "the later of two of one time"
+    assert [one["fields"] for one in found if one["query"] == "long"] == [{"mote": "M", "began": 1000}]
+
+
+def plan_of(query: str) -> Plan:
+    schema = StreamSchema("s", (EventType("T", (Attribute("k", Kind.STRING), Attribute("v", Kind.INTEGER))),))
+    compiled = compile_texts([("q.yaml", query)], {"s": schema})
+    assert not compiled.errors
+    return compiled.catalog.plans[0]
+
+
+def tuples(first: int, count: int, keys: list[bytes], values: np.ndarray) -> EventBatch:
+    """One per millisecond."""
+    line = np.arange(first, first + count)
+    columns = {
+        "k": Column(Kind.STRING, np.arange(count, dtype=np.int32) % len(keys), None, Dictionary.of(keys)),
+        "v": Column(Kind.INTEGER, values.astype(np.int64)),
+    }
+    kinds = Column(Kind.STRING, np.zeros(count, np.int32), None, Dictionary.of([b"T"]))
+    return EventBatch(line, np.zeros(count, np.int64), line, kinds, columns)
+
+
+@pytest.mark.parametrize("window", ["range: 1 s, slide: 100 ms", "range: 1000 events, slide: 100 events"])
+def test_memory_follows_the_window_and_not_the_keys_ever_seen(window: str) -> None:
+    """Every tuple has a key of its own; a second of them is alive."""
+    query = f"name: q\nselect: [v]\nkey: [k]\nwhere: v > 0\ncoalesce: {{duration: 20 ms}}\nvalid: '> 1 h'\nwindow: {{{window}}}\n"
+    engine = TemporalEngine(plan_of(query))
+    for first in range(0, 60_000, 2_000):
+        keys = [f"key-{first + k}".encode() for k in range(2_000)]
+        batch = tuples(first, 2_000, keys, np.arange(2_000) % 3)
+        _, tally = engine.feed(batch, np.ones(2_000, np.uint64), Watermarks(first + 2_000))
+        assert tally.live_events <= 1_100
+        assert tally.partitions <= 8_000 and tally.texts <= 10_000
+        assert len(engine._coalescer.memory.tuples) <= 8_000
+    assert len(engine.snapshot()) < 400_000
+
+
+def test_an_open_value_as_long_as_the_window_waits_for_a_tuple_and_not_for_time() -> None:
+    query = "name: q\nselect: [v]\nkey: [k]\ncoalesce: {duration: until-next}\nwindow: {range: 100 ms, slide: 10 ms}\n"
+    engine = TemporalEngine(plan_of(query))
+    matches, tally = engine.feed(tuples(0, 1, [b"a"], np.zeros(1)), np.ones(1, np.uint64), Watermarks(50))
+    assert (len(matches), tally.pending) == (1, 1)
+    none = tuples(50, 0, [b"a"], np.zeros(0))
+    matches, tally = engine.feed(none, np.zeros(0, np.uint64), Watermarks(10**15))
+    assert (len(matches), tally.pending, tally.live_events) == (0, 0, 1)
+    matches, tally = engine.feed(tuples(10**15 + 5, 1, [b"a"], np.ones(1)), np.ones(1, np.uint64), Watermarks(10**15 + 11))
+    assert matches.fields["end"].values.tolist() == [10**15 + 5, 10**15 + 10]
