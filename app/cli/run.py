@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +29,9 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 """What tells an orchestrator whether to try again: 78 no, 69 later, 75 when the other driver is gone."""
 
+CLEAN_UP_SECONDS = 30.0
+"""A failed query's process ends by then, whatever hangs: an orchestrator starts nothing in the place of a process that stays."""
+
 
 def run(
     settings: Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")] = None,
@@ -42,7 +47,16 @@ def run(
     try:
         loaded = load_settings(settings, os.environ)
         configure_logging(loaded.logging, loaded.application, __version__)
+        threading.Thread(target=_end_in_any_case, args=(stop,), name="end", daemon=True).start()
         run_application(loaded, stop)
     except tuple(kind for kind, _ in EXIT_CODES) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from error
+
+
+def _end_in_any_case(stop: Stop) -> None:
+    stop.failed.wait()
+    time.sleep(CLEAN_UP_SECONDS)
+    print(f"the streaming query failed, and what remained did not end within {CLEAN_UP_SECONDS:.0f} s; ending without it", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(1)

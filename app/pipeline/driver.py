@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
-import json
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyspark
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from app import __version__
 from app.config.durations import format_duration
 from app.config.settings import Settings
-from app.control.plane import ControlPlane, RunningCatalog
+from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.registry import Registry
 from app.observe.logs import get_logger
+from app.pipeline.application import ProgressListener, control_plane, open_catalog, task_settings
 from app.pipeline.assemble import outputs, to_kafka
 from app.pipeline.causes import cause
-from app.pipeline.deployment import Deployment, store_deployment
-from app.pipeline.ingress import TaskSettings
-from app.pipeline.planned import PlannedOffsets
+from app.pipeline.deployment import Deployment
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings
-from app.pipeline.schemas import SchemaKeeping
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 
@@ -58,35 +54,12 @@ class Stop:
 
     asked: threading.Event = field(default_factory=threading.Event)
     at_once: threading.Event = field(default_factory=threading.Event)
+    failed: threading.Event = field(default_factory=threading.Event)
+    """Set when the query has failed: from here on there is only cleaning up to do."""
 
     def request(self) -> None:
         """Notes a request."""
         (self.at_once if self.asked.is_set() else self.asked).set()
-
-
-class _Listener(StreamingQueryListener):
-    """Hands Spark's progress to the control plane; an error there must not end the stream."""
-
-    def __init__(self, plane: ControlPlane, committed: threading.Event) -> None:
-        self._plane, self._committed = plane, committed
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        log.info("query started", run_id=str(event.runId))
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        try:
-            self._plane.on_progress(json.loads(event.progress.json))
-        except Exception:
-            log.exception("progress could not be used")
-        finally:
-            self._committed.set()
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """A query with nothing to read is as ready as one that has read: a restart on quiet topics must not wait for the next event."""
-        self._plane.first_batch.good()
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        log.info("query terminated", run_id=str(event.runId), failed=event.exception is not None)
 
 
 @contextmanager
@@ -149,17 +122,16 @@ def run(settings: Settings, stop: Stop) -> None:
         plane = _listening(settings)
         cleanup.callback(plane.close)
         deployment = _prepared(settings, stop)
-        fingerprint = store_deployment(settings.checkpoint.path, deployment)
-        plane.open(RunningCatalog(deployment.catalog, fingerprint), PlannedOffsets(settings.checkpoint.path).speakers)
+        fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
         spark = start_session(settings)
-        cleanup.callback(spark.stop)
+        cleanup.callback(_stop_spark, spark)
         plane.started.good()
         committed = threading.Event()
-        listener = _Listener(plane, committed)
+        listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
-        task_settings = _task_settings(settings, plane)
-        query = to_kafka(outputs(kafka_records(spark, settings), settings, task_settings), settings).start()
+        cleanup.callback(_forget, spark, listener)
+        query = to_kafka(outputs(kafka_records(spark, settings), settings, task_settings(settings, plane)), settings).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
@@ -167,12 +139,11 @@ def run(settings: Settings, stop: Stop) -> None:
         _watch(query, plane, stop)
         plane.running.bad("stopping")
         _stop_between_batches(query, committed, settings, stop)
-        spark.streams.removeListener(listener)  # the JVM must not call an interpreter that is going away
 
 
 def _listening(settings: Settings) -> ControlPlane:
     try:
-        return ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+        return control_plane(settings)
     except OSError as error:
         http = settings.http
         finding = Finding(f"http: cannot listen on {http.host}:{http.port}: {_words(error)}", hint="set http.port; 0 takes any free one")
@@ -194,19 +165,6 @@ def _prepared(settings: Settings, stop: Stop) -> Deployment:
     return patiently("schema registry", lambda: prepare(settings, compiled, streams, registry), wait_ms, stop)
 
 
-def _task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
-    registry = registry_settings(settings.schema_registry)
-    return TaskSettings(
-        settings.checkpoint.path,
-        plane.address,
-        SchemaKeeping(settings.checkpoint.path, registry, settings.schema_registry.retry_for / 1000),
-        tuple(sorted(client_options(settings.kafka).items())),
-        settings.application,
-        uuid.uuid4().hex[:12],
-        settings.topics.max_record_bytes,
-    )
-
-
 def _partitions(settings: Settings) -> list[tuple[str, int]]:
     try:
         known = AdminClient({**client_options(settings.kafka), "log_level": 0}).list_topics(timeout=30).topics
@@ -219,10 +177,29 @@ def _watch(query: StreamingQuery, plane: ControlPlane, stop: Stop) -> None:
     """Beats the pulse until somebody asks to stop, or the query ends."""
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
-        if not query.isActive:
-            failure = str(query.exception() or "without an error")
+        if failure := _failure(query):
+            stop.failed.set()
             log.error("query failed", **{"error.stack": failure})
             raise QueryFailedError(f"the streaming query ended: {cause(failure)}")
+
+
+def _failure(query: StreamingQuery) -> str:
+    """Why the query runs no more; empty while it does."""
+    try:
+        return "" if query.isActive else str(query.exception() or "without an error")
+    except (Py4JError, OSError) as error:  # nobody answers: killed, most likely for its memory
+        return f"Spark's JVM is gone: {error}"
+
+
+def _forget(spark: SparkSession, listener: ProgressListener) -> None:
+    """The JVM must not call an interpreter that is going away."""
+    with contextlib.suppress(Py4JError, OSError):
+        spark.streams.removeListener(listener)
+
+
+def _stop_spark(spark: SparkSession) -> None:
+    with contextlib.suppress(Py4JError, OSError):  # a JVM that is gone need not be stopped
+        spark.stop()
 
 
 def _stop_between_batches(query: StreamingQuery, committed: threading.Event, settings: Settings, stop: Stop) -> None:

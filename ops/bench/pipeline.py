@@ -26,14 +26,12 @@ from typing import Any
 
 import fastavro
 import numpy as np
-import pyspark
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.settings import Settings, load_settings
-from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.composite_schema import record_name
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
@@ -42,11 +40,9 @@ from app.local.embedded import Embedded, embedded_services
 from app.local.generators import generate
 from app.local.outlets import outlet_of
 from app.local.sending import Due, Sender, at_once, at_rate
+from app.pipeline.application import opened
 from app.pipeline.assemble import outputs, to_kafka
-from app.pipeline.deployment import store_deployment
-from app.pipeline.ingress import TaskSettings
-from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
-from app.pipeline.schemas import SchemaKeeping
+from app.pipeline.preparation import compile_queries, read_streams, registry_settings
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 
@@ -114,22 +110,13 @@ def send(settings: Settings, events: int, due: Due = at_once, rate: float = 1000
 @contextmanager
 def application(spark: SparkSession, settings: Settings, *, available_now: bool) -> Iterator[StreamingQuery]:
     """The application's query in this process."""
-    plane = ControlPlane(settings, {"version": "bench", "spark": pyspark.__version__})
-    registry = Registry(registry_settings(settings.schema_registry))
-    streams = read_streams(settings, registry)
-    deployment = prepare(settings, compile_queries(settings, streams), streams, registry)
-    plane.open(RunningCatalog(deployment.catalog, store_deployment(settings.checkpoint.path, deployment)))
-    keeping = SchemaKeeping(settings.checkpoint.path, registry_settings(settings.schema_registry), 5.0)
-    tasks = TaskSettings(
-        settings.checkpoint.path, plane.address, keeping, tuple(sorted(client_options(settings.kafka).items())), "bench", uuid.uuid4().hex
-    )
-    writer = to_kafka(outputs(kafka_records(spark, settings), settings, tasks), settings)
-    query = (writer.trigger(availableNow=True) if available_now else writer).start()
-    try:
-        yield query
-    finally:
-        query.stop()
-        plane.close()
+    with opened(spark, settings) as ready:
+        writer = to_kafka(outputs(kafka_records(spark, settings), settings, ready.tasks), settings)
+        query = (writer.trigger(availableNow=True) if available_now else writer).start()
+        try:
+            yield query
+        finally:
+            query.stop()
 
 
 def batches_of(query: StreamingQuery) -> list[dict[str, Any]]:

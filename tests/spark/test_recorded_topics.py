@@ -1,25 +1,19 @@
 """Recorded topics through local Spark give the composite events of `cep replay`: same identities, whatever the batches and restarts."""
 
 import json
-import uuid
 from pathlib import Path
 
 import orjson
-import pyspark
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.config.settings import load_settings
-from app.control.plane import ControlPlane, RunningCatalog
 from app.local.generators import generate
 from app.local.recordings import RECORDINGS, default_folder, read_recording
+from app.pipeline.application import opened, schema_keeping
 from app.pipeline.assemble import outputs
-from app.pipeline.deployment import store_deployment
-from app.pipeline.ingress import TaskSettings
-from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
-from app.pipeline.schemas import SchemaKeeping
 from app.pipeline.source import recorded_records
 from tests.spark.recorded import ROOT, KnownSchemas, recorded, write_parquet
 
@@ -109,21 +103,13 @@ def run(spark, folder, name: str, buckets: int) -> None:
     (folder / "run.yaml").write_text(yaml.safe_dump(plain))
     settings = load_settings(folder / "run.yaml", {})
     registry = KnownSchemas()
-    streams = read_streams(settings, registry)
-    deployment = prepare(settings, compile_queries(settings, streams), streams, registry)
-    plane = ControlPlane(settings, {"version": "test", "spark": pyspark.__version__})
-    try:
-        plane.open(RunningCatalog(deployment.catalog, store_deployment(settings.checkpoint.path, deployment)))
-        plane.assign((topic, partition) for topic in deployment.topics for partition in range(3))
-        keeping = SchemaKeeping(settings.checkpoint.path, registry_settings(settings.schema_registry), 0.0)
-        registry.teach(keeping)
-        tasks = TaskSettings(settings.checkpoint.path, plane.address, keeping, (), "test", uuid.uuid4().hex)
-        written = outputs(recorded_records(spark, settings, str(folder / f"topics-{name}")), settings, tasks)
+    registry.teach(schema_keeping(settings))
+    with opened(spark, settings, registry, kafka=False) as ready:
+        ready.plane.assign((topic, partition) for topic in ready.deployment.topics for partition in range(3))
+        written = outputs(recorded_records(spark, settings, str(folder / f"topics-{name}")), settings, ready.tasks)
         options = {"checkpointLocation": f"{settings.checkpoint.path}/spark", "path": str(folder / f"out-{name}")}
         query = written.writeStream.format("parquet").options(**options).trigger(availableNow=True).start()
         query.awaitTermination()
-    finally:
-        plane.close()
 
 
 def emitted(spark, folder, name: str) -> list[str]:

@@ -1,22 +1,13 @@
 """A batch that Spark repeats does exactly what it did: same directive, same events shed, same bytes out."""
 
-import json
-import uuid
-
-import pyspark
 import pytest
 import yaml
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from app.config.settings import load_settings
-from app.control.plane import ControlPlane, RunningCatalog
 from app.control.watchdog import Watchdog
 from app.local.generators import generate
+from app.pipeline.application import opened, schema_keeping
 from app.pipeline.assemble import outputs
-from app.pipeline.deployment import store_deployment
-from app.pipeline.ingress import TaskSettings
-from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
-from app.pipeline.schemas import SchemaKeeping
 from app.pipeline.source import recorded_records
 from tests.spark.recorded import ROOT, KnownSchemas, recorded, write_parquet
 
@@ -63,37 +54,19 @@ def run(spark, folder) -> tuple[dict[int, list[tuple]], dict[int, bytes]]:
     """What every batch wrote, and the directives."""
     settings = load_settings(folder / "settings.yaml", {})
     registry = KnownSchemas()
-    streams = read_streams(settings, registry)
-    deployment = prepare(settings, compile_queries(settings, streams), streams, registry)
-    plane = ControlPlane(settings, {"version": "test", "spark": pyspark.__version__})
+    registry.teach(schema_keeping(settings))
     written: dict[int, list[tuple]] = {}
 
     def take(frame, batch: int) -> None:
         rows = frame.collect()
         written[batch] = sorted((row.topic, bytes(row.key or b""), bytes(row.value)) for row in rows)
 
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event): ...
-        def onQueryIdle(self, event): ...
-        def onQueryTerminated(self, event): ...
-        def onQueryProgress(self, event):
-            plane.on_progress(json.loads(event.progress.json))
-
-    listener = Listener()
-    spark.streams.addListener(listener)
-    try:
-        plane.open(RunningCatalog(deployment.catalog, store_deployment(settings.checkpoint.path, deployment)))
-        keeping = SchemaKeeping(settings.checkpoint.path, registry_settings(settings.schema_registry), 0.0)
-        registry.teach(keeping)
-        tasks = TaskSettings(settings.checkpoint.path, plane.address, keeping, (), "test", uuid.uuid4().hex)
+    with opened(spark, settings, registry, kafka=False) as ready:
         records = recorded_records(spark, settings, str(folder / "topics"))
-        writer = outputs(records, settings, tasks).writeStream.foreachBatch(take)
+        writer = outputs(records, settings, ready.tasks).writeStream.foreachBatch(take)
         query = writer.option("checkpointLocation", f"{settings.checkpoint.path}/spark").trigger(availableNow=True).start()
         query.awaitTermination()
-        directives = {batch: plane.directive(batch).to_json() for batch in written}
-    finally:
-        spark.streams.removeListener(listener)
-        plane.close()
+        directives = {batch: ready.plane.directive(batch).to_json() for batch in written}
     return written, directives
 
 
