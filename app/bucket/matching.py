@@ -39,8 +39,9 @@ class Found:
 
     @property
     def news(self) -> bool:
-        """Whether there is anything to be written."""
-        return bool(len(self.matches)) or (self.timeouts is not None and bool(len(self.timeouts)))
+        """Whether there is anything to be written, or to be told."""
+        timeouts = self.timeouts is not None and bool(len(self.timeouts))
+        return bool(len(self.matches)) or timeouts or self.tally.limited_matches > 0 or self.tally.limited_runs > 0
 
 
 class GroupMatching:

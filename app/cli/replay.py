@@ -102,6 +102,7 @@ def replay(  # noqa: PLR0917 - the command's options
     if stats is not None:
         stats.write_bytes(orjson.dumps(measured, option=orjson.OPT_INDENT_2) + b"\n")
     _tell(measured)
+    _tell_limits(compiled.catalog, recording)
 
 
 class Matching:
@@ -189,6 +190,18 @@ def _write(out: Path | None, catalog: Catalog, found: Any, source: ReplayInput, 
         return
     with out.open("wb") as file:
         file.writelines(lines)
+
+
+def _tell_limits(catalog: Catalog, recording: Recording) -> None:
+    """What the queries' limits kept from being made: the answer is then not the whole one."""
+    for query, plan in enumerate(catalog.plans):
+        tallies = [one.tally for one in recording.found if one.query == query]
+        for limit, count in (
+            ("matches_per_event", sum(tally.limited_matches for tally in tallies)),
+            ("partial_matches_per_partition", sum(tally.limited_runs for tally in tallies)),
+        ):
+            if count:
+                print(f"warning: query {plan.name}: limits.{limit} was reached, {count:,} were not made", file=sys.stderr)
 
 
 def _tell(measured: dict[str, Any]) -> None:

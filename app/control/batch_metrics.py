@@ -94,6 +94,8 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
     if tally is not None:
         metrics.add("cep_matches_emitted_total", tally.matches, query=query, severity=dict(plan.labels).get("severity", ""))
         metrics.add("cep_timeouts_emitted_total", tally.timeouts, query=query)
+        for limit, count in tally.limited().items():
+            metrics.add("cep_limited_total", count, query=query, limit=limit)
         metrics.add("cep_candidate_events_total", tally.candidates, query=query)
         metrics.add("cep_query_cost_seconds_total", tally.cost_ns / 1e9, query=query)
         metrics.add("cep_events_shed_total", tally.shed, query=query, shedder=shedder)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from app.config.settings import Settings
+from app.control.audit_reports import shed_reports
 from app.control.batch_metrics import FinishedBatch, count_batch
 from app.control.client import ControlAddress
 from app.control.directives import Directive, DirectiveLog, Frozen, QueryShedding
@@ -28,7 +29,6 @@ from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.reports import BatchTotals, StageReport
-from app.control.shed_reports import ShedReport
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
 from app.observe.logs import get_logger
@@ -228,6 +228,7 @@ class ControlPlane:
             self.first_batch.good()
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
         _log_shedding(progress.batch, before, after, forecast)
+        _log_limits(progress.batch, totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
 
@@ -312,7 +313,7 @@ class ControlPlane:
             if totals is None or self.running.check() is not None:
                 return False
             # A shed report waits as well: it leaves with the next batch.
-            reports = sum(tally.shed > 0 for tally in totals.queries.values())
+            reports = sum(tally.shed > 0 or bool(tally.limited()) for tally in totals.queries.values())
             waiting = Waiting(1) if reports else Waiting(totals.waiting, totals.next_release_ms)
             beat = Beat(self._last_beat_ms, self._settings.heartbeat.interval)
             if not heartbeat_is_due(self._idle, waiting, self._greatest_times, beat, now):
@@ -375,28 +376,11 @@ class ControlPlane:
             self.metrics.set("cep_arrival_rate_events_per_second", forecast.rate_per_s)
 
 
-def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> tuple[ShedReport, ...]:
-    """The reports on a batch: one for every query that was asked to shed in it."""
-    cost_ns = totals.cost_ns.get("shed")
-    reports = []
-    for query, shedding in sorted(directive.shedding.items()):
-        tally, plan = totals.queries.get(query), plans.get(query)
-        reports.append(
-            ShedReport(
-                decided_at_ms=directive.decided_at_ms,
-                query=query,
-                version=0 if plan is None else plan.version,
-                batch=directive.batch,
-                shedder=shedding.shedder,
-                asked_drop_ratio=shedding.drop_ratio,
-                considered=0 if tally is None else tally.candidates,
-                dropped=0 if tally is None else tally.shed,
-                latency_ms=shedding.unshed_latency_ms,
-                latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
-                cost_ms=None if cost_ns is None else cost_ns / 1e6,
-            )
-        )
-    return tuple(reports)
+def _log_limits(batch: int, totals: BatchTotals) -> None:
+    """A query that explodes is somebody's mistake; what it loses is counted."""
+    for query, tally in sorted(totals.queries.items()):
+        for limit, count in tally.limited().items():
+            log.warning("limit reached", query=query, batch_id=batch, limit=limit, not_made=count)
 
 
 def _log_shedding(batch: int, before: Mapping[str, float], after: Mapping[str, float], forecast: Forecast | None) -> None:

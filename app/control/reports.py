@@ -51,6 +51,7 @@ class QueryTally:
         shed: of these, dropped for this query (also when another query still got the event).
         matches: composite events.
         partial_matches: live at the end of the batch.
+        limited_matches, limited_runs: matches and partial matches that the query's limits kept from being made.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -64,6 +65,13 @@ class QueryTally:
     cost_ns: int = 0
     latencies: tuple[int, ...] = ()
     latency_sum_ms: int = 0
+    limited_matches: int = 0
+    limited_runs: int = 0
+
+    def limited(self) -> dict[str, int]:
+        """By limit that was reached, what it kept from being made."""
+        counts = {"matches_per_event": self.limited_matches, "partial_matches_per_partition": self.limited_runs}
+        return {limit: count for limit, count in counts.items() if count}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +228,6 @@ def _joined_tally(known: QueryTally | None, more: QueryTally) -> QueryTally:
         cost_ns=known.cost_ns + more.cost_ns,
         latencies=tuple(a + b for a, b in zip(*padded, strict=True)),
         latency_sum_ms=known.latency_sum_ms + more.latency_sum_ms,
+        limited_matches=known.limited_matches + more.limited_matches,
+        limited_runs=known.limited_runs + more.limited_runs,
     )

@@ -22,6 +22,7 @@ class ShedReport:
         utility_threshold: what lies below it was dropped; None for shedders without utilities.
         latency_ms: latency that was predicted without shedding.
         cost_ms: time that the tasks spent on deciding what to drop, all queries together.
+        limit: which of the query's ``limits:`` kept the dropped ones from being made; None for shedders.
     """
 
     decided_at_ms: int
@@ -37,6 +38,7 @@ class ShedReport:
     latency_ms: float | None = None
     latency_bound_ms: int | None = None
     cost_ms: float | None = None
+    limit: str | None = None
 
     @property
     def realised_drop_ratio(self) -> float:
@@ -64,6 +66,7 @@ class ShedReport:
             "latency_ms": self.latency_ms,
             "latency_bound_ms": self.latency_bound_ms,
             "cost_ms": self.cost_ms,
+            "limit": self.limit,
         }
 
     def to_plain(self) -> dict[str, Any]:

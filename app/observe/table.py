@@ -11,6 +11,7 @@ Kind = Literal["counter", "gauge", "histogram", "info"]
 
 ALLOWED_LABELS = frozenset(
     {
+        "limit",
         "query",
         "version",
         "topic",
@@ -65,6 +66,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_events_rejected_total", "counter", "Events refused, by reason: late, undecodable, schema, oversized.", ("reason",)),
     Metric("cep_matches_emitted_total", "counter", "Composite events written.", ("query", "severity")),
     Metric("cep_timeouts_emitted_total", "counter", "Partial matches that ran out of their window and were written.", ("query",)),
+    Metric(
+        "cep_limited_total",
+        "counter",
+        "Matches and partial matches that a query's limits kept from being made, by limit.",
+        ("query", "limit"),
+    ),
     Metric(
         "cep_detection_latency_seconds",
         "histogram",

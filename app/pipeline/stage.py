@@ -136,6 +136,8 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, orders: _Orders) -
         cost_ns=perf_counter_ns() - started,
         latencies=tuple(latencies),
         latency_sum_ms=total_ms,
+        limited_matches=found.tally.limited_matches,
+        limited_runs=found.tally.limited_runs,
     )
 
 

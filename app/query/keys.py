@@ -224,8 +224,13 @@ QUERY = Record(
             "limits",
             Record(
                 (
-                    Key("partial_matches", Number(1, integer=True), "Most partial matches kept at once"),
-                    Key("matches", Number(1, integer=True), "Most matches that one event may complete"),
+                    Key("matches_per_event", Number(1, integer=True), "Most matches that one event may complete", default=100_000),
+                    Key(
+                        "partial_matches_per_partition",
+                        Number(1, integer=True),
+                        "Most partial matches of a partition kept at once",
+                        default=1_000_000,
+                    ),
                 )
             ),
             "Guards against queries that explode",

@@ -150,7 +150,7 @@ class Application:
 def expected_composites(servers: str, registry_url: str, deployment: Deployment) -> dict[str, list[CompositeEvent]]:
     """What the records of the input topics amount to, by query: one bucket, one step, no Spark."""
     registry = Registry(RegistrySettings(registry_url))
-    bucket, progress = Bucket(deployment.catalog, [s.rules for s in deployment.streams], 0), Progress(closing=True)
+    bucket, progress = Bucket(deployment.catalog, [s.rules for s in deployment.streams], 0, deployment.topics), Progress(closing=True)
     chunks = []
     for place, stream in enumerate(deployment.streams):
         topics = [topic for topic, of in zip(deployment.topics, deployment.stream_of_topic, strict=True) if of == place]

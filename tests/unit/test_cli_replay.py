@@ -372,3 +372,15 @@ def test_composition_leaves_late_events_out_as_configured(cep) -> None:
     assert "1 late" in err
     assert [[e["position"] for e in o["events"]] for o in objects(out) if o["query"] == "rose"] == [[0, 3], [3, 1]]
     assert [[e["position"] for e in o["events"]] for o in objects(out) if o["query"] == "rose-twice"] == [["rose/0", "rose/1", 4]]
+
+
+def test_a_limit_that_is_reached_is_told_and_stops_the_rest(cep) -> None:
+    write(
+        "q.yaml",
+        "name: q\nfrom: s\nevent: SEQ(A+ a[], B b)\nwithin: 1 m\nreturn: {n: count(a)}\nlimits: {matches_per_event: 5}\n",
+    )
+    write("e.jsonl", events(*({"type": "A", "time": k} for k in range(4)), {"type": "B", "time": 9}))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0
+    assert len(objects(out)) == 5
+    assert "warning: query q: limits.matches_per_event was reached, 10 were not made" in err

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 from app.config.settings import Settings
 from app.control.client import ControlClient
+from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
 from app.control.reports import QueryTally, SourceProgress, StageReport
@@ -252,3 +256,23 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:
+    tally = QueryTally("q", candidates=4, matches=3, partial_matches=9, limited_matches=7, limited_runs=1)
+    report = StageReport(0, "cep", 1, queries=(tally,))
+    assert StageReport.from_json(report.to_json()) == report
+    world.plane.directive(0)
+    world.plane.report(report)
+    world.run(0, 100)
+    assert world.plane.metrics.value("cep_limited_total", query="q", limit="matches_per_event") == 7
+    assert world.plane.metrics.value("cep_limited_total", query="q", limit="partial_matches_per_partition") == 1
+    reports = {report.limit: report for report in world.plane.directive(1).shed_reports}
+    assert (reports["matches_per_event"].considered, reports["matches_per_event"].dropped) == (12, 7), (
+        "two matches came from the other bucket"
+    )
+    assert (reports["partial_matches_per_partition"].considered, reports["partial_matches_per_partition"].dropped) == (10, 1)
+    schema = json.loads((Path(__file__).parents[2] / "schemas" / "ShedReport.avsc").read_text())
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, fastavro.parse_schema(schema), reports["matches_per_event"].to_avro())
+    assert Directive.from_json(world.plane.directive(1).to_json()).shed_reports == world.plane.directive(1).shed_reports

@@ -1,0 +1,52 @@
+"""What is told about a finished batch on the audit topic: what shedders dropped, and what limits kept from being made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from app.control.directives import Directive
+from app.control.reports import BatchTotals
+from app.control.shed_reports import ShedReport
+from app.query.plan import Plan
+
+
+def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> tuple[ShedReport, ...]:
+    """The reports on a batch: one for every query that was asked to shed in it, and one for every limit that was reached."""
+    cost_ns = totals.cost_ns.get("shed")
+    reports = []
+    for query, shedding in sorted(directive.shedding.items()):
+        tally, plan = totals.queries.get(query), plans.get(query)
+        reports.append(
+            ShedReport(
+                decided_at_ms=directive.decided_at_ms,
+                query=query,
+                version=0 if plan is None else plan.version,
+                batch=directive.batch,
+                shedder=shedding.shedder,
+                asked_drop_ratio=shedding.drop_ratio,
+                considered=0 if tally is None else tally.candidates,
+                dropped=0 if tally is None else tally.shed,
+                latency_ms=shedding.unshed_latency_ms,
+                latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
+                cost_ms=None if cost_ns is None else cost_ns / 1e6,
+            )
+        )
+    return (*reports, *_limit_reports(directive, totals, plans))
+
+
+def _limit_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:
+    for query, tally in sorted(totals.queries.items()):
+        made = {"matches_per_event": tally.matches, "partial_matches_per_partition": tally.partial_matches}
+        for limit, count in tally.limited().items():
+            yield ShedReport(
+                decided_at_ms=directive.decided_at_ms,
+                query=query,
+                version=plans[query].version if query in plans else 0,
+                batch=directive.batch,
+                shedder="limits",
+                asked_drop_ratio=0.0,
+                considered=made[limit] + count,
+                dropped=count,
+                level="PARTIAL_MATCHES",
+                limit=limit,
+            )
