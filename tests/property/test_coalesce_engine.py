@@ -6,6 +6,7 @@ from collections import Counter
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
@@ -76,3 +77,37 @@ def test_any_split_and_restart_finds_what_the_definitions_find(data: st.DataObje
 def test_tables_and_output_that_are_always_too_small_change_nothing(data: st.DataObject) -> None:
     with patch.object(coalescer, "ROOM", 1), patch.object(temporal, "CHUNK", 3):
         check(data)
+
+
+def readings(*values: tuple[int, int]) -> list[Event]:
+    """(time, value) of one key, and a last event of another type that is no tuple."""
+    events = [{"type": "T", "time": time, "attributes": {"v": v, "g": "x", "f": 0.0, "b": True}} for time, v in values]
+    events.append({"type": "W", "time": 40, "attributes": {"f": 0.0}})
+    return [{**event, "source": 0, "offset": k} for k, event in enumerate(events)]
+
+
+def at_least(length: int) -> tuple:
+    return f">= {length} ms", lambda start, end: end - start >= length
+
+
+@pytest.mark.parametrize(
+    ("query", "events"),
+    [
+        # longer than the window, and then over
+        (TemporalQuery(("v",), ("g",), None, 7, 0, 5, 1), readings((0, 0))),
+        # too short once its start is cut, long enough again when a gap is bridged: new
+        (TemporalQuery(("v",), ("g",), None, 7, 20, 10, 2, test=at_least(4)), readings((0, 0), (15, 0))),
+        # a silence, and an end exactly where a window ends
+        (TemporalQuery(("v",), ("g",), None, None, 0, 5, 5), readings((0, 0), (30, 1))),
+        # exactly as long as asked for, at a slide
+        (TemporalQuery(("v",), ("g",), None, None, 0, 20, 1, test=(">= 6 ms", at_least(6)[1])), readings((0, 0), (9, 1))),
+        (TemporalQuery(("v",), ("g",), None, None, 0, 20, 1, test=("> 6 ms", at_least(7)[1])), readings((0, 0), (9, 1))),
+    ],
+)
+def test_what_sleeping_runs_must_not_sleep_through(query: TemporalQuery, events: list[Event]) -> None:
+    run = Run(query, temporal_plan(query))
+    found = [one for k in range(len(events)) for one in run.feed(events[k : k + 1], Watermarks(events[k]["time"]))]
+    found += run.feed([], Watermarks(END, end_ms=events[-1]["time"]))
+    wanted = coalesced(query, events, SCHEMAS)
+    assert len(wanted) >= 2
+    assert Counter(found) == Counter(wanted)
