@@ -190,3 +190,25 @@ def test_composite_events_of_one_time_keep_their_order_when_steps_later_matches_
         found = run(compiled(queries), steps, TimeRules("input", 0), 2, restarts)
         assert found.found == defined(queries, events)
         assert sum(count for (name, _), count in found.found.items() if name == "z") == 28
+
+
+@settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_composite_events_of_a_trusted_stream_are_read_in_their_order(data: st.DataObject) -> None:
+    """The upper query is fed at once, key by key; the lower one waits until nothing earlier can come."""
+    upper = Query((A, Item(("A", "B"), "b")), (Equivalence("k"),), within=data.draw(st.sampled_from([6, 40])), returns=KEY, name="u")
+    lower = data.draw(st.sampled_from([one for one in LOWER if one[1] != ("query:u", "query:v")]))
+    queries = [(upper, ("input",)), lower]
+    events = [event for event in data.draw(streams(LIVELY, most=14)) if event["attributes"]["k"] is not None]
+    for event in events:  # equal keys in one topic partition
+        event["source"] = len(str(event["attributes"]["k"])) % 2
+    events.sort(key=lambda event: (event["time"], event["source"]))
+    for source in SOURCES:
+        for offset, event in enumerate(e for e in events if e["source"] == source):
+            event["offset"] = offset
+    note("\n".join(written(*one) for one in queries))
+    rules = TimeRules("input", 0, ordered_by="k")
+    steps = split(data, events)
+    catalog = compiled(queries)
+    found = run(catalog, steps, rules, data.draw(st.integers(1, 3)), data.draw(st.sets(st.integers(0, len(steps)))))
+    assert found.found == defined(queries, events)
