@@ -198,7 +198,7 @@ def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank
         for k in range(frame, registers):
             nodes[node, k] = -1
         nodes[node, FIRST_TIME], nodes[node, FIRST_ROW], nodes[node, FIRST_P_RANK] = time, row, partition_rank
-        nodes[node, FLAGS], nodes[node, HASH], nodes[node, CROSSED], nodes[node, ENTERED] = 0, 0, -1, 0
+        nodes[node, FLAGS], nodes[node, HASH], nodes[node, CROSSED], nodes[node, ENTERED] = 0, 1, -1, 0
         nodes[node, WINDOW_LOW], nodes[node, WINDOW_HIGH] = window_low, window_high
     nodes[node, NEXT_RUN], nodes[node, FOLLOWED] = -1, _FOREVER
     nodes[node, PARENT], nodes[node, ROW], nodes[node, ITEM] = parent, row, item
@@ -211,9 +211,9 @@ def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank
         if tables.fixed[k, FIXED_BINDING] == binding and tables.fixed[k, FIXED_NUMBER] == nodes[node, ELEMENT]:
             nodes[node, tables.fixed[k, FIXED_AT]] = node
     h = types.uint64(nodes[node, HASH])
-    h = (h ^ types.uint64(tables.items[item, ITEM_LABEL])) * types.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> types.uint64(29)) ^ types.uint64(cells[row, CELL_SOURCE])) * types.uint64(0xD6E8FEB86659FD93)
-    h = (h ^ (h >> types.uint64(32)) ^ types.uint64(cells[row, CELL_OFFSET])) * types.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ types.uint64(tables.items[item, ITEM_LABEL] + 1)) * types.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ (h >> types.uint64(29)) ^ types.uint64(cells[row, CELL_SOURCE] + 1)) * types.uint64(0xD6E8FEB86659FD93)
+    h = (h ^ (h >> types.uint64(32)) ^ types.uint64(cells[row, CELL_OFFSET] + 1)) * types.uint64(0x9E3779B97F4A7C15)
     nodes[node, HASH] = np.int64(h ^ (h >> types.uint64(29)))
     if registers < width:
         fill_registers(tables, machine, memory, node, binding)
