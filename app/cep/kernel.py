@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from types import CellType, FunctionType
 from typing import Any
 
@@ -18,23 +19,24 @@ from numba import njit
 _COMPILED_IN = ("arrays.py", "opcodes.py", "kernels")
 
 
-def _stamp() -> str:
+def _stamp(*folders: Traversable) -> str:
     """A hash of the sources that are compiled into kernels."""
-    folders = (files("app.cep"), files("app.cep").joinpath("runs"))
     sources = [one for folder in folders for one in sorted(folder.iterdir(), key=lambda one: one.name) if one.name.startswith(_COMPILED_IN)]
     texts = [one.read_bytes() for one in sources if one.name.endswith(".py")]
     return sha256(b"\0".join([*texts, files("app.events").joinpath("kernels_text.py").read_bytes()])).hexdigest()
 
 
-_STAMP = _stamp()
+_STAMP = _stamp(files("app.cep"))
+_STAMP_OF_RUNS = _stamp(files("app.cep"), files("app.cep").joinpath("runs"))
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compiles a function for one signature, with its machine code kept beside the source, callable without the interpreter's lock."""
 
     def compiled(function: Any) -> Any:
+        stamp = _STAMP_OF_RUNS if function.__module__.startswith("app.cep.runs") else _STAMP
         code = function.__code__.replace(co_freevars=("_sources",))
-        stamped = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, (CellType(_STAMP),))
+        stamped = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, (CellType(stamp),))
         stamped.__module__, stamped.__qualname__, stamped.__doc__ = function.__module__, function.__qualname__, function.__doc__
         return njit(signature, cache=True, nogil=True)(stamped)
 
