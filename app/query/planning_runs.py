@@ -102,6 +102,9 @@ class RunsPlanner:
             self.joins.append(JoinPredicate(condition, mentioned, predicate.negated))
             return
         binding = self._query.bindings[mentioned[0]]
+        if binding.optional and not binding.closure and not binding.negated and not _holds_unbound(condition):
+            # what is not bound makes comparisons true, and so a NOT of one false
+            self.joins.append(JoinPredicate(condition, mentioned, None))
         for part in conjuncts(_without_index(condition)):
             test = constant_test(part, binding.types, self._query.vocabulary)
             if test is not None:
@@ -257,6 +260,18 @@ def _of_one_event(condition: e.Expression) -> bool:
             return False
         if isinstance(node, e.AttributeOf) and node.index is not None and (node.index.anchor, node.index.back) != ("running", 0):
             return False
+    return True
+
+
+def _holds_unbound(condition: e.Expression) -> bool:
+    """Whether a condition on one variable holds where it is not bound."""
+    match condition:
+        case e.Not(operand):
+            return not _holds_unbound(operand)
+        case e.And(operands):
+            return all(map(_holds_unbound, operands))
+        case e.Or(operands):
+            return any(map(_holds_unbound, operands))
     return True
 
 

@@ -68,7 +68,7 @@ class RunsEngine:
         tables = {**self._layout.static, **automaton.tables()}
         self._tables = RunTables(**tables)
         most = automaton.most_edges()
-        self._fan = most + automaton.most_stopped() * (most + 1)
+        self._fan = most + len(self._grammar.pattern.untils) * automaton.most_stopped() * (most + 1)
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""

@@ -279,19 +279,20 @@ def cross(tables, machine, memory, slot, edge, parent, node):
 def window_end(tables, memory, node, window, waits):
     """When a match's or run's window ends, in ms; UNKNOWN_END where an event that is still to come says so, 2**63 - 1 for never."""
     shape, kind = tables.shape, tables.shape[WINDOW_KIND]
-    if kind == TIME_WINDOW:
-        return window * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE]
-    if kind == OPENED_TIME:
-        return memory.windows[window - memory.state[WINDOW_BASE], O_TIME] + shape[WINDOW_SIZE]
-    if kind == COUNT_WINDOW or kind == OPENED_COUNT:
-        return memory.windows[window - memory.state[WINDOW_BASE], O_END]
-    if kind == PARTITION_WINDOW or shape[WITHIN_EVENTS] >= 0:
-        return UNKNOWN_END
     end = _FOREVER
-    if shape[WITHIN] >= 0:
+    if kind == TIME_WINDOW:
+        end = window * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE]
+    elif kind == OPENED_TIME:
+        end = memory.windows[window - memory.state[WINDOW_BASE], O_TIME] + shape[WINDOW_SIZE]
+    elif kind == COUNT_WINDOW or kind == OPENED_COUNT:
+        end = memory.windows[window - memory.state[WINDOW_BASE], O_END]
+    elif kind == PARTITION_WINDOW or shape[WITHIN_EVENTS] >= 0:
+        end = UNKNOWN_END
+    elif shape[WITHIN] >= 0:
         end = memory.nodes[node, FIRST_TIME] + shape[WITHIN]
     if not waits and shape[GAP] >= 0:
-        end = min(end, memory.cells[memory.nodes[node, ROW], CELL_TIME] + shape[GAP])
+        gap = memory.cells[memory.nodes[node, ROW], CELL_TIME] + shape[GAP]
+        end = gap if end == UNKNOWN_END else min(end, gap)
     return end
 
 
@@ -398,8 +399,9 @@ def take(tables, machine, memory, slot, edge, parent):
     nodes[top, STATE] = target
     nodes[top, ENTERED] = tables.edges[edge, ENTERS]
     nodes[top, WINDOW_LOW] = max(nodes[top, WINDOW_LOW], state[EVENT_WINDOW])
-    final = tables.states[target, FINAL] != 0
     accepts = tables.states[target, ACCEPTS] != 0
+    # what can bind nothing more is no run, unless it has to time out
+    final = tables.states[target, FINAL] != 0 and (accepts or not tables.shape[TIMEOUTS])
     base = 1 + len(tables.keys)
     if not final and memory.slots[slot, base + S_COUNT] >= tables.shape[LIMIT_RUNS]:
         state[LIMITED_RUNS] += 1
@@ -477,6 +479,8 @@ def meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, pa
             continue
         obliged |= strategy == NEXT
         take(tables, machine, memory, slot, edge, node)
+    if tables.states[own, FINAL]:
+        return tables.shape[TIMEOUTS] != 0
     if obliged:
         return passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank)
     return not tables.shape[CONTIGUOUS] or has_way(tables, memory, node, 0)
@@ -486,8 +490,8 @@ def meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, pa
 def meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
     """A run meets an event of its partition; returns whether it goes on as the run it was. Children are linked before it."""
     nodes, state = memory.nodes, memory.state
-    stopped = True
-    while stopped:
+    # every stop takes one UNTIL out of the state; the bound is for readers
+    for _ in range(len(tables.untils) + 1):
         stopped = False
         own = nodes[node, STATE]
         for ask in range(tables.states[own, ASKS], tables.states[own, ASKS_END]):
@@ -510,6 +514,8 @@ def meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_
                     memory.slots[slot, base + S_COUNT] += 1
             nodes[node, STATE] = tables.stopped[first, 0]
             stopped = True
+            break
+        if not stopped:
             break
     return meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank)
 
@@ -539,17 +545,17 @@ def expire(tables, machine, memory, slot, node, upto, rank_end):
 def outlived(tables, machine, memory, slot, node, time, partition_rank, first_open):
     """Whether a run's window has closed before an event; windows that have closed are timed out and left behind."""
     nodes, shape = memory.nodes, tables.shape
-    if shape[WINDOW_KIND] != NO_WINDOW:
-        if first_open > nodes[node, WINDOW_LOW]:
-            expire(tables, machine, memory, slot, node, first_open, UNKNOWN_END)
-            nodes[node, WINDOW_LOW] = first_open
-        return nodes[node, WINDOW_LOW] > nodes[node, WINDOW_HIGH]
-    if shape[WITHIN_EVENTS] >= 0:
-        return partition_rank - nodes[node, FIRST_P_RANK] >= shape[WITHIN_EVENTS]
+    if shape[WINDOW_KIND] != NO_WINDOW and first_open > nodes[node, WINDOW_LOW]:
+        expire(tables, machine, memory, slot, node, first_open, UNKNOWN_END)
+        nodes[node, WINDOW_LOW] = first_open
+        if first_open > nodes[node, WINDOW_HIGH]:
+            return True
+    if shape[WITHIN_EVENTS] >= 0 and partition_rank - nodes[node, FIRST_P_RANK] >= shape[WITHIN_EVENTS]:
+        return True
     over = shape[WITHIN] >= 0 and time - nodes[node, FIRST_TIME] >= shape[WITHIN]
     over |= shape[GAP] >= 0 and time - memory.cells[nodes[node, ROW], CELL_TIME] >= shape[GAP]
     if over:
-        expire(tables, machine, memory, slot, node, 0, UNKNOWN_END)
+        expire(tables, machine, memory, slot, node, _FOREVER, UNKNOWN_END)
     return over
 
 

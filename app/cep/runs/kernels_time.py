@@ -23,6 +23,7 @@ from app.cep.runs.arrays import (
     F_WINDOW,
     FIRST_ROW,
     FRAME,
+    GAP,
     LAST_TIME,
     LISTS,
     MATCHES,
@@ -165,7 +166,7 @@ def pass_runs(tables, machine, memory, sources, watermarks, default, final):
             following = nodes[node, NEXT_RUN]
             now = min(watermark_of(sources, watermarks, default, memory.cells[nodes[node, ROW], CELL_SOURCE]), _END_OF_TIME)
             over = False
-            if final and (shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW):
+            if final and shape[GAP] < 0 and (shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW):
                 expire(tables, machine, memory, slot, node, _END_OF_TIME, slots[slot, base + S_TIME])
                 over = True
             elif final and (shape[WINDOW_KIND] == COUNT_WINDOW or shape[WINDOW_KIND] == OPENED_COUNT):
@@ -181,8 +182,11 @@ def pass_runs(tables, machine, memory, sources, watermarks, default, final):
                 ):
                     first_open += 1
                 over = outlived(tables, machine, memory, slot, node, now, 0, first_open)
-            elif shape[WINDOW_KIND] != PARTITION_WINDOW and shape[WITHIN_EVENTS] < 0:
-                over = outlived(tables, machine, memory, slot, node, now, 0, state[WINDOW_FIRST_OPEN])
+            elif shape[WINDOW_KIND] != PARTITION_WINDOW:
+                # ranks end their runs when events come; here time does (a gap)
+                over = outlived(tables, machine, memory, slot, node, now, np.int64(-1), state[WINDOW_FIRST_OPEN])
+            else:
+                over = outlived(tables, machine, memory, slot, node, now, np.int64(-1), np.int64(-1))
             if over:
                 slots[slot, base + S_COUNT] -= 1
                 nodes[node, STATE] = _LEFT - nodes[node, STATE]

@@ -32,6 +32,11 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
+class Never:
+    """What can come no more: a stopped closure that lacks events."""
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """One after the other; without parts: nothing is left."""
 
@@ -65,7 +70,7 @@ class Again:
     until: int = -1
 
 
-Term = One | Not | Series | All | Choice | Again
+Term = One | Not | Never | Series | All | Choice | Again
 EMPTY = Series(())
 
 
@@ -181,7 +186,7 @@ def items_of(term: Term) -> Iterator[int]:
         yield term.item
     elif isinstance(term, Again):
         yield from items_of(term.part)
-    elif not isinstance(term, Not):
+    elif not isinstance(term, Not | Never):
         for part in term.parts:
             yield from items_of(part)
 
@@ -191,7 +196,7 @@ def _longest(term: Term) -> int:
     match term:
         case One(_, _, of):
             return min(2, max(1, of))
-        case Not():
+        case Not() | Never():
             return 0
         case Again(part, _, high):
             return min(2, _longest(part) * (2 if high is None else high))
@@ -206,7 +211,7 @@ def passed(term: Term) -> tuple[Crossing, ...] | None:
     Negations of a branch or group that bound nothing are not asked.
     """
     match term:
-        case One():
+        case One() | Never():
             return None
         case Not(number):
             return (Crossing(number),)
@@ -299,18 +304,18 @@ def asked(term: Term) -> Iterator[tuple[int, tuple[Term, ...]]]:
     """The UNTILs that an event is asked now, each with what is left (several rests: as many runs) when it stops the closure."""
     match term:
         case Again(_, low, _, _, until) if until >= 0:
-            yield until, (EMPTY,) if low == 0 else ()
+            yield until, (EMPTY if low == 0 else Never(),)
         case Again(part, _, _, _, _):
             for until, rests in asked(part):
                 following = again(replace(term, low=max(term.low - 1, 0), high=None if term.high is None else term.high - 1))
                 left = () if passed(term) is None else (EMPTY,)
-                yield until, (*(series(rest, following) for rest in rests), *left)
+                # a round that can bind nothing any more is none, and the rounds behind it are asked by the same event
+                stopped = tuple(EMPTY if rest == EMPTY else series(rest, following) for rest in rests)
+                yield until, tuple(dict.fromkeys((*stopped, *left)))
         case Choice(parts):
             for k, part in enumerate(parts):
                 for until, rests in asked(part):
-                    others = [Choice((*parts[:k], rest, *parts[k + 1 :])) for rest in rests]
-                    remaining = (*parts[:k], *parts[k + 1 :])
-                    yield until, tuple(others) if others else ((Choice(remaining),) if remaining else ())
+                    yield until, tuple(Choice(_placed(parts, k, rest)) for rest in rests)
         case All(_, parts):
             for k, part in enumerate(parts):
                 for until, rests in asked(part):
@@ -324,8 +329,8 @@ def _asked_series(parts: tuple[Term, ...]) -> Iterator[tuple[int, tuple[Term, ..
         for until, rests in asked(part):
             stopped = [series(*_skipped(parts[:k]), rest, *parts[k + 1 :]) for rest in rests]
             # an optional item before it may still come: then the closure has not been asked yet
-            fresh = [series(*_skipped(parts[:j]), _bound(parts[j]), *parts[j + 1 :]) for j in range(k) if not isinstance(parts[j], Not)]
-            yield until, (*stopped, *fresh)
+            fresh = [series(*_skipped(parts[:j]), one, *parts[j + 1 :]) for j in range(k) for one in _bound(parts[j])]
+            yield until, tuple(dict.fromkeys((*stopped, *fresh)))
         if passed(part) is None:
             return
 
@@ -335,6 +340,20 @@ def _skipped(parts: tuple[Term, ...]) -> tuple[Term, ...]:
     return tuple(part for part in parts if isinstance(part, Not))
 
 
-def _bound(term: Term) -> Term:
-    """The term where at least one event must come."""
-    return replace(term, low=max(1, term.low)) if isinstance(term, Again) else term
+def _bound(term: Term) -> list[Term]:
+    """The term where at least one event must come: the ways to say so."""
+    match term:
+        case Not() | Never():
+            return []
+        case One():
+            return [term]
+        case Again(part, low, high, _, _):
+            if passed(part) is None:
+                return [replace(term, low=max(1, low))]
+            following = again(replace(term, low=max(low - 1, 0), high=None if high is None else high - 1))
+            return [series(first, following) for first in _bound(part)]
+        case Choice(parts):
+            return [one for part in parts for one in _bound(part)]
+        case All(_, parts):
+            return [replace(term, parts=_placed(parts, k, one)) for k, part in enumerate(parts) for one in _bound(part)]
+    return [series(*_skipped(term.parts[:k]), one, *term.parts[k + 1 :]) for k, part in enumerate(term.parts) for one in _bound(part)]

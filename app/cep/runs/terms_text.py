@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.cep.runs.automaton import State
-from app.cep.runs.terms import Again, All, Choice, Not, One, Series, Term
+from app.cep.runs.terms import Again, All, Choice, Never, Not, One, Series, Term
 
 
 def terms_to_bytes(states: Sequence[State]) -> bytes:
@@ -26,6 +26,8 @@ def _plain(term: Term) -> list[Any]:
             return ["one", item, block, of]
         case Not(number):
             return ["not", number]
+        case Never():
+            return ["never"]
         case Series(parts):
             return ["series", *map(_plain, parts)]
         case Choice(parts):
@@ -42,6 +44,8 @@ def _term(plain: list[Any]) -> Term:
         return One(*rest)
     if kind == "not":
         return Not(*rest)
+    if kind == "never":
+        return Never()
     if kind == "again":
         return Again(_term(rest[0]), *rest[1:])
     if kind == "all":
