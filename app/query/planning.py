@@ -6,12 +6,14 @@ On one attribute and constants: to the selection before the shuffle. On one even
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query import resolved as r
 from app.query.constant_tests import conjuncts, constant_test
 from app.query.fingerprint import fingerprint
+from app.query.folding import fold
 from app.query.plan import ConstantTest, Item, JoinPredicate, Output, Plan, ReturnField, Shedding
 from app.query.planning_runs import RunsPlanner, needs_runs, ranks_of, read_attributes
 from app.query.vocabulary import BUILT_IN, NUMERIC
@@ -85,8 +87,16 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
         for b in query.bindings
     )
     plan = replace(_headed(query, equivalence, items, tuple(joins)), evaluator="stacks")
+    # every item of a plain sequence is bound in a match: it counts 1
+    plan = replace(plan, returns=tuple(replace(field, expression=_counted(field.expression)) for field in plan.returns))
     plan = replace(plan, columns=_columns(plan))
     return replace(plan, fingerprint=fingerprint(plan))
+
+
+def _counted(expression: Any) -> Any:
+    if isinstance(expression, e.Aggregate):
+        return e.Literal(Kind.INTEGER, 1)
+    return fold(e.rebuilt(expression, _counted)) if isinstance(expression, e.Arithmetic | e.Negative) else e.rebuilt(expression, _counted)
 
 
 def _headed(query: r.Resolved, equivalence: tuple[str, ...], items: tuple[Item, ...], joins: tuple[JoinPredicate, ...]) -> Plan:

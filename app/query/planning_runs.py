@@ -56,6 +56,7 @@ def needs_runs(query: r.Resolved) -> bool:
         or default != k.STRATEGIES[0]
         or any(one.value != k.STRATEGIES[0] for one in apart.values())
         or any(_counts(predicate.condition) for predicate in query.predicates)
+        or (document.plain("on_timeout", "drop") == "emit" and any(_counts(field.expression) for field in query.returns))
     )
 
 

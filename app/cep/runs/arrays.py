@@ -28,10 +28,11 @@ LISTS, WILD_LISTS, RANKS = 20, 21, 22
 SHAPE_SIZE = 23
 
 # items[item, ...]
-ITEM_BINDING, ITEM_LABEL, ITEM_LIST, ITEM_WILD = 0, 1, 2, 3
-"""What it binds; number of its variable (0: anonymous) for telling matches apart; its list of negated events, inside and outside partitions."""
+ITEM_BINDING, ITEM_LABEL, ITEM_LIST, ITEM_WILD, ITEM_DIFFERENT = 0, 1, 2, 3, 4
+"""What it binds; number of its variable (0: anonymous) for telling matches apart; its list of negated events, inside and outside partitions;
+the cell in which the events of a block differ."""
 
-# ways[binding, ...]: strategy of the way to the first event, to further ones, cell that makes events of a block different
+# ways[binding, ...]: strategy of the way to the first event, to further ones
 ANY, NEXT, STRICT, PARTITION = 0, 1, 2, 3
 
 # states[state, ...]
@@ -76,8 +77,8 @@ UNTIL_ITEM, UNTIL_ASKED, UNTIL_PREDICATE = 0, 1, 2
 """The closure's item, the item whose events are asked, the predicate."""
 
 COLUMNS = {
-    "items": 4,
-    "ways": 3,
+    "items": 5,
+    "ways": 2,
     "states": 12,
     "edges": 9,
     "asks": 3,
@@ -98,13 +99,13 @@ COLUMNS = {
 # nodes[node, ...]
 NEXT_RUN, STATE, PARENT, ROW, ITEM, ELEMENT, PREVIOUS, FIRST_TIME, FIRST_ROW = 0, 1, 2, 3, 4, 5, 6, 7, 8
 S_RANK, P_RANK, FIRST_P_RANK, FLAGS, HASH, WINDOW_LOW, WINDOW_HIGH, CROSSED, ENTERED = 9, 10, 11, 12, 13, 14, 15, 16, 17
-FOLLOWED = 18
-"""Time of the event that came next in the stream (kept for timeouts under contiguity)."""
-NODE_HEAD = 19
+FOLLOWED, CLOSED = 18, 19
+"""Time of the event that came next in the stream (kept for timeouts under contiguity); items whose ways are closed but for skip-till-any ones."""
+NODE_HEAD = 20
 ENDED, WAITING = -1, -2
 """In place of a state: the run is over; it is a match that waits for its partition's ranks to reach its end."""
-RESTRICTED, MATCHED = 1, 2
-"""Flags: only skip-till-any ways are left; has been a match."""
+MATCHED = 1
+"""Flag: has been a match."""
 
 # slots[slot, ...]: after the state (in place of NEWEST) and the key
 USED = 0

@@ -28,6 +28,7 @@ from app.cep.runs.arrays import (
     C_NEGATION,
     C_OLDER,
     C_UPPER,
+    CLOSED,
     CONTIGUOUS,
     COUNT_WINDOW,
     CROSS_NEGATION,
@@ -68,6 +69,7 @@ from app.cep.runs.arrays import (
     HASH,
     ITEM,
     ITEM_BINDING,
+    ITEM_DIFFERENT,
     ITEM_LABEL,
     ITEM_LIST,
     ITEM_WILD,
@@ -110,7 +112,6 @@ from app.cep.runs.arrays import (
     PREVIOUS,
     RANKS,
     REGISTERS,
-    RESTRICTED,
     ROW,
     ROWS,
     RUN_MACHINE,
@@ -198,9 +199,9 @@ def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank
         for k in range(frame, registers):
             nodes[node, k] = -1
         nodes[node, FIRST_TIME], nodes[node, FIRST_ROW], nodes[node, FIRST_P_RANK] = time, row, partition_rank
-        nodes[node, FLAGS], nodes[node, HASH], nodes[node, CROSSED], nodes[node, ENTERED] = 0, 1, -1, 0
+        nodes[node, FLAGS], nodes[node, HASH], nodes[node, CROSSED], nodes[node, CLOSED] = 0, 1, -1, 0
         nodes[node, WINDOW_LOW], nodes[node, WINDOW_HIGH] = window_low, window_high
-    nodes[node, NEXT_RUN], nodes[node, FOLLOWED] = -1, _FOREVER
+    nodes[node, NEXT_RUN], nodes[node, FOLLOWED], nodes[node, ENTERED] = -1, _FOREVER, 0
     nodes[node, PARENT], nodes[node, ROW], nodes[node, ITEM] = parent, row, item
     nodes[node, S_RANK], nodes[node, P_RANK] = stream_rank, partition_rank
     previous = nodes[node, frame + binding]
@@ -220,11 +221,11 @@ def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank
 
 
 @kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def differs(tables, memory, node, binding, count, row):
+def differs(tables, memory, node, item, count, row):
     """Whether an event differs from the ``count`` elements bound last, in the cell that the block asks (a null one differs from nothing)."""
     nodes, cells, states_at = memory.nodes, memory.cells, tables.shape[STATES_AT]
-    cell = tables.ways[binding, 2]
-    element = nodes[node, tables.shape[FRAME] + binding]
+    cell = tables.items[item, ITEM_DIFFERENT]
+    element = nodes[node, tables.shape[FRAME] + tables.items[item, ITEM_BINDING]]
     own = cell_state(cells, row, cell, states_at)
     for _ in range(count):
         other = nodes[element, ROW]
@@ -319,6 +320,7 @@ def accept(tables, machine, memory, slot, node):
     state = nodes[node, STATE]
     if not tests_hold(tables, machine, memory, tables.states[state, ENDING], tables.states[state, ENDING_END], node, 0):
         return
+    nodes[node, FLAGS] |= MATCHED
     ends, ends_end = tables.states[state, ENDS], tables.states[state, ENDS_END]
     low, high = (nodes[node, WINDOW_LOW], nodes[node, WINDOW_HIGH]) if shape[WINDOW_KIND] != NO_WINDOW else (0, 0)
     time = memory.cells[nodes[node, ROW], CELL_TIME]
@@ -329,7 +331,6 @@ def accept(tables, machine, memory, slot, node):
             memory.state[LIMITED_MATCHES] += 1
             continue
         memory.state[ALLOWED] -= 1
-        nodes[node, FLAGS] |= MATCHED
         if ends == ends_end:
             emit(memory, node, time, window)
             continue
@@ -372,13 +373,13 @@ def can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partit
     binding = tables.items[item, ITEM_BINDING]
     strategy = tables.ways[binding, 1 if nodes[node, shape[FRAME] + binding] >= 0 else 0]
     if strategy != ANY:
-        if nodes[node, FLAGS] & RESTRICTED:
+        if nodes[node, CLOSED] >> item & 1:
             return -1
         if strategy == STRICT and nodes[node, S_RANK] + 1 != stream_rank:
             return -1
         if strategy == PARTITION and nodes[node, P_RANK] + 1 != partition_rank:
             return -1
-    if tables.edges[edge, DIFFERENT] and not differs(tables, memory, node, binding, tables.edges[edge, DIFFERENT], row):
+    if tables.edges[edge, DIFFERENT] and not differs(tables, memory, node, item, tables.edges[edge, DIFFERENT], row):
         return -1
     bind(tables, machine, memory, node, item, row, stream_rank, partition_rank, 0, 0)
     opened = tables.states[tables.edges[edge, TARGET], OPEN]
@@ -421,15 +422,28 @@ def take(tables, machine, memory, slot, edge, parent):
             state[NEEDS_STATES] = 1
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def has_way(tables, memory, node, partition_too):
-    """Whether a run has a way that is not contiguous (restricted: a skip-till-any way); or one that is contiguous in its partition."""
+@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64))
+def close_ways(tables, memory, node):
+    """A run passes an event that it could take: of its ways only the skip-till-any ones stay open, for good."""
     nodes = memory.nodes
     state = nodes[node, STATE]
     for edge in range(tables.states[state, EDGES], tables.states[state, EDGES_END]):
-        binding = tables.items[tables.edges[edge, EDGE_ITEM], ITEM_BINDING]
+        item = tables.edges[edge, EDGE_ITEM]
+        binding = tables.items[item, ITEM_BINDING]
+        if tables.ways[binding, 1 if nodes[node, tables.shape[FRAME] + binding] >= 0 else 0] != ANY:
+            nodes[node, CLOSED] |= np.int64(1) << item
+
+
+@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
+def has_way(tables, memory, node, partition_too):
+    """Whether a run has a way that is not contiguous, nor closed; or one that is contiguous in its partition."""
+    nodes = memory.nodes
+    state = nodes[node, STATE]
+    for edge in range(tables.states[state, EDGES], tables.states[state, EDGES_END]):
+        item = tables.edges[edge, EDGE_ITEM]
+        binding = tables.items[item, ITEM_BINDING]
         strategy = tables.ways[binding, 1 if nodes[node, tables.shape[FRAME] + binding] >= 0 else 0]
-        if strategy == ANY or ((strategy == NEXT or (strategy == PARTITION and partition_too)) and not nodes[node, FLAGS] & RESTRICTED):
+        if strategy == ANY or ((strategy == NEXT or (strategy == PARTITION and partition_too)) and not nodes[node, CLOSED] >> item & 1):
             return True
     return False
 
@@ -450,7 +464,7 @@ def passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank
             return True
         if left_out == -1:
             nodes[node, STATE] = before
-            nodes[node, FLAGS] |= RESTRICTED
+            close_ways(tables, memory, node)
             return has_way(tables, memory, node, 0)
         nodes[node, STATE] = left_out
 
@@ -537,7 +551,8 @@ def expire(tables, machine, memory, slot, node, upto, rank_end):
     lasting = not shape[CONTIGUOUS] or has_way(tables, memory, node, 1)
     for window in range(low, high):
         end = rank_end if rank_end != UNKNOWN_END else window_end(tables, memory, node, window, 0)
-        if lasting or nodes[node, FOLLOWED] >= end:
+        # ended by the next event of the stream, if that came before the window closed
+        if lasting or nodes[node, FOLLOWED] == _FOREVER or (rank_end == UNKNOWN_END and nodes[node, FOLLOWED] >= end):
             emit_timeout(memory, node, end, window)
 
 
@@ -583,8 +598,15 @@ def closed_by_rank(tables, machine, memory, slot, node, time, partition_rank):
     )
 )
 def begin(tables, machine, memory, slot, start, mask, row, stream_rank, partition_rank, window_high):
-    """Starts the runs that an event can begin from a state."""
+    """Starts the runs that an event can begin from a state. A leading closure's UNTIL is asked from the first event on."""
     state = memory.state
+    for ask in range(tables.states[start, ASKS], tables.states[start, ASKS_END]):
+        asked = tables.untils[tables.asks[ask, ASK_UNTIL], UNTIL_ASKED]
+        if mask >> asked & 1 and stops(tables, machine, memory, np.int64(-1), ask, row, stream_rank, partition_rank):
+            for k in range(tables.asks[ask, STOPPED], tables.asks[ask, STOPPED_END]):
+                if tables.stopped[k, 0] != start:
+                    begin(tables, machine, memory, slot, tables.stopped[k, 0], mask, row, stream_rank, partition_rank, window_high)
+            return
     for edge in range(tables.states[start, EDGES], tables.states[start, EDGES_END]):
         item = tables.edges[edge, EDGE_ITEM]
         if not mask >> item & 1:
@@ -593,6 +615,17 @@ def begin(tables, machine, memory, slot, start, mask, row, stream_rank, partitio
         opened = tables.states[tables.edges[edge, TARGET], OPEN]
         if tests_hold(tables, machine, memory, tables.edges[edge, TESTS], tables.edges[edge, TESTS_END], state[NODES], opened):
             take(tables, machine, memory, slot, edge, -1)
+
+
+@kernel(types.void(RUN_MEMORY, types.int64))
+def share_matches(memory, first):
+    """Runs made by one event that bind the same as one that has matched have matched too: they do not time out."""
+    nodes = memory.nodes
+    for node in range(first, memory.state[NODES]):
+        if nodes[node, FLAGS] & MATCHED:
+            for other in range(first, memory.state[NODES]):
+                if nodes[other, HASH] == nodes[node, HASH]:
+                    nodes[other, FLAGS] |= MATCHED
 
 
 @kernel(
@@ -609,6 +642,7 @@ def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partit
     first, last = np.int64(-1), np.int64(-1)
     low = state[EVENT_WINDOW]
     by_rank = tables.shape[WITHIN_EVENTS] >= 0 or tables.shape[WINDOW_KIND] == PARTITION_WINDOW
+    before = state[NODES]
     while node >= 0:
         following = nodes[node, NEXT_RUN]
         alive = not outlived(tables, machine, memory, slot, node, time, partition_rank, low)
@@ -628,32 +662,24 @@ def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partit
         node = following
     start = tables.shape[START_STATE]
     if mask & tables.shape[POSITIVE_MASK] and window_high >= low:
-        stopped = False
-        for ask in range(tables.states[start, ASKS], tables.states[start, ASKS_END]):
-            asked = tables.untils[tables.asks[ask, ASK_UNTIL], UNTIL_ASKED]
-            # a leading closure is asked from the first event on
-            if mask >> asked & 1 and stops(tables, machine, memory, np.int64(-1), ask, row, stream_rank, partition_rank):
-                for k in range(tables.asks[ask, STOPPED], tables.asks[ask, STOPPED_END]):
-                    begin(tables, machine, memory, slot, tables.stopped[k, 0], mask, row, stream_rank, partition_rank, window_high)
-                stopped = True
-                break
-        if not stopped:
-            begin(tables, machine, memory, slot, start, mask, row, stream_rank, partition_rank, window_high)
+        begin(tables, machine, memory, slot, start, mask, row, stream_rank, partition_rank, window_high)
+    if tables.shape[TIMEOUTS]:
+        share_matches(memory, before)
     if by_rank:
         # new runs of a window of one event
         node = slots[slot, base + S_HEAD]
-        before = np.int64(-1)
+        kept = np.int64(-1)
         while node >= 0:
             following = nodes[node, NEXT_RUN]
             if closed_by_rank(tables, machine, memory, slot, node, time, partition_rank):
                 slots[slot, base + S_COUNT] -= 1
                 nodes[node, STATE] = _LEFT - nodes[node, STATE]
-                if before >= 0:
-                    nodes[before, NEXT_RUN] = following
+                if kept >= 0:
+                    nodes[kept, NEXT_RUN] = following
                 else:
                     slots[slot, base + S_HEAD] = following
             else:
-                before = node
+                kept = node
             node = following
     if last >= 0:
         nodes[last, NEXT_RUN] = slots[slot, base + S_HEAD]
@@ -777,7 +803,7 @@ def advance(tables, machine, candidates, memory, first, stop, fan):
         slot = np.int64(-1)
         if inside and (mask or shape[RANKS] == 1 or shape[CONTIGUOUS]):
             slot = find_slot(slots, tables.keys, candidates.cells, k, candidates.hashes[k], np.int64(-(2**62)))
-            if slot < 0 and mask & (shape[POSITIVE_MASK] | shape[NEGATED_MASK]):
+            if slot < 0 and (mask & (shape[POSITIVE_MASK] | shape[NEGATED_MASK]) or shape[WINDOW_KIND] == PARTITION_WINDOW):
                 if 2 * (state[OCCUPIED] + 1) > len(slots):
                     return k, SLOTS_FULL
                 slot = -1 - slot

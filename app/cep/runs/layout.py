@@ -292,9 +292,11 @@ class _Tables:
 
     def _items(self) -> tuple[list[list[int]], int, int]:
         labels = {name: k + 1 for k, name in enumerate(dict.fromkeys(i.variable for i in self._plan.items if i.variable is not None))}
+        by = {take.item: take.by for take in _takes(runs_of(self._plan).pattern)}
         rows, lists, wild = [], 0, 0
         for item in self._plan.items:
-            row = [item.bound_to, labels.get(item.variable or "", 0), -1, -1]
+            name = by.get(item.index)
+            row = [item.bound_to, labels.get(item.variable or "", 0), -1, -1, CELL_TYPE if name is None else self._compiler.column_of(name)]
             if item.negated:
                 row[at.ITEM_LIST] = lists
                 lists += 1
@@ -305,13 +307,10 @@ class _Tables:
         return rows, lists, wild
 
     def _ways(self, runs: Runs) -> list[list[int]]:
-        different = {self._grammar.bindings[t.item]: t.by for t in _takes(runs.pattern) if t.different}
         rows = []
         for binding in range(self._bindings):
             ways = runs.ways[binding] if binding < len(runs.ways) else None
-            by = different.get(binding)
-            cell = CELL_TYPE if by is None else self._compiler.column_of(by)
-            rows.append([WAY_NUMBERS[ways.first] if ways else 0, WAY_NUMBERS[ways.further] if ways else 0, cell])
+            rows.append([WAY_NUMBERS[ways.first] if ways else 0, WAY_NUMBERS[ways.further] if ways else 0])
         return rows
 
     def _negations(self, runs: Runs) -> tuple[list[list[int]], list[list[int]]]:

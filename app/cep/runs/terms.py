@@ -17,11 +17,15 @@ from app.query import plan as p
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """One event of an item. ``block``: it is the k-th (from 0) of ``of`` pairwise different ones; ``of`` 0: no such block."""
+    """One event of an item. ``block``: it is the k-th (from 0) of ``of`` pairwise different ones; ``of`` 0: no such block.
+
+    ``until``: number of the UNTIL that ends a block in the middle, or -1.
+    """
 
     item: int
     block: int = 0
     of: int = 0
+    until: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +161,11 @@ class _Builder:
         raise TypeError(pattern)
 
     def _take(self, take: p.Take) -> Term:
-        one: Term = One(take.item, 0, take.different)
         until = -1
         if take.until is not None:
             self.untils.append(take)
             until = len(self.untils) - 1
+        one: Term = One(take.item, 0, take.different, until)
         if (take.low, take.high) == (1, 1) and until < 0:
             return one
         return again(Again(one, take.low, take.high, take.different > 1, until))
@@ -194,7 +198,7 @@ def items_of(term: Term) -> Iterator[int]:
 def _longest(term: Term) -> int:
     """Whether a term binds more than one event: 0, 1, or 2 for more."""
     match term:
-        case One(_, _, of):
+        case One(_, _, of, _):
             return min(2, max(1, of))
         case Not() | Never():
             return 0
@@ -240,8 +244,8 @@ def _beside(crossing: Crossing, number: int, operand: int) -> Crossing:
 def ways(term: Term) -> Iterator[Way]:
     """All ways to go on, in textual order."""
     match term:
-        case One(item, block, of):
-            left = One(item, block + 1, of) if block + 1 < of else EMPTY
+        case One(item, block, of, until):
+            left = One(item, block + 1, of, until) if block + 1 < of else EMPTY
             yield Way(item, left, block)
         case Again():
             yield from _ways_again(term)
@@ -303,6 +307,8 @@ def _ways_again(term: Again) -> Iterator[Way]:
 def asked(term: Term) -> Iterator[tuple[int, tuple[Term, ...]]]:
     """The UNTILs that an event is asked now, each with what is left (several rests: as many runs) when it stops the closure."""
     match term:
+        case One(_, block, _, until) if until >= 0 and block:
+            yield until, (Never(),)
         case Again(_, low, _, _, until) if until >= 0:
             yield until, (EMPTY if low == 0 else Never(),)
         case Again(part, _, _, _, _):

@@ -22,8 +22,8 @@ def terms_from_bytes(data: bytes) -> list[State]:
 
 def _plain(term: Term) -> list[Any]:
     match term:
-        case One(item, block, of):
-            return ["one", item, block, of]
+        case One(item, block, of, until):
+            return ["one", item, block, of, until]
         case Not(number):
             return ["not", number]
         case Never():
