@@ -24,11 +24,19 @@ def closes(player: Player, run: Run) -> int:
     """The moment (ms) at which the first of its bounds closes."""
     query, scope = player.query, player.scope
     moments = []
-    if query.within is not None or query.window is not None:
+    if (query.within is not None or query.window is not None) and not ended_by_the_input(player, run):
         moments.append(closing_time(query, run.bound[0].event, scope))
     if query.max_gap is not None:
         moments.append(scope.events[run.bound[-1].event]["time"] + query.max_gap)
     return min(moments)
+
+
+def ended_by_the_input(player: Player, run: Run) -> bool:
+    """Whether a gap closes a window that is counted in its partition's events, of which none closed it: the input just ended."""
+    query, scope = player.query, player.scope
+    if query.max_gap is None or query.within is None or query.within.unit != "events":
+        return False
+    return len([e for e in scope.members if e >= run.bound[0].event]) < query.within.size
 
 
 def has_matched(player: Player, run: Run) -> bool:

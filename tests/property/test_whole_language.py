@@ -15,11 +15,10 @@ from app.cli.replay import replay
 from app.errors import FindingsError
 from tests.naive.assignments import declared_by_runs, found
 from tests.naive.inputs import events_of, scopes, types_of
-from tests.naive.language import Aggregate, references, text
-from tests.naive.patterns import Absence, WholeQuery, absences_of, groups_of, items_of, yaml_text
+from tests.naive.patterns import WholeQuery, yaml_text
 from tests.naive.reading import query_of
 from tests.naive.runs import Player
-from tests.naive.shape import can_be_empty, nodes, shape_of
+from tests.naive.shape import shape_of
 from tests.naive.whole import by_runs, composite_events
 from tests.property.whole_language import is_valid_for, queries, streams
 
@@ -40,34 +39,6 @@ def replayed(query: WholeQuery, lines: Lines) -> Lines | None:
             assert not others, "\n".join(others)
             return None
         return [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def known_difference(query: WholeQuery) -> str | None:
-    """What the engine is known to do otherwise: each has a case marked ``engine: differs`` in ``tests/conformance/language``."""
-    items = list(items_of(query.pattern))
-    in_events = query.within is not None and query.within.unit == "events"
-    grouped = [item for node in groups_of(query.pattern) for item in items_of(node)]
-    counted = [
-        one for _, expression in query.returns or () for one in references(expression) if isinstance(one, Aggregate) and one.name is None
-    ]
-    variables = [item.var for item in items if item.var is not None]
-    parts = [node for node in nodes(shape_of(query.pattern)) if not isinstance(node, Absence)]
-    found = {
-        "anonymous items that may bind nothing or more": any(
-            item.var is None and (item.quantifier or item.count or item in grouped) for item in items
-        ),
-        "max_gap beside within in events": in_events and query.max_gap is not None,
-        "sliding count windows per partition": query.window is not None and query.window.per_partition and query.window.slide is not None,
-        "UNTIL of blocks and in groups": any(item.until is not None and (item.count is not None or item in grouped) for item in items),
-        "timeouts of strict runs within events": in_events and query.timeouts and "contiguity" in query.strategy + str(query.ways),
-        "counts of what did not bind in timeouts": query.timeouts and bool(counted),
-        "NOT of what did not bind": any("NOT (" in text(predicate) for predicate in query.where),
-        "blocks that share a variable": len(set(variables)) < len(variables) and any(item.count is not None for item in items),
-        "UNTIL where nothing bound before": any(item.until is not None for item in items) and any(can_be_empty(node) for node in parts),
-        "timeouts with negations or UNTIL": query.timeouts
-        and (any(absences_of(query.pattern)) or any(item.until is not None for item in items)),
-    }
-    return next((what for what, applies in found.items() if applies), None)
 
 
 def comparable(composites: Lines) -> Counter[Any]:
@@ -101,9 +72,6 @@ def test_replay_writes_what_the_naive_engine_finds(data: st.DataObject) -> None:
     lines = data.draw(streams(query))
     assume(is_valid_for(query, lines))
     note(told(query, lines))
-    if (difference := known_difference(query)) is not None:
-        event(f"known difference: {difference}")
-        return
     written = replayed(query, lines)
     event("refused" if written is None else "run")
     if written is None:
