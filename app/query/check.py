@@ -353,8 +353,6 @@ class Checker:
             )
             return _BAD
         back = reference.index.back if reference.index is not None else 0
-        if name == "count" and not binding.closure and not binding.optional and self.place != "return":
-            return Typed(e.Literal(Kind.INTEGER, 1), Kind.INTEGER)
         if name == "count":
             return Typed(e.Aggregate(Kind.INTEGER, "count", binding.index, None, running, back), Kind.INTEGER)
         if not reference.path:

@@ -56,7 +56,7 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
     joins: list[JoinPredicate] = []
     first_positive = next(binding.index for binding in query.bindings if not binding.negated)
     for predicate in query.predicates:
-        condition = simplified(predicate.condition, query)
+        condition = simplified(_counted(predicate.condition), query)
         if isinstance(condition, e.Literal):
             if not condition.value:
                 # a negated item that never counts, or, without it, a match that never is

@@ -46,6 +46,7 @@ def needs_runs(query: r.Resolved) -> bool:
     document = query.document
     within = document.plain("within")
     default, apart = strategies(query)
+    emits = document.plain("on_timeout", "drop") == "emit"
     plain = r.Series(query.pattern.items) if isinstance(query.pattern, r.Series) else r.Series((query.pattern,))
     return (
         not all(_plain(item) for item in plain.items)
@@ -55,8 +56,8 @@ def needs_runs(query: r.Resolved) -> bool:
         or document.plain("emit", "each") == "longest"
         or default != k.STRATEGIES[0]
         or any(one.value != k.STRATEGIES[0] for one in apart.values())
-        or any(_counts(predicate.condition) for predicate in query.predicates)
-        or (document.plain("on_timeout", "drop") == "emit" and any(_counts(field.expression) for field in query.returns))
+        or any(_counts(predicate.condition, query, emits=emits) for predicate in query.predicates)
+        or any(_counts(field.expression, query, emits=emits) for field in query.returns)
     )
 
 
@@ -66,8 +67,10 @@ def _plain(item: r.Node) -> bool:
     return isinstance(item, r.Leaf) and item.quantifier is None and item.count is None and item.until is None
 
 
-def _counts(condition: e.Expression) -> bool:
-    return any(isinstance(node, e.Aggregate) for node in e.walk(condition))
+def _counts(expression: e.Expression, query: r.Resolved, *, emits: bool) -> bool:
+    """Whether an aggregate says more than 1: of an item that every match binds once, only partial matches count otherwise."""
+    counted = [query.bindings[node.item] for node in e.walk(expression) if isinstance(node, e.Aggregate)]
+    return any(emits or binding.closure or binding.optional for binding in counted)
 
 
 class RunsPlanner:
@@ -139,7 +142,7 @@ class RunsPlanner:
             ways=self._ways(),
             max_gap_ms=gap.size if gap is not None else None,
             window=self._window(),
-            after=policy,  # type: ignore[arg-type]
+            after=policy,
             after_binding=skipped.index if skipped is not None else -1,
             longest=document.plain("emit", "each") == "longest",
             limits=Limits(

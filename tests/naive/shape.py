@@ -69,7 +69,7 @@ def shape_of(pattern: Any) -> Any:
                 return Repeat(inner, node.quantifier, group=node.count is not None, until=node.until)
             case p.Group(inner, quantifier):
                 single = shape(inner)
-                return Repeat(single, quantifier, group=not isinstance(single, One))
+                return Repeat(single, quantifier, group=most_events(single) > 1)
             case p.Seq(items):
                 flat: list[Any] = []
                 for made in map(shape, items):
@@ -83,6 +83,23 @@ def shape_of(pattern: Any) -> Any:
         raise TypeError(node)
 
     return shape(pattern)
+
+
+def most_events(node: Any) -> float:
+    """How many events a node can bind."""
+    match node:
+        case One():
+            return 1
+        case Block(item):
+            return item.count or 1
+        case p.Absence():
+            return 0
+        case Repeat(inner, quantifier):
+            inside = most_events(inner)
+            return inside * (float("inf") if quantifier.high is None else quantifier.high) if inside else 0
+        case p.OneOf(operands):
+            return max(map(most_events, operands))
+    return sum(map(most_events, node.items if isinstance(node, p.Seq) else node.operands))
 
 
 def can_be_empty(node: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.naive.assignments import predicates_hold
 from tests.naive.negation import CONTIGUOUS, asked, closing_time, view_of, violated
 from tests.naive.runs import Player, Run
-from tests.naive.shape import Assignment
+from tests.naive.shape import Assignment, items_by_number
 
 
 def timed_out(player: Player, waiting: list[Run], matched: set[Assignment]) -> dict[Assignment, int]:
@@ -14,10 +14,20 @@ def timed_out(player: Player, waiting: list[Run], matched: set[Assignment]) -> d
     if query.within is None and query.window is None and query.max_gap is None:
         return {}
     found: dict[Assignment, int] = {}
+    named = {by_variable(player, one) for one in matched}
     for run in waiting:
-        if not (has_matched(player, run) or run.bound in matched or ended_by_contiguity(player, run) or violates(player, run)):
+        own = by_variable(player, run.bound)
+        if not (has_matched(player, run) or own in named or ended_by_contiguity(player, run) or violates(player, run)):
             found[run.bound] = closes(player, run)
+            # equal bindings of two runs time out once
+            named.add(own)
     return found
+
+
+def by_variable(player: Player, assignment: Assignment) -> tuple[tuple[str | None, int], ...]:
+    """Which variable bound which event."""
+    items = items_by_number(player.shape)
+    return tuple(sorted(((items[bound.number].var, bound.event) for bound in assignment), key=lambda one: (one[1], one[0] or "")))
 
 
 def closes(player: Player, run: Run) -> int:
@@ -34,7 +44,11 @@ def closes(player: Player, run: Run) -> int:
 def ended_by_the_input(player: Player, run: Run) -> bool:
     """Whether a gap closes a window that is counted in its partition's events, of which none closed it: the input just ended."""
     query, scope = player.query, player.scope
-    if query.max_gap is None or query.within is None or query.within.unit != "events":
+    if query.max_gap is None:
+        return False
+    if query.window is not None:
+        return query.window.per_partition and len(scope.members) < query.window.size.size
+    if query.within is None or query.within.unit != "events":
         return False
     return len([e for e in scope.members if e >= run.bound[0].event]) < query.within.size
 

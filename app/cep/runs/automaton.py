@@ -75,9 +75,15 @@ class Automaton:
 
     def expand(self, number: int) -> None:
         """Works out the edges of a state, and of the states that it may become without taking an event."""
+        waiting = [number]
+        while waiting:
+            waiting += self._expand(waiting.pop())
+
+    def _expand(self, number: int) -> list[int]:
+        """The edges of one state; returns the states that it may become without taking an event."""
         row = self.rows["states"][number]
         if row[at.EXPANDED]:
-            return
+            return []
         row[at.EXPANDED] = 1
         state = self.states[number]
         found = list(dict.fromkeys(ways(state.term)))
@@ -102,8 +108,7 @@ class Automaton:
         row[at.ASKS] = len(self.rows["asks"])
         self.rows["asks"].extend(asks)
         row[at.ASKS_END] = len(self.rows["asks"])
-        for other in without:
-            self.expand(other)
+        return without
 
     def expand_missing(self) -> None:
         """Works out the edges of all states that runs may be in."""

@@ -180,7 +180,7 @@ class RunsEngine:
                 self._make_room(now)
 
     def _make_room(self, now: int) -> None:
-        self._store.make_room(self._tables, self._texts, self._layout, self._policies, now, self._fan)
+        self._store.make_room(self._tables, self._texts, self._layout, self._policies, now=now, fan=self._fan)
 
     def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
         sources = np.array(sorted(watermarks.by_source), np.int64)

@@ -1,6 +1,6 @@
 """The runs of a partition meet an event: each goes on along every way that it can, and passes the event where its strategies allow it."""
 
-# mypy: allow-untyped-defs, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="assignment"
 # ruff: noqa: PLR1714  numba compiles no tuples of constants
 from __future__ import annotations
 

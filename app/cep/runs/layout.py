@@ -130,7 +130,8 @@ def grammar_of(plan: Plan) -> Grammar:
     tests: list[list[int]] = []
     over: list[list[Rewritten]] = []
     for negation in pattern.negations:
-        parts, start = [], len(tests)
+        start = len(tests)
+        parts: list[tuple[int, int]] = []
         for item in negation.items:
             own = [add(join.condition, bindings[item]) for join in plan.joins if join.negated_item == bindings[item]]
             first = len(tests)
@@ -314,7 +315,8 @@ class _Tables:
         return rows
 
     def _negations(self, runs: Runs) -> tuple[list[list[int]], list[list[int]]]:
-        negations, parts = [], []
+        negations: list[list[int]] = []
+        parts: list[list[int]] = []
         for negation, ranges in zip(self._grammar.pattern.negations, self._grammar.negated, strict=True):
             first = len(parts)
             for item, (start, stop) in zip(negation.items, ranges, strict=True):

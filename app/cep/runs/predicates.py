@@ -111,7 +111,7 @@ def _aggregate(aggregate: e.Aggregate, found: Rewritten) -> Any:
         if aggregate.running:
             index = e.Index("first") if aggregate.function == "first" else e.Index("running", back=aggregate.back)
         else:
-            index = e.Index(aggregate.function)  # type: ignore[arg-type]
+            index = e.Index(aggregate.function)
         return _reference(e.AttributeOf(aggregate.kind, aggregate.item, aggregate.attribute or "", index), found)
     if aggregate not in found.arguments:
         found.arguments.append(aggregate)

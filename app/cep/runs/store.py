@@ -91,7 +91,7 @@ class RunStore:
         self.found = _grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
         self.expired = _grown(self.expired, 4 * len(self.expired))
 
-    def make_room(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, now: int, fan: int) -> None:
+    def make_room(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, *, now: int, fan: int) -> None:
         """Sweeps what is dead; where more than half is alive after that, the tables double."""
         self._sweep(tables, texts, layout, policies, now)
         needed = int(self.state[at.NEEDED]) + fan + 2

@@ -296,12 +296,20 @@ def _ways_again(term: Again) -> Iterator[Way]:
     for way in ways(term.part):
         without: Term | None = None
         if way.without is not None:
-            without = series(way.without, following)
-            if passed(term) is not None:
-                without = Again(without, 0, 1, term.group)
+            without = _round_without(way.without, following, term)
         elif may_be_left:
             without = EMPTY
         yield replace(way, rest=series(way.rest, following), without=without)
+
+
+def _round_without(left: Term, following: Term, term: Again) -> Term:
+    """A round in which a group is left out. One that is empty then is none: the event that passes it begins no further round either."""
+    rounds = [left] if passed(left) is None else _bound(left)
+    options = tuple(dict.fromkeys(series(one, following) for one in rounds))
+    if not options:
+        return EMPTY if passed(term) is not None else Never()
+    chosen = options[0] if len(options) == 1 else Choice(options)
+    return Again(chosen, 0, 1, term.group) if passed(term) is not None else chosen
 
 
 def asked(term: Term) -> Iterator[tuple[int, tuple[Term, ...]]]:
@@ -362,4 +370,9 @@ def _bound(term: Term) -> list[Term]:
             return [one for part in parts for one in _bound(part)]
         case All(_, parts):
             return [replace(term, parts=_placed(parts, k, one)) for k, part in enumerate(parts) for one in _bound(part)]
-    return [series(*_skipped(term.parts[:k]), one, *term.parts[k + 1 :]) for k, part in enumerate(term.parts) for one in _bound(part)]
+    found = []
+    for k, part in enumerate(term.parts):
+        found += [series(*_skipped(term.parts[:k]), one, *term.parts[k + 1 :]) for one in _bound(part)]
+        if passed(part) is None:
+            break
+    return found
