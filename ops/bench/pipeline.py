@@ -100,11 +100,12 @@ def apply_topics(settings: Settings) -> None:
     administrator.apply(plan_changes(wanted, administrator.existing(topic.name for topic in wanted)))
 
 
-def send(settings: Settings, events: int, due: Due = at_once, rate: float = 1000.0) -> None:
+def send(settings: Settings, events: int, due: Due = at_once, rate: float = 1000.0, start_ms: int | None = None) -> None:
+    """Sends quotes whose event times begin now, or at a given moment, and lie ``rate`` per second apart."""
     registry = Registry(RegistrySettings(settings.schema_registry.url))
     outlet = outlet_of("stocks", settings.streams["stocks"], registry)
     with Sender(client_options(settings.kafka), outlet, due) as sender:
-        sender.send(generate("stocks", events, seed=1, start_ms=int(time.time() * 1000), rate_per_s=rate).batches)
+        sender.send(generate("stocks", events, seed=1, start_ms=start_ms or int(time.time() * 1000), rate_per_s=rate).batches)
 
 
 @contextmanager
