@@ -20,7 +20,7 @@ def settings_file(tmp_path_factory, bootstrap_servers, registry_url) -> Path:
     settings["kafka"]["bootstrap_servers"] = bootstrap_servers
     settings["schema_registry"]["url"] = registry_url
     settings["topics"] = {"prefix": f"produce-{os.getpid()}"}
-    settings["queries"]["paths"] = [str(PROJECT / "queries")]
+    settings["queries"]["paths"] = [str((QUICKSTART.parent / path).resolve()) for path in settings["queries"]["paths"]]
     for stream in settings["streams"].values():
         stream["schemas"] = [str((QUICKSTART.parent / path).resolve()) for path in stream["schemas"]]
         stream["topics"] = [f"{topic}-{os.getpid()}" for topic in stream["topics"]]
