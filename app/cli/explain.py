@@ -1,44 +1,88 @@
-"""``cep explain``: a query in each of its representations."""
+"""``cep explain``: a query in each of its representations, what it costs, and why it found nothing."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from app.cli.explain_automaton import AUTOMATON, PLAN
+from app.cli.explain_sample import cost_text, measured
 from app.cli.explain_selection import SELECTION
 from app.cli.explain_tables import TABLES
 from app.cli.query_streams import print_findings, settings_of, streams_for_validation
+from app.cli.replay_input import Choices, ReplayInput, read_input
 from app.errors import CepError
-from app.query.compile import Compilation, read_queries
+from app.query.compile import Compilation, Compiled, read_queries
+from app.query.elements import mentioned_elements
 from app.query.explain import STAGES
 from app.query.explain import explain as render
+from app.query.plan import QUERY_STREAM, Plan
 from app.query.similar import did_you_mean
 
-ALL_STAGES = {**STAGES, "asc": SELECTION, "code": TABLES}
+ALL_STAGES = {"ast": STAGES["ast"], "plan": PLAN, "automaton": AUTOMATON, "asc": SELECTION, "code": TABLES}
 
 
-def explain(
+def explain(  # noqa: PLR0917 - the command's options
     name: Annotated[str, typer.Argument(help="Name of the query, or its file when that holds only one.")],
     stage: Annotated[
-        str, typer.Option(help=f"One of {', '.join(ALL_STAGES)}: as read, as planned, as selected, as the engine runs it.")
+        str,
+        typer.Option(
+            help=f"One of {', '.join(ALL_STAGES)}: as read, as planned, as the engine goes on, as selected, as the engine runs it."
+        ),
     ] = "plan",
     form: Annotated[str, typer.Option("--format", help="text, mermaid or json.")] = "text",
     queries: Annotated[list[Path] | None, typer.Option(help="Query files or folders; may be repeated.", show_default="queries")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
+    sample: Annotated[Path | None, typer.Option(help="File of events: measures on it what the query costs per event.")] = None,
 ) -> None:
-    """Show how a query is understood: its syntax tree, plan, selection or the engine's tables."""
+    """Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables."""
     file = Path(name)
     paths = [file] if file.suffix in (".yaml", ".yml") and file.is_file() else queries or [Path("queries")]
-    compiled = read_queries(paths, streams_for_validation(settings_of(config)))
-    chosen = compiled.queries[0].name if paths == [file] and len(compiled.queries) == 1 else name
-    query = compiled.query(chosen)
-    if query is None:
-        raise CepError(_no_such(chosen, paths, compiled))
+    source = None if sample is None else _read(sample, paths, config)
+    compiled = read_queries(paths, streams_for_validation(settings_of(config)) if source is None else source.streams)
+    query = _chosen(compiled, name, paths)
     own = [f for f in compiled.findings if f.location is None or f.location.path == query.document.node.file.path]
     print_findings(own)
     print(render(query, stage, form, ALL_STAGES), end="")
+    if source is not None and form == "text":
+        plan = _runnable(query)
+        print(cost_text(plan, measured(plan, source), str(sample)), end="")
+
+
+def _read(events: Path, paths: list[Path], config: Path | None) -> ReplayInput:
+    """Events as `cep replay` reads them."""
+    texts = [(str(path), path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    return read_input(events, settings_of(config), Choices(elements=mentioned_elements(texts)))
+
+
+def _chosen(compiled: Compilation, name: str, paths: list[Path]) -> Compiled:
+    """The query, knowing who reads its composite events.
+
+    Raises:
+        CepError: there is none of this name.
+    """
+    chosen = compiled.queries[0].name if paths == [Path(name)] and len(compiled.queries) == 1 else name
+    query = compiled.query(chosen)
+    if query is None:
+        raise CepError(_no_such(chosen, paths, compiled))
+    readers = [one.name for one in compiled.queries if one.plan is not None and f"{QUERY_STREAM}{query.name}" in one.plan.streams]
+    return replace(query, read_by=tuple(readers))
+
+
+def _runnable(query: Compiled) -> Plan:
+    """The plan of a query whose events are in a file.
+
+    Raises:
+        CepError: it has none, or reads what other queries find.
+    """
+    if query.plan is None:
+        raise CepError(f'query "{query.name}" has errors and so no plan; cep validate shows them')
+    if any(stream.startswith(QUERY_STREAM) for stream in query.plan.streams):
+        raise CepError(f'query "{query.name}" reads composite events of other queries; a file of events cannot show them alone')
+    return query.plan
 
 
 def _no_such(name: str, paths: list[Path], compiled: Compilation) -> str:

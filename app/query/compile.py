@@ -38,6 +38,8 @@ class Compiled:
     tests: tuple[QueryTest, ...] = ()
     assumed: bool = False
     """Whether no schemas were known, so that the plan speaks of guessed ones: to be shown, not to be run."""
+    read_by: tuple[str, ...] = ()
+    """Queries that read its composite events, as far as whoever shows it knows."""
 
     @property
     def name(self) -> str:

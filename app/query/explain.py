@@ -19,8 +19,20 @@ from app.query import expressions as e
 from app.query import tree as t
 from app.query.compile import Compiled
 from app.query.document import Located, Written
+from app.query.explain_runs import (
+    asked_text,
+    binding_names,
+    name_of,
+    opener_names,
+    opens,
+    pruning_text,
+    routing_text,
+    runs_lines,
+    types_text,
+    why_text,
+)
 from app.query.plan import ConstantTest, IntervalTest, Item, Plan, ReturnField, Temporal, Within
-from app.query.printer import print_expression, print_interval_test, print_opener, print_pattern, print_type, quote
+from app.query.printer import print_expression, print_interval_test, print_opener, print_pattern, quote
 from app.query.timestamps import format_timestamp
 
 Renderer = Callable[[Compiled], str]
@@ -138,26 +150,31 @@ def _plan(query: Compiled) -> Plan:
 
 def _plan_text(query: Compiled) -> str:
     plan = _plan(query)
-    names = _names(plan)
-    key = f"hash of {', '.join(plan.equivalence)}" if plan.equivalence else "none: one bucket, does not scale out"
+    names = binding_names(plan)
     lines = [
         f"query {plan.name} version {plan.version}, fingerprint {plan.fingerprint}",
         f"reads {', '.join(plan.streams)}",
-        f"partitioned by {key}",
+        f"partitioned by {routing_text(query, plan)}",
         f"evaluator {plan.evaluator}, {_evaluated(plan.temporal) if plan.temporal else f'within {_window(plan)}'}",
+        *([f"  {why_text(query)}"] if plan.temporal is None else []),
         f"columns shipped: {', '.join(plan.columns) or 'none'}",
+        *(runs_lines(plan, plan.runs) if plan.runs is not None else ()),
         "items:",
     ]
     if query.assumed:
         lines.insert(1, "no schemas are known: the kinds are guessed from the query and its tests")
     for item in plan.items:
-        lines.append(f"  {item.index} {'!' if item.negated else ' '}{names[item.index]}: {_types(item)}")
-        lines += [f"      selection: {_test(test)}" for test in item.tests]
-        lines += [f"      engine:    {show(condition, names)}" for condition in item.local]
+        mark = "!" if item.negated else "?" if item.asked else " "
+        lines.append(f"  {item.index} {mark}{name_of(item)}: {types_text(item)}{asked_text(item, names)}")
+        lines += [f"      selection: {show_test(test)}" for test in item.tests]
+        called = opener_names if opens(item) else names
+        lines += [f"      engine:    {show(condition, called)}" for condition in item.local]
         if item.lacks:
             lines.append(f"      agrees with every {', '.join(item.lacks)} that it lacks")
     if plan.temporal is not None:
         lines += _coalescing(plan.temporal)
+    elif pruning := pruning_text(plan):
+        lines.append(f"selection (ASC) prunes by {pruning}")
     if plan.joins:
         lines.append("joins:")
         lines += [f"  {show(join.condition, names)}" + _deciding(join.negated_item, names) for join in plan.joins]
@@ -169,10 +186,6 @@ def _plan_text(query: Compiled) -> str:
 def _value(field: ReturnField, plan: Plan, names: Mapping[int, str]) -> str:
     of_interval = plan.temporal is not None and field.name not in (*plan.temporal.key, *plan.temporal.select)
     return " of the interval" if of_interval else f" = {show(field.expression, names)}"
-
-
-def _types(item: Item) -> str:
-    return "/".join(map(print_type, item.types)) or "any type"
 
 
 def _evaluated(temporal: Temporal) -> str:
@@ -206,23 +219,22 @@ def _deciding(negated: int | None, names: Mapping[int, str]) -> str:
 
 def _window(plan: Plan) -> str:
     if plan.within is None:
-        return "none: state grows without bound"
+        bounded = plan.runs is not None and (plan.runs.window is not None or plan.runs.max_gap_ms is not None)
+        return "none" if bounded else "none: state grows without bound"
     return format_duration(plan.within.size) if plan.within.unit == "ms" else f"{plan.within.size} events"
-
-
-def _names(plan: Plan) -> dict[int, str]:
-    return {item.index: item.variable or f"#{item.index}" for item in plan.items}
 
 
 def _plan_mermaid(query: Compiled) -> str:
     plan = _plan(query)
-    names = _names(plan)
+    names = binding_names(plan)
     lines = ["flowchart LR"]
     before: Item | None = None
     waiting: list[Item] = []
     for item in plan.items:
-        label = f"{'¬ ' if item.negated else ''}{names[item.index]}: {'/'.join(item.types) or 'any type'}"
-        tests = [_test(test) for test in item.tests] + [show(condition, names) for condition in item.local]
+        label = f"{'¬ ' if item.negated else ''}{name_of(item)}: {'/'.join(item.types) or 'any type'}"
+        tests = [show_test(test) for test in item.tests] + [
+            show(condition, opener_names if opens(item) else names) for condition in item.local
+        ]
         shape = ("{{", "}}") if item.negated else ("[", "]")
         content = _label(label)[1:-1] + "".join("<br/>" + _label(test)[1:-1] for test in tests)
         lines.append(f'  i{item.index}{shape[0]}"{content}"{shape[1]}')
@@ -250,7 +262,8 @@ def _plan_json(query: Compiled) -> str:
     return _json(_plan(query))
 
 
-def _test(test: ConstantTest) -> str:
+def show_test(test: ConstantTest) -> str:
+    """A test of one attribute against constants as text, for people."""
     values = [_literal(e.Literal(test.kind, value)) for value in test.values]
     if test.operator in ("between", "not between"):
         return f"{test.attribute} {test.operator.upper()} {' AND '.join(values)}"

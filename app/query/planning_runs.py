@@ -16,6 +16,7 @@ from app.query import keys as k
 from app.query import resolved as r
 from app.query import tree as t
 from app.query.constant_tests import conjuncts, constant_test
+from app.query.features import runs_features
 from app.query.plan import (
     Absent,
     ConstantTest,
@@ -43,34 +44,7 @@ RUNS_ITEMS = 62
 
 def needs_runs(query: r.Resolved) -> bool:
     """Whether only the runs evaluator can run the query; the stacks evaluator runs plain sequences under skip-till-any-match."""
-    document = query.document
-    within = document.plain("within")
-    default, apart = strategies(query)
-    emits = document.plain("on_timeout", "drop") == "emit"
-    plain = r.Series(query.pattern.items) if isinstance(query.pattern, r.Series) else r.Series((query.pattern,))
-    return (
-        not all(_plain(item) for item in plain.items)
-        or (within is not None and within.unit == "events")
-        or any(key in document.values for key in ("window", "max_gap", "limits"))
-        or document.plain("after", "no-skip") != "no-skip"
-        or document.plain("emit", "each") == "longest"
-        or default != k.STRATEGIES[0]
-        or any(one.value != k.STRATEGIES[0] for one in apart.values())
-        or any(_counts(predicate.condition, query, emits=emits) for predicate in query.predicates)
-        or any(_counts(field.expression, query, emits=emits) for field in query.returns)
-    )
-
-
-def _plain(item: r.Node) -> bool:
-    if isinstance(item, r.Absence):
-        return len(item.parts) == 1 and item.for_ms is None
-    return isinstance(item, r.Leaf) and item.quantifier is None and item.count is None and item.until is None
-
-
-def _counts(expression: e.Expression, query: r.Resolved, *, emits: bool) -> bool:
-    """Whether an aggregate says more than 1: of an item that every match binds once, only partial matches count otherwise."""
-    counted = [query.bindings[node.item] for node in e.walk(expression) if isinstance(node, e.Aggregate)]
-    return any(emits or binding.closure or binding.optional for binding in counted)
+    return next(runs_features(query), None) is not None
 
 
 class RunsPlanner:

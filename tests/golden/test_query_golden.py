@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.explain import ALL_STAGES
+from app.errors import CepError
 from app.query.compile import Compilation, compile_texts
 from app.query.explain import explain
 from tests.golden.streams import STREAMS
@@ -52,3 +54,19 @@ def test_plan_of_a_query(path: Path, form: str, golden: Golden) -> None:
     assert not compiled.errors, compiled.errors
     suffix = {"text": ".txt", "mermaid": ".mmd", "json": ".json"}[form]
     golden(path.with_suffix(suffix), "\n".join(explain(query, "plan", form) for query in compiled.queries))
+
+
+@pytest.mark.parametrize("form", ["text", "mermaid", "json"])
+@pytest.mark.parametrize("path", _queries("runs"), ids=lambda path: path.stem)
+def test_plan_of_runs_with_its_automaton(path: Path, form: str, golden: Golden) -> None:
+    compiled = _compiled(path)
+    assert not compiled.errors, compiled.errors
+    suffix = {"text": ".txt", "mermaid": ".mmd", "json": ".json"}[form]
+    stage = "automaton" if form == "json" else "plan"
+    golden(path.with_suffix(suffix), "\n".join(explain(query, stage, form, ALL_STAGES) for query in compiled.queries))
+
+
+def test_automaton_of_a_plain_sequence_is_refused_in_words() -> None:
+    query = _compiled(HERE / "plan" / "stocks.yaml").queries[0]
+    with pytest.raises(CepError, match="stacks evaluator"):
+        explain(query, "automaton", "text", ALL_STAGES)
