@@ -16,7 +16,8 @@ EXAMPLES = {yaml.safe_load(block)["name"]: block for block in re.findall(r"^```y
 
 
 def test_readme_has_examples() -> None:
-    assert len(EXAMPLES) >= 9
+    blocks = re.findall(r"^```yaml$", README, re.MULTILINE)
+    assert len(EXAMPLES) == len(blocks) >= 55, "every example has a name of its own"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
