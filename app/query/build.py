@@ -61,7 +61,7 @@ class ExpressionBuilder:
         except OverflowError:
             value = MAX_DURATION_MS
         if value >= MAX_DURATION_MS:
-            self.report("a duration longer than time is counted", span_of(token))
+            self.report("a duration longer than time is counted", span_of(token), "leave the condition out")
             return 0
         return value
 

@@ -37,6 +37,7 @@ FUNCTIONS = {
     "haversine": 4,
 }
 """Functions and how many arguments they take (min and max: at least)."""
+_ARGUMENTS = {1: "x", 2: "x, y", 4: "x1, y1, x2, y2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Checker:
         if operand.kind is None:
             operand = _of_kind(operand, Kind.STRING)
         elif operand.kind is not Kind.STRING:
-            self.report(f"LIKE needs a text, this is {A_KIND[operand.kind]}", node.operand.span)
+            self.report(f"LIKE needs a text, this is {A_KIND[operand.kind]}", node.operand.span, "compare with = or BETWEEN")
         return e.Like(operand.value, node.pattern, node.negated)
 
     def _agree(self, typed: list[Typed], span: t.Span, verb: str) -> list[Typed]:
@@ -208,7 +209,7 @@ class Checker:
         lone_reference = count == 1 and isinstance(node.arguments[0], t.Reference)
         if name in AGGREGATES and (name not in FUNCTIONS or count < 2):
             if self.place == "tuple":
-                self.report("a temporal query has no closures to aggregate", node.span)
+                self.report("a temporal query has no closures to aggregate", node.span, "select: and valid: speak of tuples that last")
                 return _BAD
             if not lone_reference:
                 self.report(
@@ -225,6 +226,7 @@ class Checker:
             self.report(
                 f"{name}() takes {'at least ' if name in ('min', 'max') else ''}{wanted} argument{'s' * (wanted > 1)}, not {count}",
                 node.span,
+                f"write {name}({_ARGUMENTS[wanted] if name != 'haversine' else 'lat1, lon1, lat2, lon2'})",
             )
             return _BAD
         return self._function(node, arguments)

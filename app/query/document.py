@@ -128,10 +128,11 @@ def _scalar(node: Node, findings: list[Finding], key: str, what: str) -> Scalar 
     if isinstance(node, Scalar):
         return node
     kind = "a list" if isinstance(node, Items) else "a mapping"
-    hint = None
     if what == "an expression":
         begun = node.file.text[node.start]
         hint = f'an expression that begins with "{begun}" must be quoted' if begun in "[{" else "write it as one text"
+    else:
+        hint = "one value, without brackets or further lines"
     _wrong(node, findings, f'"{key}" is {what}, not {kind}', hint)
     return None
 
@@ -141,7 +142,7 @@ def _text(shape: k.Text, node: Node, findings: list[Finding], key: str) -> Locat
     if scalar is None:
         return None
     if shape.pattern is not None and re.fullmatch(shape.pattern, scalar.text) is None:
-        _wrong(node, findings, f'"{scalar.text}" is not {shape.of}')
+        _wrong(node, findings, f'"{scalar.text}" is not {shape.of}', shape.hint)
         return None
     return Located(scalar.text, node)
 
@@ -174,7 +175,7 @@ def _number(shape: k.Number, node: Node, findings: list[Finding], key: str) -> L
         return None
     pattern, what = (_INTEGER, "whole number") if shape.integer else (_NUMBER, "number")
     if pattern.fullmatch(scalar.text) is None:
-        _wrong(node, findings, f'"{scalar.text}" is no {what}')
+        _wrong(node, findings, f'"{scalar.text}" is no {what}', "write it in digits")
         return None
     value = float(scalar.text)
     if shape.integer and abs(value) < 1 << 53:
@@ -298,7 +299,7 @@ def _map_of(shape: k.MapOf, node: Node, findings: list[Finding], key: str) -> An
     values: dict[str, Any] = {}
     for name, value in node.entries:
         if re.fullmatch(shape.key_pattern, name.text) is None:
-            _wrong(name, findings, f'"{name.text}" is not {shape.of}')
+            _wrong(name, findings, f'"{name.text}" is not {shape.of}', shape.hint)
             continue
         read = _READERS[type(shape.shape)](shape.shape, value, findings, name.text)
         if read is not None:

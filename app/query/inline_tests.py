@@ -82,7 +82,7 @@ def read_tests(
             continue
         name: Located = record["name"]
         if name.value in names:
-            findings.append(Finding(f'two tests are named "{name.value}"', name.node.location()))
+            findings.append(Finding(f'two tests are named "{name.value}"', name.node.location(), "choose another name"))
         names.add(name.value)
         events = _events(record["given"].node, tuple(schemas), findings)
         expect = _expected(record["expect"], returns, findings)
@@ -145,7 +145,7 @@ def _line(text: str, offset: int, node: Scalar, findings: list[Finding]) -> _Lin
                 )
             )
         elif key in values:
-            findings.append(Finding(f'attribute "{key}" is given twice', node.location(raw.start, raw.end)))
+            findings.append(Finding(f'attribute "{key}" is given twice', node.location(raw.start, raw.end), "leave one of them out"))
         else:
             values[key] = raw
     stream, _, name = kind.text.rpartition(":") if not kind.quoted else ("", "", kind.text)

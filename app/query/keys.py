@@ -20,10 +20,11 @@ NAME_PATTERN = r"[a-z][a-z0-9-]*"
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text, or one of a pattern; ``of`` says what it is when it does not fit."""
+    """Any text, or one of a pattern; ``of`` says what it is when it does not fit, ``hint`` what to write."""
 
     pattern: str | None = None
     of: str = "a text"
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,12 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A mapping from names (of a pattern) to values."""
+    """A mapping from names (of a pattern) to values; ``of`` and ``hint`` as of `Text`, for a name that does not fit."""
 
     shape: Shape
     key_pattern: str = r".+"
     of: str = "a name"
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ QUERY = Record(
     (
         Key(
             "name",
-            Text(NAME_PATTERN, "a name of small letters, digits and hyphens that begins with a letter"),
+            Text(NAME_PATTERN, "a name of small letters, digits and hyphens that begins with a letter", "write for instance shop-lifting"),
             "Unique; part of every composite event's identity",
             required=True,
         ),
@@ -151,7 +153,11 @@ QUERY = Record(
         Key("labels", MapOf(Text()), "Free labels"),
         Key("enabled", Flag(), "false: validated, but not run", default=True),
         Key("weight", Number(0, above=True), "Importance used by the shedders", default=1.0),
-        Key("from", ListOf(Text(r"(query:)?[\w.-]+", "the name of a stream, or query:name"), single=True), "Streams that the query reads"),
+        Key(
+            "from",
+            ListOf(Text(r"(query:)?[\w.-]+", "the name of a stream, or query:name", "names have letters, digits and . _ -"), single=True),
+            "Streams that the query reads",
+        ),
         Key("event", Expression("pattern"), "The pattern, for instance SEQ(A a, !(B b), C c)"),
         Key("where", Expression("condition"), "Predicates joined by AND"),
         Key("within", _SIZE, "First and last event of a match lie less than this apart"),
@@ -174,7 +180,12 @@ QUERY = Record(
             Either(
                 (
                     Choice(STRATEGIES),
-                    MapOf(Choice(STRATEGIES), rf"default|{_VARIABLE}(\[\])?", "default, a variable, or a variable with []"),
+                    MapOf(
+                        Choice(STRATEGIES),
+                        rf"default|{_VARIABLE}(\[\])?",
+                        "default, a variable, or a variable with []",
+                        "write b, or 'b[]' in quotes",
+                    ),
                 )
             ),
             "Which events a match may pass over",
@@ -185,6 +196,7 @@ QUERY = Record(
             Text(
                 rf"no-skip|skip-past-last-event|skip-to-next|skip-to-(first|last)\s+{_VARIABLE}",
                 "one of no-skip, skip-past-last-event, skip-to-next, skip-to-first x, skip-to-last x",
+                "x is a variable of the pattern, which skip-to-first and skip-to-last need and the others do not take",
             ),
             "What happens after a match",
             default="no-skip",
@@ -192,7 +204,7 @@ QUERY = Record(
         Key("emit", Choice(("each", "longest", "changes", "all")), "each or longest match; changes or all of a temporal query"),
         Key(
             "return",
-            MapOf(Expression("value"), r"[A-Za-z_][A-Za-z0-9_]*", "a field name of letters, digits and _"),
+            MapOf(Expression("value"), r"[A-Za-z_][A-Za-z0-9_]*", "a field name of letters, digits and _", "it begins with a letter or _"),
             "Fields of the composite event",
         ),
         Key("select", ListOf(Text()), "Value attributes of a temporal query"),
@@ -213,7 +225,11 @@ QUERY = Record(
             "output",
             Record(
                 (
-                    Key("topic", Text(r"[A-Za-z0-9._-]{1,249}", "the name of a topic"), "Topic of the composite events"),
+                    Key(
+                        "topic",
+                        Text(r"[A-Za-z0-9._-]{1,249}", "the name of a topic", "letters, digits and . _ -, at most 249"),
+                        "Topic of the composite events",
+                    ),
                     Key("key", Text(), "Return field that becomes the record key"),
                 )
             ),

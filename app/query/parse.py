@@ -169,6 +169,7 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
     (lambda m: m.after.startswith("|"), "write OR"),
     (lambda m: m.found.startswith(('"', "“", "”", "‘", "’", "`")), "texts are quoted with ' (single quotes)"),
     (lambda m: re.search(r"(?i)\bUNTIL$", m.before), "the condition stands in parentheses: UNTIL (a.x > 3)"),
+    (lambda m: re.search(r"\[\s*\.\.\s*i$", m.before), "elements up to the one at hand are x[..i], without it x[..i-1]"),
     (lambda m: m.found == "+" and re.search(r"\[\s*i$", m.before), "there is no [i+1]; compare x[i] with x[i-1]"),
     (lambda m: re.search(r"\[[\s-]*$", m.before) and m.found == "-", "elements are counted from the end by x[last], x[last-1]"),
     (_patterns(lambda m: m.after.startswith(("->", "→"))), "events after each other are written SEQ(A a, B b)"),
@@ -176,6 +177,16 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
         _patterns(lambda m: re.match(r"[+*?{]", m.after) and re.search(r"(!|¬|\bNOT)\s*\([^()]*\)$", m.before, re.IGNORECASE)),
         "a negation has no quantifier: no such event at all is !(B b)",
     ),
+    (
+        _patterns(lambda m: re.search(r"\)\s*([+*?]|\{[\d,]*\})\??$", m.before) and m.found.upper() == "UNTIL"),
+        "UNTIL belongs to one item: A a+ UNTIL (a.x > 3)",
+    ),
+    (_patterns(lambda m: re.search(r"(?i)\bFOR$", m.before)), "write a duration: !(B b) FOR 10 s"),
+    (_patterns(lambda m: m.found.upper() == "FOR"), "FOR stands behind a negation: !(B b) FOR 10 s"),
+    (_patterns(lambda m: re.search(r"(?i)\bANY\s*\(\s*\d+$", m.before)), "the number is set off by a semicolon: ANY(2; A, B)"),
+    (_patterns(lambda m: re.search(r"(?i)\bBY$", m.before)), "write the attribute that differs: ANY(2; A BY attribute)"),
+    (_patterns(lambda m: m.found == ")" and m.before.endswith(",")), "leave the last comma out"),
+    (_patterns(lambda m: m.found[:1].isdigit()), "names begin with a letter or _"),
     (_patterns(lambda m: m.found == "{"), "a number of times is written {2}, {2,4}, {2,} or {,4}"),
     (
         _patterns(lambda m: re.match(r"[+*?]", m.after) and m.before.endswith(")")),
@@ -199,6 +210,7 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
     (_expressions(lambda m: m.found in ("=", "<", ">", "<=", ">=", "!=")), "comparisons cannot be chained; write a.x < b.x AND b.x < c.x"),
     (_expressions(lambda m: re.search(r"(?i)\bIN\s*\($", m.before)), "IN takes constants: x.a IN (1, 2)"),
     (_expressions(lambda m: re.search(r"(?i)\bIN$", m.before)), "IN takes constants in parentheses: x.a IN (1, 2)"),
+    (_expressions(lambda m: re.search(r"(?i)\bBETWEEN\s+\S+$", m.before)), "BETWEEN takes two bounds: x.a BETWEEN 1 AND 5"),
     (_expressions(lambda m: re.search(r"(?i)\bLIKE$", m.before)), "LIKE takes a constant pattern: x.a LIKE 'ab%'"),
     (_expressions(lambda m: m.found == "," and re.search(r"\[[\w.]+$", m.before)), "several attributes are written [a] AND [b]"),
     (_expressions(lambda m: m.found.upper() == "NULL"), "null is asked for by IS NULL or IS NOT NULL"),
@@ -209,7 +221,7 @@ _HINTS: tuple[tuple[Callable[[_Mistake], object], str], ...] = (
 )
 
 
-def _hint(text: str, span: t.Span, start: str, *, at_end: bool) -> str | None:
+def _hint(text: str, span: t.Span, start: str, *, at_end: bool) -> str:
     found = text[span.start : span.end]
     in_pattern = start == "pattern"
     if start == "interval":
@@ -223,6 +235,6 @@ def _hint(text: str, span: t.Span, start: str, *, at_end: bool) -> str | None:
         return 'a ")" is missing'
     if found == ")" and text.count(")") > text.count("("):
         return 'there is one ")" too many'
-    if found.upper() in RESERVED:
+    if not at_end and found.upper() in RESERVED:
         return f'"{found}" is a reserved word; choose another name' + (f", or quote it as a type: '{found}'" if in_pattern else "")
-    return None
+    return _EXAMPLE[start]

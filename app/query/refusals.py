@@ -47,7 +47,8 @@ def _pattern(query: r.Resolved) -> Iterator[Finding]:
     assert written is not None  # noqa: S101 - there is no resolved query without
     limit, count = (RUNS_ITEMS, _places(query.pattern)) if needs_runs(query) else (MAX_ITEMS, len(query.bindings))
     if count > limit:
-        yield Finding(f"a pattern has at most {limit} items, this one {count}", written.scalar.location())
+        message = f"a pattern has at most {limit} items, this one {count}"
+        yield Finding(message, written.scalar.location(), "repeat items by a closure, A a{9}, or split the query: from: [query:name]")
 
 
 def _places(node: r.Node) -> int:

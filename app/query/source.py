@@ -148,7 +148,9 @@ def _read_on(text: str, file: SourceFile, documents: list[Node], findings: list[
             Finding(f"a character that YAML does not allow: {chr(error.character)!r}", file.location(error.position), "remove it")
         )
     except RecursionError:
-        findings.append(Finding("nested too deeply", file.location(0)))
+        findings.append(
+            Finding("nested too deeply", file.location(0), "write it out flat; a query needs few levels, and no alias of itself")
+        )
     return None
 
 
@@ -209,7 +211,7 @@ def _convert(node: yaml.Node, file: SourceFile, findings: list[Finding], seen: d
     for key_node, value_node in node.value:
         key = _convert(key_node, file, findings, seen, depth + 1)
         if not isinstance(key, Scalar):
-            findings.append(Finding("a key must be a plain name", key.location()))
+            findings.append(Finding("a key must be a plain name", key.location(), "write name: value, one line per key"))
             continue
         value = _convert(value_node, file, findings, seen, depth + 1)
         first = next((known for known, _ in entries if known.text == key.text), None)

@@ -29,7 +29,12 @@ def _compiled(path: Path) -> Compilation:
 def test_every_mistake_is_told_with_its_place_and_what_to_write_instead(path: Path, golden: Golden) -> None:
     compiled = _compiled(path)
     assert compiled.errors
+    assert all(finding.location is not None and finding.hint for finding in compiled.errors), "a place and what to write instead"
     golden(path.with_suffix(".txt"), "\n".join(finding.render() for finding in compiled.errors) + "\n")
+
+
+def test_there_are_golden_mistakes_of_all_kinds() -> None:
+    assert len(_queries("errors")) >= 60
 
 
 @pytest.mark.parametrize("path", _queries("warnings"), ids=lambda path: path.stem)
