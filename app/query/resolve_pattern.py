@@ -126,7 +126,10 @@ class PatternResolver:
             repeated=place.repeated or quantifier.closure,
             in_sequence=False,
         )
-        return r.Repeat(self._node(node.inner, inner, before), quantifier, number, node.span)
+        resolved = self._node(node.inner, inner, before)
+        if not tuple(r.leaves(resolved)):
+            self.report("a group with a quantifier needs an event that is not negated", node.span, "write !(B b) without the group")
+        return r.Repeat(resolved, quantifier, number, node.span)
 
     def _leaf(self, primary: t.Primary, place: _Place, before: frozenset[str], *, negated: bool) -> r.Leaf:
         types = tuple(dict.fromkeys(name.name for name in primary.types.names))
