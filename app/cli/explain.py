@@ -14,6 +14,7 @@ from app.cli.explain_selection import SELECTION
 from app.cli.explain_tables import TABLES
 from app.cli.query_streams import print_findings, settings_of, streams_for_validation
 from app.cli.replay_input import Choices, ReplayInput, read_input
+from app.cli.why_not import explain_why_not
 from app.errors import CepError
 from app.query.compile import Compilation, Compiled, read_queries
 from app.query.elements import mentioned_elements
@@ -36,16 +37,24 @@ def explain(  # noqa: PLR0917 - the command's options
     form: Annotated[str, typer.Option("--format", help="text, mermaid or json.")] = "text",
     queries: Annotated[list[Path] | None, typer.Option(help="Query files or folders; may be repeated.", show_default="queries")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
+    why_not: Annotated[
+        Path | None, typer.Option("--why-not", help="File of events: says how far each partial match came, and what ended it.")
+    ] = None,
+    expect: Annotated[str | None, typer.Option(help="With --why-not: positions of the events of the expected match, as 3,7.")] = None,
     sample: Annotated[Path | None, typer.Option(help="File of events: measures on it what the query costs per event.")] = None,
 ) -> None:
-    """Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables."""
+    """Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match."""
     file = Path(name)
     paths = [file] if file.suffix in (".yaml", ".yml") and file.is_file() else queries or [Path("queries")]
-    source = None if sample is None else _read(sample, paths, config)
+    events = sample if why_not is None else why_not
+    source = None if events is None else _read(events, paths, config)
     compiled = read_queries(paths, streams_for_validation(settings_of(config)) if source is None else source.streams)
     query = _chosen(compiled, name, paths)
     own = [f for f in compiled.findings if f.location is None or f.location.path == query.document.node.file.path]
     print_findings(own)
+    if why_not is not None and source is not None:
+        print(explain_why_not(query, source, form, expect), end="")
+        return
     print(render(query, stage, form, ALL_STAGES), end="")
     if source is not None and form == "text":
         plan = _runnable(query)
