@@ -103,8 +103,9 @@ def _lines(partial: Partial, diagnosis: Diagnosis, head: str) -> Iterator[str]:
     bound = ", ".join(f"{name} = {_event(event, diagnosis)}" for name, event in partial.bound)
     needs = partial.lacking > 0 and partial.missing
     yield head + (f"bound {bound}; " if bound else "") + (f"missing {' or '.join(partial.missing)}" if needs else "nothing is missing")
-    if partial.ended is not None:
-        yield f"  ended: {_reason(partial.ended, needs_line=partial.ended.cause in ('window', 'gap'))}"
+    if partial.ended is not None and partial.ended.cause not in ("window", "gap"):
+        # the event that lies behind the window stands among the refused ones
+        yield f"  ended: {_reason(partial.ended, needs_line=False)}"
     if partial.lacking == 0 and partial.ended is not None:
         return
     for refused in partial.refused:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from typer.testing import CliRunner
 
+from app.cli.main import cli
 from app.cli.replay_input import Choices, read_input
 from app.cli.why_not import explain_why_not
 from app.errors import CepError
@@ -200,3 +203,36 @@ def test_matches_are_counted_and_the_rest_is_told(tmp_path: Path) -> None:
     found = answer(tmp_path, "event: SEQ(A a, B b)\nwithin: 10 s", "1 A v=5\n2 B v=1\n3 B v=1\n30 A v=2")
     assert found["matches"] == 2
     assert [one["bound"] for one in found["partials"]] == [[{"var": "a", "position": 3}]]
+
+
+README = (Path(__file__).parents[2] / "queries" / "README.md").read_text(encoding="utf-8")
+SECTION = README[README.index("## When nothing matches") :]
+
+
+def test_readme_shows_what_the_command_says(tmp_path: Path) -> None:
+    query = re.search(r"^```yaml\n(.*?)^```", SECTION, re.DOTALL | re.MULTILINE)
+    events = re.search(r"^```jsonl\n(.*?)^```", SECTION, re.DOTALL | re.MULTILINE)
+    answers = re.findall(r"^```why-not(?: expect=(\S+))?\n(.*?)^```", SECTION, re.DOTALL | re.MULTILINE)
+    assert query is not None
+    assert events is not None
+    assert len(answers) == 2
+    (tmp_path / "q.yaml").write_text(query[1], encoding="utf-8")
+    (tmp_path / "events.jsonl").write_text(events[1], encoding="utf-8")
+    for expect, text in answers:
+        arguments = ["explain", str(tmp_path / "q.yaml"), "--why-not", str(tmp_path / "events.jsonl")]
+        written = CliRunner().invoke(cli, [*arguments, *(["--expect", expect] if expect else [])])
+        assert written.exit_code == 0, written.output
+        assert written.stdout == text
+
+
+def test_sample_tells_the_cost_of_an_event(tmp_path: Path) -> None:
+    (tmp_path / "q.yaml").write_text("name: q\nevent: SEQ(A a, B b)\nwithin: 10 s\n", encoding="utf-8")
+    (tmp_path / "events.jsonl").write_text(
+        "".join(f'{{"type": "{t}", "time": {k}, "v": 1}}\n' for k, t in enumerate("AABC")), encoding="utf-8"
+    )
+    written = CliRunner().invoke(cli, ["explain", str(tmp_path / "q.yaml"), "--sample", str(tmp_path / "events.jsonl")])
+    assert written.exit_code == 0, written.output
+    assert "measured on the 4 events" in written.stdout
+    assert "candidates: 3 (75.0%)" in written.stdout
+    assert "matches: 2 (0.5 per event)" in written.stdout
+    assert "events on stacks: at most 3 " in written.stdout

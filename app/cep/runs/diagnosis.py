@@ -80,13 +80,20 @@ class Diagnosis:
             left = self._passing(each, event)
             passed = left if left is not None else passed
             if left is None and able:
-                names = ", ".join(dict.fromkeys(name_of(self.plan.items[edge[at.EDGE_ITEM]]) for edge in able))
-                over = Reason("strategy", f"{NEXT}: line {event.line} can be {names}, so it is taken and not passed", event)
+                over = self._obliged(each, able, event)
             elif left is None and self.edges(each):
                 over = self._contiguity(each, event)
             elif left is None and self.edges(run):
                 over = Reason("until", f"line {event.line} satisfies the UNTIL: the closure takes nothing from there on", event)
         return Met(tuple(taken), passed, None if passed is not None else over)
+
+    def _obliged(self, run: Run, able: Sequence[list[int]], event: Seen) -> Reason:
+        """What ends a partial match at an event that it has to take: the negation that forbids it then, or just this."""
+        names = ", ".join(dict.fromkeys(name_of(self.plan.items[edge[at.EDGE_ITEM]]) for edge in able))
+        forbidden = next((reason for edge in able if (reason := self.prevented(run, edge, event)) is not None), None)
+        if forbidden is not None:
+            return Reason("negation", f"line {event.line} is taken as {names}, but {forbidden.text}", event)
+        return Reason("strategy", f"{NEXT}: line {event.line} can be {names}, so it is taken and not passed", event)
 
     def edges(self, run: Run) -> list[list[int]]:
         """The ways on from the state of a partial match."""

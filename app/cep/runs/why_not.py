@@ -134,7 +134,7 @@ def partial_of(diagnosis: Diagnosis, run: Run, ended: Reason | None) -> Partial:
     """A partial match in the words of its query, with all events that could have continued it by their type."""
     items = diagnosis.plan.items
     last = len(diagnosis.stream.events)
-    if ended is not None and ended.cause == "strategy" and ended.event is not None:
+    if ended is not None and ended.cause in ("strategy", "negation") and ended.event is not None:
         last = ended.event.rank
     events = diagnosis.stream.events[run.last.rank + 1 if run.steps else 0 : last]
     refused: dict[str, list[Reason]] = {}
