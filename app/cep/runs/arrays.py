@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, Programs, Scratch, Texts
+from app.cep.kernels_machine import INTEGERS, Programs, Scratch, Texts
 
 Integers = NDArray[np.int64]
 
@@ -185,9 +184,34 @@ class RunMemory(NamedTuple):
     expired: Integers
 
 
-RUN_TABLES = types.NamedTuple([INTEGERS, *[TABLE] * 17, INTEGERS], RunTables)
-RUN_MACHINE = types.NamedTuple([PROGRAMS, TEXTS, SCRATCH, INTEGERS], RunMachine)
-RUN_MEMORY = types.NamedTuple([*[TABLE] * 7, INTEGERS, TABLE, TABLE], RunMemory)
+# world: the tables by number, see `app.cep.runs.kernels_world`
+T_SHAPE, T_ITEMS, T_WAYS, T_STATES, T_EDGES, T_ASKS, T_STOPPED, T_TESTS = 0, 1, 2, 3, 4, 5, 6, 7
+T_CROSSES, T_BESIDE, T_PREDICATES, T_REFERENCES, T_ARGUMENTS, T_REGISTERS, T_FIXED, T_NEGATIONS = 8, 9, 10, 11, 12, 13, 14, 15
+T_PARTS, T_UNTILS, T_KEYS, T_CODE, T_CONSTANTS, T_TEXT_DATA, T_TEXT_OFFSETS, T_TAGS = 16, 17, 18, 19, 20, 21, 22, 23
+T_VALUES, T_BOUND, T_NODES, T_CELLS, T_SLOTS, T_NEGATED, T_CROSSED, T_WAITING = 24, 25, 26, 27, 28, 29, 30, 31
+T_WINDOWS, T_STATE, T_FOUND, T_EXPIRED = 32, 33, 34, 35
+
+WORLD = INTEGERS
+
+
+def world_of(tables: RunTables, machine: RunMachine, memory: RunMemory) -> Integers:
+    """Addresses and shapes of all tables; the caller keeps the arrays alive while kernels read it."""
+    programs, texts, scratch = machine.programs, machine.texts, machine.scratch
+    arrays = (
+        *tables,
+        programs.code,
+        programs.constants,
+        texts.data,
+        texts.offsets,
+        scratch.tags,
+        scratch.values,
+        machine.bound,
+        *memory,
+    )
+    words = np.empty(3 * len(arrays), np.int64)
+    for number, array in enumerate(arrays):
+        words[3 * number : 3 * number + 3] = (array.__array_interface__["data"][0], len(array), array.shape[1] if array.ndim == 2 else 1)
+    return words
 
 
 def table(name: str, rows: Any) -> Integers:

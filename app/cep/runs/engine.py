@@ -95,7 +95,7 @@ class RunsEngine:
             matches=len(matches),
             timeouts=len(self.timeouts) if self.timeouts is not None else 0,
             evicted=0,
-            live_events=count_runs(self._tables, self._store.memory()),
+            live_events=count_runs(self._world()),
             pending=int(state[at.WAITS]) + self._policies.waiting,
             partitions=int(state[at.OCCUPIED]),
             texts=len(self._texts),
@@ -109,6 +109,10 @@ class RunsEngine:
 
     def _parts(self) -> RunParts:
         return RunParts(self._layout, self._tables, self._machine(), self._texts, self._store)
+
+    def _world(self) -> Integers:
+        """The tables as they stand now: they move when they grow."""
+        return self._parts().world()
 
     def _machine(self) -> RunMachine:
         return RunMachine(self._layout.programs, self._texts.arrays(), self._scratch, self._bound)
@@ -163,8 +167,7 @@ class RunsEngine:
         self._store.reserve(stop, self._layout)
         first = 0
         while True:
-            memory = self._store.memory()
-            first, why = advance(self._tables, self._machine(), chunk.table, memory, first, stop, self._fan)
+            first, why = advance(self._world(), chunk.table, first, stop, self._fan)
             if why == at.DONE:
                 return
             if why == at.STATES_MISSING:
@@ -186,12 +189,11 @@ class RunsEngine:
         sources = np.array(sorted(watermarks.by_source), np.int64)
         times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
         default = max(-MOST, min(watermarks.default_ms, MOST))
-        machine = self._machine()
         own = (sources, times, default, int(final))
         if self._store.state[at.WAITS]:
-            while not pass_waiting(self._tables, machine, self._store.memory(), *own):
+            while not pass_waiting(self._world(), *own):
                 self._store.grow_output(self._tables)
-        while not pass_runs(self._tables, machine, self._store.memory(), *own):
+        while not pass_runs(self._world(), *own):
             self._store.grow_output(self._tables)
 
     def snapshot(self) -> bytes:

@@ -15,61 +15,74 @@ from app.cep.runs.arrays import (
     NO_WINDOW,
     PARENT,
     ROW,
-    RUN_MEMORY,
-    RUN_TABLES,
     S_HEAD,
+    T_KEYS,
+    T_NODES,
+    T_SHAPE,
+    T_SLOTS,
+    T_STATE,
+    T_WAITING,
     W_NODE,
     W_WINDOW,
     WAITS,
     WINDOW_HIGH,
     WINDOW_KIND,
     WINDOW_LOW,
+    WORLD,
 )
 from app.cep.runs.kernels_time import slot_of
+from app.cep.runs.kernels_world import line, table
 
 
-@kernel(types.void(RUN_TABLES, RUN_MEMORY, INTEGERS, INTEGERS, INTEGERS, INTEGERS))
-def oldest_alive(tables, memory, nodes_held, windows_held, oldest, same):
+@kernel(types.void(WORLD, INTEGERS, INTEGERS, INTEGERS, INTEGERS))
+def oldest_alive(world, nodes_held, windows_held, oldest, same):
     """Per held match: first row of the oldest run (or waiting match) of its partition and window, and whether one has its own first row."""
-    nodes = memory.nodes
-    base = 1 + len(tables.keys)
-    explicit = tables.shape[WINDOW_KIND] != NO_WINDOW
+    shape = line(world, T_SHAPE)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    slots = table(world, T_SLOTS)
+    waiting = table(world, T_WAITING)
+    state = line(world, T_STATE)
+    base = 1 + len(keys)
+    explicit = shape[WINDOW_KIND] != NO_WINDOW
     for k in range(len(nodes_held)):
         own, window = nodes[nodes_held[k], FIRST_ROW], windows_held[k]
         oldest[k], same[k] = 2**63 - 1, 0
-        slot = slot_of(tables, memory, nodes[nodes_held[k], ROW])
-        node = memory.slots[slot, base + S_HEAD] if slot >= 0 else np.int64(-1)
+        slot = slot_of(world, nodes[nodes_held[k], ROW])
+        node = slots[slot, base + S_HEAD] if slot >= 0 else np.int64(-1)
         while node >= 0:
             if not explicit or nodes[node, WINDOW_LOW] <= window <= nodes[node, WINDOW_HIGH]:
                 oldest[k] = min(oldest[k], nodes[node, FIRST_ROW])
                 same[k] |= nodes[node, FIRST_ROW] == own
             node = nodes[node, NEXT_RUN]
-        for w in range(memory.state[WAITS]):
-            node = memory.waiting[w, W_NODE]
-            if memory.waiting[w, W_WINDOW] == window and slot_of(tables, memory, nodes[node, ROW]) == slot:
+        for w in range(state[WAITS]):
+            node = waiting[w, W_NODE]
+            if waiting[w, W_WINDOW] == window and slot_of(world, nodes[node, ROW]) == slot:
                 oldest[k] = min(oldest[k], nodes[node, FIRST_ROW])
                 same[k] |= nodes[node, FIRST_ROW] == own
 
 
-@kernel(types.int64(RUN_MEMORY, INTEGERS))
-def count_beginnings(memory, found):
+@kernel(types.int64(WORLD, INTEGERS))
+def count_beginnings(world, found):
     """How many proper beginnings matches have."""
+    nodes = table(world, T_NODES)
     count = 0
     for k in range(len(found)):
-        node = memory.nodes[found[k], PARENT]
+        node = nodes[found[k], PARENT]
         while node >= 0:
             count += 1
-            node = memory.nodes[node, PARENT]
+            node = nodes[node, PARENT]
     return count
 
 
-@kernel(types.void(RUN_MEMORY, INTEGERS, INTEGERS, INTEGERS))
-def list_beginnings(memory, found, windows, hashes):
+@kernel(types.void(WORLD, INTEGERS, INTEGERS, INTEGERS))
+def list_beginnings(world, found, windows, hashes):
     """Hashes of all proper beginnings of matches, told apart by window."""
+    nodes = table(world, T_NODES)
     at = 0
     for k in range(len(found)):
-        node = memory.nodes[found[k], PARENT]
+        node = nodes[found[k], PARENT]
         while node >= 0:
-            hashes[at] = memory.nodes[node, HASH] ^ (windows[k] * 0x9E3779B97F4A7C1)
+            hashes[at] = nodes[node, HASH] ^ (windows[k] * 0x9E3779B97F4A7C1)
             at += 1
-            node = memory.nodes[node, PARENT]
+            node = nodes[node, PARENT]

@@ -114,9 +114,6 @@ from app.cep.runs.arrays import (
     REGISTERS,
     ROW,
     ROWS,
-    RUN_MACHINE,
-    RUN_MEMORY,
-    RUN_TABLES,
     S_COUNT,
     S_HEAD,
     S_LISTS,
@@ -132,6 +129,30 @@ from app.cep.runs.arrays import (
     STOPPED_END,
     STREAM_RANK,
     STRICT,
+    T_ASKS,
+    T_BESIDE,
+    T_BOUND,
+    T_CELLS,
+    T_CROSSED,
+    T_CROSSES,
+    T_EDGES,
+    T_EXPIRED,
+    T_FIXED,
+    T_FOUND,
+    T_ITEMS,
+    T_KEYS,
+    T_NEGATED,
+    T_NEGATIONS,
+    T_NODES,
+    T_SHAPE,
+    T_SLOTS,
+    T_STATE,
+    T_STATES,
+    T_STOPPED,
+    T_UNTILS,
+    T_WAITING,
+    T_WAYS,
+    T_WINDOWS,
     TARGET,
     TESTS,
     TESTS_END,
@@ -157,6 +178,7 @@ from app.cep.runs.arrays import (
     WITHIN,
     WITHIN_EVENTS,
     WITHOUT,
+    WORLD,
 )
 from app.cep.runs.kernels_tests import (
     BEFORE_TIME,
@@ -172,6 +194,7 @@ from app.cep.runs.kernels_tests import (
     program_holds,
     tests_hold,
 )
+from app.cep.runs.kernels_world import line, table
 
 _NEVER = np.int64(-(2**63))
 _FOREVER = np.int64(2**63 - 1)
@@ -179,17 +202,18 @@ _LEFT = np.int64(-10)
 """A node that is no run (any more) keeps its state as -10 - state: a match that waits needs it."""
 
 
-@kernel(
-    types.void(
-        RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
-    )
-)
-def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank, window_low, window_high):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def bind(world, parent, item, row, stream_rank, partition_rank, window_low, window_high):
     """Writes the node at the top: ``row`` bound to ``item`` after ``parent`` (-1: the first). It counts once the top is moved on."""
-    nodes, cells, shape = memory.nodes, memory.cells, tables.shape
-    node = memory.state[NODES]
+    shape = line(world, T_SHAPE)
+    items = table(world, T_ITEMS)
+    fixed = table(world, T_FIXED)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    state = line(world, T_STATE)
+    node = state[NODES]
     frame, registers, width = shape[FRAME], shape[REGISTERS], shape[NODE_WIDTH]
-    binding = tables.items[item, ITEM_BINDING]
+    binding = items[item, ITEM_BINDING]
     time = cells[row, CELL_TIME]
     if parent >= 0:
         for k in range(FIRST_TIME, registers):
@@ -208,24 +232,28 @@ def bind(tables, machine, memory, parent, item, row, stream_rank, partition_rank
     nodes[node, PREVIOUS] = previous
     nodes[node, ELEMENT] = nodes[previous, ELEMENT] + 1 if previous >= 0 else 1
     nodes[node, frame + binding] = node
-    for k in range(len(tables.fixed)):
-        if tables.fixed[k, FIXED_BINDING] == binding and tables.fixed[k, FIXED_NUMBER] == nodes[node, ELEMENT]:
-            nodes[node, tables.fixed[k, FIXED_AT]] = node
+    for k in range(len(fixed)):
+        if fixed[k, FIXED_BINDING] == binding and fixed[k, FIXED_NUMBER] == nodes[node, ELEMENT]:
+            nodes[node, fixed[k, FIXED_AT]] = node
     h = types.uint64(nodes[node, HASH])
-    h = (h ^ types.uint64(tables.items[item, ITEM_LABEL] + 1)) * types.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ types.uint64(items[item, ITEM_LABEL] + 1)) * types.uint64(0x9E3779B97F4A7C15)
     h = (h ^ (h >> types.uint64(29)) ^ types.uint64(cells[row, CELL_SOURCE] + 1)) * types.uint64(0xD6E8FEB86659FD93)
     h = (h ^ (h >> types.uint64(32)) ^ types.uint64(cells[row, CELL_OFFSET] + 1)) * types.uint64(0x9E3779B97F4A7C15)
     nodes[node, HASH] = np.int64(h ^ (h >> types.uint64(29)))
     if registers < width:
-        fill_registers(tables, machine, memory, node, binding)
+        fill_registers(world, node, binding)
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def differs(tables, memory, node, item, count, row):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+def differs(world, node, item, count, row):
     """Whether an event differs from the ``count`` elements bound last, in the cell that the block asks (a null one differs from nothing)."""
-    nodes, cells, states_at = memory.nodes, memory.cells, tables.shape[STATES_AT]
-    cell = tables.items[item, ITEM_DIFFERENT]
-    element = nodes[node, tables.shape[FRAME] + tables.items[item, ITEM_BINDING]]
+    shape = line(world, T_SHAPE)
+    items = table(world, T_ITEMS)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    states_at = shape[STATES_AT]
+    cell = items[item, ITEM_DIFFERENT]
+    element = nodes[node, shape[FRAME] + items[item, ITEM_BINDING]]
     own = cell_state(cells, row, cell, states_at)
     for _ in range(count):
         other = nodes[element, ROW]
@@ -236,11 +264,13 @@ def differs(tables, memory, node, item, count, row):
     return True
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def bound_before(tables, memory, node, cross):
+@kernel(types.int64(WORLD, types.int64, types.int64))
+def bound_before(world, node, cross):
     """The last node before a negation: events of other operands of an AND around it do not count."""
-    nodes, beside = memory.nodes, tables.beside
-    first, stop = tables.crosses[cross, BESIDE], tables.crosses[cross, BESIDE_END]
+    crosses = table(world, T_CROSSES)
+    beside = table(world, T_BESIDE)
+    nodes = table(world, T_NODES)
+    first, stop = crosses[cross, BESIDE], crosses[cross, BESIDE_END]
     if first == stop:
         return node
     over = np.zeros(stop - first, np.bool_)
@@ -256,122 +286,150 @@ def bound_before(tables, memory, node, cross):
     return node
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def cross(tables, machine, memory, slot, edge, parent, node):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+def cross(world, slot, edge, parent, node):
     """Negations that end with the event of a new node: decided now where they can be (False: prevented), else noted."""
-    state = memory.state
-    for k in range(tables.edges[edge, CROSSES], tables.edges[edge, CROSSES_END]):
-        lower = bound_before(tables, memory, parent, k)
-        upper = memory.nodes[node, ROW]
-        negation = tables.crosses[k, CROSS_NEGATION]
-        if lower >= 0 and tables.crosses[k, CROSS_NOW]:
-            if prevented(tables, machine, memory, slot, negation, node, lower, upper, anywhere(), 0):
+    edges = table(world, T_EDGES)
+    crosses = table(world, T_CROSSES)
+    nodes = table(world, T_NODES)
+    crossed = table(world, T_CROSSED)
+    state = line(world, T_STATE)
+    for k in range(edges[edge, CROSSES], edges[edge, CROSSES_END]):
+        lower = bound_before(world, parent, k)
+        upper = nodes[node, ROW]
+        negation = crosses[k, CROSS_NEGATION]
+        if lower >= 0 and crosses[k, CROSS_NOW]:
+            if prevented(world, slot, negation, node, lower, upper, anywhere(), 0):
                 return False
             continue
         top = state[CROSSINGS]
-        memory.crossed[top, C_OLDER] = memory.nodes[node, CROSSED]
-        memory.crossed[top, C_NEGATION], memory.crossed[top, C_LOWER], memory.crossed[top, C_UPPER] = negation, lower, upper
-        memory.nodes[node, CROSSED] = top
+        crossed[top, C_OLDER] = nodes[node, CROSSED]
+        crossed[top, C_NEGATION], crossed[top, C_LOWER], crossed[top, C_UPPER] = negation, lower, upper
+        nodes[node, CROSSED] = top
         state[CROSSINGS] = top + 1
     return True
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64))
-def window_end(tables, memory, node, window, waits):
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64))
+def window_end(world, node, window, waits):
     """When a match's or run's window ends, in ms; UNKNOWN_END where an event that is still to come says so, 2**63 - 1 for never."""
-    shape, kind = tables.shape, tables.shape[WINDOW_KIND]
+    shape = line(world, T_SHAPE)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    windows = table(world, T_WINDOWS)
+    state = line(world, T_STATE)
+    kind = shape[WINDOW_KIND]
     end = _FOREVER
     if kind == TIME_WINDOW:
         end = window * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE]
     elif kind == OPENED_TIME:
-        end = memory.windows[window - memory.state[WINDOW_BASE], O_TIME] + shape[WINDOW_SIZE]
+        end = windows[window - state[WINDOW_BASE], O_TIME] + shape[WINDOW_SIZE]
     elif kind == COUNT_WINDOW or kind == OPENED_COUNT:
-        end = memory.windows[window - memory.state[WINDOW_BASE], O_END]
+        end = windows[window - state[WINDOW_BASE], O_END]
     elif kind == PARTITION_WINDOW or shape[WITHIN_EVENTS] >= 0:
         end = UNKNOWN_END
     elif shape[WITHIN] >= 0:
-        end = memory.nodes[node, FIRST_TIME] + shape[WITHIN]
+        end = nodes[node, FIRST_TIME] + shape[WITHIN]
     if not waits and shape[GAP] >= 0:
-        gap = memory.cells[memory.nodes[node, ROW], CELL_TIME] + shape[GAP]
+        gap = cells[nodes[node, ROW], CELL_TIME] + shape[GAP]
         end = gap if end == UNKNOWN_END else min(end, gap)
     return end
 
 
-@kernel(types.void(RUN_MEMORY, types.int64, types.int64, types.int64))
-def emit(memory, node, time, window):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64))
+def emit(world, node, time, window):
     """Writes a match to the output."""
-    at = memory.state[MATCHES]
-    memory.found[at, F_NODE], memory.found[at, F_TIME], memory.found[at, F_WINDOW] = node, time, window
-    memory.state[MATCHES] = at + 1
+    state = line(world, T_STATE)
+    found = table(world, T_FOUND)
+    at = state[MATCHES]
+    found[at, F_NODE], found[at, F_TIME], found[at, F_WINDOW] = node, time, window
+    state[MATCHES] = at + 1
 
 
-@kernel(types.void(RUN_MEMORY, types.int64, types.int64, types.int64))
-def emit_timeout(memory, node, time, window):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64))
+def emit_timeout(world, node, time, window):
     """Writes a partial match that timed out."""
-    at = memory.state[EXPIRED]
-    memory.expired[at, F_NODE], memory.expired[at, F_TIME], memory.expired[at, F_WINDOW] = node, time, window
-    memory.state[EXPIRED] = at + 1
+    state = line(world, T_STATE)
+    expired = table(world, T_EXPIRED)
+    at = state[EXPIRED]
+    expired[at, F_NODE], expired[at, F_TIME], expired[at, F_WINDOW] = node, time, window
+    state[EXPIRED] = at + 1
 
 
-@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
-def accept(tables, machine, memory, slot, node):
+@kernel(types.void(WORLD, types.int64, types.int64))
+def accept(world, slot, node):
     """A match may end with this node: emits it, or lets it wait for a negated end."""
-    nodes, shape = memory.nodes, tables.shape
+    shape = line(world, T_SHAPE)
+    states = table(world, T_STATES)
+    crosses = table(world, T_CROSSES)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    waiting = table(world, T_WAITING)
+    state_table = line(world, T_STATE)
     state = nodes[node, STATE]
-    if not tests_hold(tables, machine, memory, tables.states[state, ENDING], tables.states[state, ENDING_END], node, 0):
+    if not tests_hold(world, states[state, ENDING], states[state, ENDING_END], node, 0):
         return
     nodes[node, FLAGS] |= MATCHED
-    ends, ends_end = tables.states[state, ENDS], tables.states[state, ENDS_END]
+    ends, ends_end = states[state, ENDS], states[state, ENDS_END]
     low, high = (nodes[node, WINDOW_LOW], nodes[node, WINDOW_HIGH]) if shape[WINDOW_KIND] != NO_WINDOW else (0, 0)
-    time = memory.cells[nodes[node, ROW], CELL_TIME]
+    time = cells[nodes[node, ROW], CELL_TIME]
     for window in range(low, high + 1):
-        if nodes[node, CROSSED] >= 0 and crossings_prevent(tables, machine, memory, slot, node, window):
+        if nodes[node, CROSSED] >= 0 and crossings_prevent(world, slot, node, window):
             continue
-        if memory.state[ALLOWED] == 0:
-            memory.state[LIMITED_MATCHES] += 1
+        if state_table[ALLOWED] == 0:
+            state_table[LIMITED_MATCHES] += 1
             continue
-        memory.state[ALLOWED] -= 1
+        state_table[ALLOWED] -= 1
         if ends == ends_end:
-            emit(memory, node, time, window)
+            emit(world, node, time, window)
             continue
-        top = memory.state[WAITS]
+        top = state_table[WAITS]
         end = np.int64(-1)
         for k in range(ends, ends_end):
-            lasting = end_of_for(tables, memory, tables.crosses[k, CROSS_NEGATION], node)
-            end = max(end, lasting if lasting >= 0 else window_end(tables, memory, node, window, 1))
-            if lasting < 0 and window_end(tables, memory, node, window, 1) == UNKNOWN_END:
+            lasting = end_of_for(world, crosses[k, CROSS_NEGATION], node)
+            end = max(end, lasting if lasting >= 0 else window_end(world, node, window, 1))
+            if lasting < 0 and window_end(world, node, window, 1) == UNKNOWN_END:
                 end = UNKNOWN_END
                 break
-        memory.waiting[top, W_NODE], memory.waiting[top, W_END], memory.waiting[top, W_WINDOW] = node, end, window
-        memory.state[WAITS] = top + 1
+        waiting[top, W_NODE], waiting[top, W_END], waiting[top, W_WINDOW] = node, end, window
+        state_table[WAITS] = top + 1
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
-def ends_hold(tables, machine, memory, slot, node, window):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64))
+def ends_hold(world, slot, node, window):
     """Whether no negation at the end prevents a match that waited until its time."""
-    state = memory.nodes[node, STATE]
+    states = table(world, T_STATES)
+    crosses = table(world, T_CROSSES)
+    nodes = table(world, T_NODES)
+    state = nodes[node, STATE]
     state = state if state >= 0 else _LEFT - state
-    for k in range(tables.states[state, ENDS], tables.states[state, ENDS_END]):
-        negation = tables.crosses[k, CROSS_NEGATION]
-        scope = end_scope(tables, memory, node, window)
-        lasting = end_of_for(tables, memory, negation, node)
+    for k in range(states[state, ENDS], states[state, ENDS_END]):
+        negation = crosses[k, CROSS_NEGATION]
+        scope = end_scope(world, node, window)
+        lasting = end_of_for(world, negation, node)
         if lasting >= 0:
             scope = anywhere()
             scope[BEFORE_TIME] = lasting
-        if prevented(tables, machine, memory, slot, negation, node, bound_before(tables, memory, node, k), _FOREVER, scope, 0):
+        if prevented(world, slot, negation, node, bound_before(world, node, k), _FOREVER, scope, 0):
             return False
     return True
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
-def can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank):
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def can_take(world, node, edge, mask, row, stream_rank, partition_rank):
     """The strategy of the way by which a run can take an event, or -1; the node is bound at the top then."""
-    nodes, shape = memory.nodes, tables.shape
-    item = tables.edges[edge, EDGE_ITEM]
+    shape = line(world, T_SHAPE)
+    items = table(world, T_ITEMS)
+    ways = table(world, T_WAYS)
+    states = table(world, T_STATES)
+    edges = table(world, T_EDGES)
+    nodes = table(world, T_NODES)
+    state = line(world, T_STATE)
+    item = edges[edge, EDGE_ITEM]
     if not mask >> item & 1:
         return -1
-    binding = tables.items[item, ITEM_BINDING]
-    strategy = tables.ways[binding, 1 if nodes[node, shape[FRAME] + binding] >= 0 else 0]
+    binding = items[item, ITEM_BINDING]
+    strategy = ways[binding, 1 if nodes[node, shape[FRAME] + binding] >= 0 else 0]
     if strategy != ANY:
         if nodes[node, CLOSED] >> item & 1:
             return -1
@@ -379,277 +437,322 @@ def can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partit
             return -1
         if strategy == PARTITION and nodes[node, P_RANK] + 1 != partition_rank:
             return -1
-    if tables.edges[edge, DIFFERENT] and not differs(tables, memory, node, item, tables.edges[edge, DIFFERENT], row):
+    if edges[edge, DIFFERENT] and not differs(world, node, item, edges[edge, DIFFERENT], row):
         return -1
-    bind(tables, machine, memory, node, item, row, stream_rank, partition_rank, 0, 0)
-    opened = tables.states[tables.edges[edge, TARGET], OPEN]
-    top = memory.state[NODES]
-    if not tests_hold(tables, machine, memory, tables.edges[edge, TESTS], tables.edges[edge, TESTS_END], top, opened):
+    bind(world, node, item, row, stream_rank, partition_rank, 0, 0)
+    opened = states[edges[edge, TARGET], OPEN]
+    top = state[NODES]
+    if not tests_hold(world, edges[edge, TESTS], edges[edge, TESTS_END], top, opened):
         return -1
     return strategy
 
 
-@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
-def take(tables, machine, memory, slot, edge, parent):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64))
+def take(world, slot, edge, parent):
     """Makes the node at the top a run of its partition: negations, its state, a match if one ends here."""
-    nodes, state = memory.nodes, memory.state
+    shape = line(world, T_SHAPE)
+    states = table(world, T_STATES)
+    edges = table(world, T_EDGES)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    slots = table(world, T_SLOTS)
+    state = line(world, T_STATE)
     top = state[NODES]
-    if not cross(tables, machine, memory, slot, edge, parent, top):
+    if not cross(world, slot, edge, parent, top):
         return
-    target = tables.edges[edge, TARGET]
+    target = edges[edge, TARGET]
     nodes[top, STATE] = target
-    nodes[top, ENTERED] = tables.edges[edge, ENTERS]
+    nodes[top, ENTERED] = edges[edge, ENTERS]
     nodes[top, WINDOW_LOW] = max(nodes[top, WINDOW_LOW], state[EVENT_WINDOW])
-    accepts = tables.states[target, ACCEPTS] != 0
+    accepts = states[target, ACCEPTS] != 0
     # what can bind nothing more is no run, unless it has to time out
-    final = tables.states[target, FINAL] != 0 and (accepts or not tables.shape[TIMEOUTS])
-    base = 1 + len(tables.keys)
-    if not final and memory.slots[slot, base + S_COUNT] >= tables.shape[LIMIT_RUNS]:
+    final = states[target, FINAL] != 0 and (accepts or not shape[TIMEOUTS])
+    base = 1 + len(keys)
+    if not final and slots[slot, base + S_COUNT] >= shape[LIMIT_RUNS]:
         state[LIMITED_RUNS] += 1
         final = True
         if not accepts:
             return
     state[NODES] = top + 1
     if accepts:
-        accept(tables, machine, memory, slot, top)
+        accept(world, slot, top)
     if final:
         nodes[top, STATE] = _LEFT - target
     else:
-        nodes[top, NEXT_RUN] = memory.slots[slot, base + S_HEAD]
-        memory.slots[slot, base + S_HEAD] = top
-        memory.slots[slot, base + S_COUNT] += 1
-        if not tables.states[target, EXPANDED]:
+        nodes[top, NEXT_RUN] = slots[slot, base + S_HEAD]
+        slots[slot, base + S_HEAD] = top
+        slots[slot, base + S_COUNT] += 1
+        if not states[target, EXPANDED]:
             state[NEEDS_STATES] = 1
 
 
-@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64))
-def close_ways(tables, memory, node):
+@kernel(types.void(WORLD, types.int64))
+def close_ways(world, node):
     """A run passes an event that it could take: of its ways only the skip-till-any ones stay open, for good."""
-    nodes = memory.nodes
+    shape = line(world, T_SHAPE)
+    items = table(world, T_ITEMS)
+    ways = table(world, T_WAYS)
+    states = table(world, T_STATES)
+    edges = table(world, T_EDGES)
+    nodes = table(world, T_NODES)
     state = nodes[node, STATE]
-    for edge in range(tables.states[state, EDGES], tables.states[state, EDGES_END]):
-        item = tables.edges[edge, EDGE_ITEM]
-        binding = tables.items[item, ITEM_BINDING]
-        if tables.ways[binding, 1 if nodes[node, tables.shape[FRAME] + binding] >= 0 else 0] != ANY:
+    for edge in range(states[state, EDGES], states[state, EDGES_END]):
+        item = edges[edge, EDGE_ITEM]
+        binding = items[item, ITEM_BINDING]
+        if ways[binding, 1 if nodes[node, shape[FRAME] + binding] >= 0 else 0] != ANY:
             nodes[node, CLOSED] |= np.int64(1) << item
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def has_way(tables, memory, node, partition_too):
+@kernel(types.boolean(WORLD, types.int64, types.int64))
+def has_way(world, node, partition_too):
     """Whether a run has a way that is not contiguous, nor closed; or one that is contiguous in its partition."""
-    nodes = memory.nodes
+    shape = line(world, T_SHAPE)
+    items = table(world, T_ITEMS)
+    ways = table(world, T_WAYS)
+    states = table(world, T_STATES)
+    edges = table(world, T_EDGES)
+    nodes = table(world, T_NODES)
     state = nodes[node, STATE]
-    for edge in range(tables.states[state, EDGES], tables.states[state, EDGES_END]):
-        item = tables.edges[edge, EDGE_ITEM]
-        binding = tables.items[item, ITEM_BINDING]
-        strategy = tables.ways[binding, 1 if nodes[node, tables.shape[FRAME] + binding] >= 0 else 0]
+    for edge in range(states[state, EDGES], states[state, EDGES_END]):
+        item = edges[edge, EDGE_ITEM]
+        binding = items[item, ITEM_BINDING]
+        strategy = ways[binding, 1 if nodes[node, shape[FRAME] + binding] >= 0 else 0]
         if strategy == ANY or ((strategy == NEXT or (strategy == PARTITION and partition_too)) and not nodes[node, CLOSED] >> item & 1):
             return True
     return False
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
-def passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+def passes(world, node, mask, row, stream_rank, partition_rank):
     """Whether a run that could take an event may also pass it, leaving out groups that the event enters; its state is changed then."""
-    nodes = memory.nodes
+    states = table(world, T_STATES)
+    edges = table(world, T_EDGES)
+    nodes = table(world, T_NODES)
     before = nodes[node, STATE]
     while True:
         left_out = np.int64(-2)
         state = nodes[node, STATE]
-        for edge in range(tables.states[state, EDGES], tables.states[state, EDGES_END]):
-            if can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank) == NEXT:
-                left_out = tables.edges[edge, WITHOUT]
+        for edge in range(states[state, EDGES], states[state, EDGES_END]):
+            if can_take(world, node, edge, mask, row, stream_rank, partition_rank) == NEXT:
+                left_out = edges[edge, WITHOUT]
                 break
         if left_out == -2:
             return True
         if left_out == -1:
             nodes[node, STATE] = before
-            close_ways(tables, memory, node)
-            return has_way(tables, memory, node, 0)
+            close_ways(world, node)
+            return has_way(world, node, 0)
         nodes[node, STATE] = left_out
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
-def stops(tables, machine, memory, node, ask, row, stream_rank, partition_rank):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+def stops(world, node, ask, row, stream_rank, partition_rank):
     """Whether the event satisfies the predicate of an UNTIL, asked as if it were the closure's next element."""
-    until = tables.asks[ask, ASK_UNTIL]
-    bind(tables, machine, memory, node, tables.untils[until, UNTIL_ITEM], row, stream_rank, partition_rank, 0, 0)
-    top = memory.state[NODES]
-    predicate = tables.untils[until, UNTIL_PREDICATE]
-    machine.bound[0] = row
-    answer = place_references(tables, machine, memory, predicate, top, memory.nodes[top, ELEMENT], 0)
-    return answer == KNOWN and program_holds(tables, machine, memory, predicate)
+    bound = line(world, T_BOUND)
+    asks = table(world, T_ASKS)
+    untils = table(world, T_UNTILS)
+    nodes = table(world, T_NODES)
+    state = line(world, T_STATE)
+    until = asks[ask, ASK_UNTIL]
+    bind(world, node, untils[until, UNTIL_ITEM], row, stream_rank, partition_rank, 0, 0)
+    top = state[NODES]
+    predicate = untils[until, UNTIL_PREDICATE]
+    bound[0] = row
+    answer = place_references(world, predicate, top, nodes[top, ELEMENT], 0)
+    return answer == KNOWN and program_holds(world, predicate)
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
-def meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank):
     """As `meet`, after the UNTILs."""
-    nodes = memory.nodes
+    shape = line(world, T_SHAPE)
+    states = table(world, T_STATES)
+    edges = table(world, T_EDGES)
+    nodes = table(world, T_NODES)
     own = nodes[node, STATE]
-    obliged = False
-    for edge in range(tables.states[own, EDGES], tables.states[own, EDGES_END]):
-        strategy = can_take(tables, machine, memory, node, edge, mask, row, stream_rank, partition_rank)
+    obliged, bound_to = False, False
+    for edge in range(states[own, EDGES], states[own, EDGES_END]):
+        strategy = can_take(world, node, edge, mask, row, stream_rank, partition_rank)
         if strategy < 0:
             continue
         obliged |= strategy == NEXT
-        take(tables, machine, memory, slot, edge, node)
-    if tables.states[own, FINAL]:
-        return tables.shape[TIMEOUTS] != 0
+        bound_to |= strategy == NEXT and edges[edge, WITHOUT] < 0
+        take(world, slot, edge, node)
+    if states[own, FINAL]:
+        return shape[TIMEOUTS] != 0
+    if bound_to:
+        # no group to leave out: the usual case, which need not ask again
+        close_ways(world, node)
+        return has_way(world, node, 0)
     if obliged:
-        return passes(tables, machine, memory, node, mask, row, stream_rank, partition_rank)
-    return not tables.shape[CONTIGUOUS] or has_way(tables, memory, node, 0)
+        return passes(world, node, mask, row, stream_rank, partition_rank)
+    return not shape[CONTIGUOUS] or has_way(world, node, 0)
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
-def meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def meet(world, slot, node, mask, row, stream_rank, partition_rank):
     """A run meets an event of its partition; returns whether it goes on as the run it was. Children are linked before it."""
-    nodes, state = memory.nodes, memory.state
+    shape = line(world, T_SHAPE)
+    states = table(world, T_STATES)
+    asks = table(world, T_ASKS)
+    stopped_table = table(world, T_STOPPED)
+    untils = table(world, T_UNTILS)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    slots = table(world, T_SLOTS)
+    state = line(world, T_STATE)
     # every stop takes one UNTIL out of the state; the bound is for readers
-    for _ in range(len(tables.untils) + 1):
+    for _ in range(len(untils) + 1):
         stopped = False
         own = nodes[node, STATE]
-        for ask in range(tables.states[own, ASKS], tables.states[own, ASKS_END]):
-            asked = tables.untils[tables.asks[ask, ASK_UNTIL], UNTIL_ASKED]
-            if not mask >> asked & 1 or not stops(tables, machine, memory, node, ask, row, stream_rank, partition_rank):
+        for ask in range(states[own, ASKS], states[own, ASKS_END]):
+            asked = untils[asks[ask, ASK_UNTIL], UNTIL_ASKED]
+            if not mask >> asked & 1 or not stops(world, node, ask, row, stream_rank, partition_rank):
                 continue
-            first, stop = tables.asks[ask, STOPPED], tables.asks[ask, STOPPED_END]
+            first, stop = asks[ask, STOPPED], asks[ask, STOPPED_END]
             if first == stop:
                 return False
             for k in range(first + 1, stop):
                 fork = state[NODES]
-                for column in range(tables.shape[NODE_WIDTH]):
+                for column in range(shape[NODE_WIDTH]):
                     nodes[fork, column] = nodes[node, column]
-                nodes[fork, STATE] = tables.stopped[k, 0]
+                nodes[fork, STATE] = stopped_table[k, 0]
                 state[NODES] = fork + 1
-                if meet_stopped(tables, machine, memory, slot, fork, mask, row, stream_rank, partition_rank):
-                    base = 1 + len(tables.keys)
-                    nodes[fork, NEXT_RUN] = memory.slots[slot, base + S_HEAD]
-                    memory.slots[slot, base + S_HEAD] = fork
-                    memory.slots[slot, base + S_COUNT] += 1
-            nodes[node, STATE] = tables.stopped[first, 0]
+                if meet_stopped(world, slot, fork, mask, row, stream_rank, partition_rank):
+                    base = 1 + len(keys)
+                    nodes[fork, NEXT_RUN] = slots[slot, base + S_HEAD]
+                    slots[slot, base + S_HEAD] = fork
+                    slots[slot, base + S_COUNT] += 1
+            nodes[node, STATE] = stopped_table[first, 0]
             stopped = True
             break
         if not stopped:
             break
-    return meet_stopped(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank)
+    return meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank)
 
 
-@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def expire(tables, machine, memory, slot, node, upto, rank_end):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64))
+def expire(world, slot, node, upto, rank_end):
     """A run's windows close: all before window ``upto`` (without explicit windows: the run's). It times out in each, unless it has matched.
 
     ``rank_end``: the time at which ranks closed it, or UNKNOWN_END.
     """
-    nodes, shape = memory.nodes, tables.shape
+    shape = line(world, T_SHAPE)
+    nodes = table(world, T_NODES)
     if not shape[TIMEOUTS] or nodes[node, FLAGS] & MATCHED:
         return
-    if nodes[node, CROSSED] >= 0 and already_prevented(tables, machine, memory, slot, node):
+    if nodes[node, CROSSED] >= 0 and already_prevented(world, slot, node):
         return
     explicit = shape[WINDOW_KIND] != NO_WINDOW
     low = nodes[node, WINDOW_LOW] if explicit else 0
     high = min(nodes[node, WINDOW_HIGH] + 1, upto) if explicit else 1
-    lasting = not shape[CONTIGUOUS] or has_way(tables, memory, node, 1)
+    lasting = not shape[CONTIGUOUS] or has_way(world, node, 1)
     for window in range(low, high):
-        end = rank_end if rank_end != UNKNOWN_END else window_end(tables, memory, node, window, 0)
+        end = rank_end if rank_end != UNKNOWN_END else window_end(world, node, window, 0)
         # ended by the next event of the stream, if that came before the window closed
         if lasting or nodes[node, FOLLOWED] == _FOREVER or (rank_end == UNKNOWN_END and nodes[node, FOLLOWED] >= end):
-            emit_timeout(memory, node, end, window)
+            emit_timeout(world, node, end, window)
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
-def outlived(tables, machine, memory, slot, node, time, partition_rank, first_open):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+def outlived(world, slot, node, time, partition_rank, first_open):
     """Whether a run's window has closed before an event; windows that have closed are timed out and left behind."""
-    nodes, shape = memory.nodes, tables.shape
+    shape = line(world, T_SHAPE)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
     if shape[WINDOW_KIND] != NO_WINDOW and first_open > nodes[node, WINDOW_LOW]:
-        expire(tables, machine, memory, slot, node, first_open, UNKNOWN_END)
+        expire(world, slot, node, first_open, UNKNOWN_END)
         nodes[node, WINDOW_LOW] = first_open
         if first_open > nodes[node, WINDOW_HIGH]:
             return True
     if shape[WITHIN_EVENTS] >= 0 and partition_rank - nodes[node, FIRST_P_RANK] >= shape[WITHIN_EVENTS]:
         return True
     over = shape[WITHIN] >= 0 and time - nodes[node, FIRST_TIME] >= shape[WITHIN]
-    over |= shape[GAP] >= 0 and time - memory.cells[nodes[node, ROW], CELL_TIME] >= shape[GAP]
+    over |= shape[GAP] >= 0 and time - cells[nodes[node, ROW], CELL_TIME] >= shape[GAP]
     if over:
-        expire(tables, machine, memory, slot, node, _FOREVER, UNKNOWN_END)
+        expire(world, slot, node, _FOREVER, UNKNOWN_END)
     return over
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def closed_by_rank(tables, machine, memory, slot, node, time, partition_rank):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+def closed_by_rank(world, slot, node, time, partition_rank):
     """Whether the event just met was the last one of a run's window in events of its partition; it times out then, at the event's time."""
-    nodes, shape = memory.nodes, tables.shape
+    shape = line(world, T_SHAPE)
+    nodes = table(world, T_NODES)
     if shape[WITHIN_EVENTS] >= 0:
         if partition_rank - nodes[node, FIRST_P_RANK] != shape[WITHIN_EVENTS] - 1:
             return False
-        expire(tables, machine, memory, slot, node, 0, time)
+        expire(world, slot, node, 0, time)
         return True
     if shape[WINDOW_KIND] != PARTITION_WINDOW:
         return False
     first_open = (partition_rank + 1 - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1
     if first_open > nodes[node, WINDOW_LOW]:
-        expire(tables, machine, memory, slot, node, first_open, time)
+        expire(world, slot, node, first_open, time)
         nodes[node, WINDOW_LOW] = first_open
     return nodes[node, WINDOW_LOW] > nodes[node, WINDOW_HIGH]
 
 
-@kernel(
-    types.void(
-        RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
-    )
-)
-def begin(tables, machine, memory, slot, start, mask, row, stream_rank, partition_rank, window_high):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def begin(world, slot, start, mask, row, stream_rank, partition_rank, window_high):
     """Starts the runs that an event can begin from a state. A leading closure's UNTIL is asked from the first event on."""
-    state = memory.state
-    for ask in range(tables.states[start, ASKS], tables.states[start, ASKS_END]):
-        asked = tables.untils[tables.asks[ask, ASK_UNTIL], UNTIL_ASKED]
-        if mask >> asked & 1 and stops(tables, machine, memory, np.int64(-1), ask, row, stream_rank, partition_rank):
-            for k in range(tables.asks[ask, STOPPED], tables.asks[ask, STOPPED_END]):
-                if tables.stopped[k, 0] != start:
-                    begin(tables, machine, memory, slot, tables.stopped[k, 0], mask, row, stream_rank, partition_rank, window_high)
+    states = table(world, T_STATES)
+    edges = table(world, T_EDGES)
+    asks = table(world, T_ASKS)
+    stopped = table(world, T_STOPPED)
+    untils = table(world, T_UNTILS)
+    state = line(world, T_STATE)
+    for ask in range(states[start, ASKS], states[start, ASKS_END]):
+        asked = untils[asks[ask, ASK_UNTIL], UNTIL_ASKED]
+        if mask >> asked & 1 and stops(world, np.int64(-1), ask, row, stream_rank, partition_rank):
+            for k in range(asks[ask, STOPPED], asks[ask, STOPPED_END]):
+                if stopped[k, 0] != start:
+                    begin(world, slot, stopped[k, 0], mask, row, stream_rank, partition_rank, window_high)
             return
-    for edge in range(tables.states[start, EDGES], tables.states[start, EDGES_END]):
-        item = tables.edges[edge, EDGE_ITEM]
+    for edge in range(states[start, EDGES], states[start, EDGES_END]):
+        item = edges[edge, EDGE_ITEM]
         if not mask >> item & 1:
             continue
-        bind(tables, machine, memory, -1, item, row, stream_rank, partition_rank, state[EVENT_WINDOW], window_high)
-        opened = tables.states[tables.edges[edge, TARGET], OPEN]
-        if tests_hold(tables, machine, memory, tables.edges[edge, TESTS], tables.edges[edge, TESTS_END], state[NODES], opened):
-            take(tables, machine, memory, slot, edge, -1)
+        bind(world, -1, item, row, stream_rank, partition_rank, state[EVENT_WINDOW], window_high)
+        opened = states[edges[edge, TARGET], OPEN]
+        if tests_hold(world, edges[edge, TESTS], edges[edge, TESTS_END], state[NODES], opened):
+            take(world, slot, edge, -1)
 
 
-@kernel(types.void(RUN_MEMORY, types.int64))
-def share_matches(memory, first):
+@kernel(types.void(WORLD, types.int64))
+def share_matches(world, first):
     """Runs made by one event that bind the same as one that has matched have matched too: they do not time out."""
-    nodes = memory.nodes
-    for node in range(first, memory.state[NODES]):
+    nodes = table(world, T_NODES)
+    state = line(world, T_STATE)
+    for node in range(first, state[NODES]):
         if nodes[node, FLAGS] & MATCHED:
-            for other in range(first, memory.state[NODES]):
+            for other in range(first, state[NODES]):
                 if nodes[other, HASH] == nodes[node, HASH]:
                     nodes[other, FLAGS] |= MATCHED
 
 
-@kernel(
-    types.void(
-        RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64
-    )
-)
-def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partition_rank, window_high):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high):
     """All runs of a partition meet an event, then it starts new ones."""
-    nodes, slots, state = memory.nodes, memory.slots, memory.state
-    base = 1 + len(tables.keys)
+    shape = line(world, T_SHAPE)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    slots = table(world, T_SLOTS)
+    state = line(world, T_STATE)
+    base = 1 + len(keys)
     node = slots[slot, base + S_HEAD]
     slots[slot, base + S_HEAD] = -1
     first, last = np.int64(-1), np.int64(-1)
     low = state[EVENT_WINDOW]
-    by_rank = tables.shape[WITHIN_EVENTS] >= 0 or tables.shape[WINDOW_KIND] == PARTITION_WINDOW
+    by_rank = shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW
     before = state[NODES]
     while node >= 0:
         following = nodes[node, NEXT_RUN]
-        alive = not outlived(tables, machine, memory, slot, node, time, partition_rank, low)
+        alive = not outlived(world, slot, node, time, partition_rank, low)
         if alive:
-            alive = meet(tables, machine, memory, slot, node, mask, row, stream_rank, partition_rank)
+            alive = meet(world, slot, node, mask, row, stream_rank, partition_rank)
             if alive and by_rank:
-                alive = not closed_by_rank(tables, machine, memory, slot, node, time, partition_rank)
+                alive = not closed_by_rank(world, slot, node, time, partition_rank)
         if alive:
             if last >= 0:
                 nodes[last, NEXT_RUN] = node
@@ -660,18 +763,18 @@ def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partit
             slots[slot, base + S_COUNT] -= 1
             nodes[node, STATE] = _LEFT - nodes[node, STATE]
         node = following
-    start = tables.shape[START_STATE]
-    if mask & tables.shape[POSITIVE_MASK] and window_high >= low:
-        begin(tables, machine, memory, slot, start, mask, row, stream_rank, partition_rank, window_high)
-    if tables.shape[TIMEOUTS]:
-        share_matches(memory, before)
+    start = shape[START_STATE]
+    if mask & shape[POSITIVE_MASK] and window_high >= low:
+        begin(world, slot, start, mask, row, stream_rank, partition_rank, window_high)
+    if shape[TIMEOUTS]:
+        share_matches(world, before)
     if by_rank:
         # new runs of a window of one event
         node = slots[slot, base + S_HEAD]
         kept = np.int64(-1)
         while node >= 0:
             following = nodes[node, NEXT_RUN]
-            if closed_by_rank(tables, machine, memory, slot, node, time, partition_rank):
+            if closed_by_rank(world, slot, node, time, partition_rank):
                 slots[slot, base + S_COUNT] -= 1
                 nodes[node, STATE] = _LEFT - nodes[node, STATE]
                 if kept >= 0:
@@ -686,30 +789,37 @@ def meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partit
         slots[slot, base + S_HEAD] = first
 
 
-@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
-def note_negated(tables, memory, slot, mask, row, stream_rank, partition_rank):
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+def note_negated(world, slot, mask, row, stream_rank, partition_rank):
     """Puts an event on the lists of the negated items that it can be: its partition's, or (slot -1) those outside partitions."""
-    state = memory.state
-    for item in range(len(tables.items)):
-        if not (tables.shape[NEGATED_MASK] & mask) >> item & 1:
+    shape = line(world, T_SHAPE)
+    items = table(world, T_ITEMS)
+    keys = line(world, T_KEYS)
+    slots = table(world, T_SLOTS)
+    negated = table(world, T_NEGATED)
+    state = line(world, T_STATE)
+    for item in range(len(items)):
+        if not (shape[NEGATED_MASK] & mask) >> item & 1:
             continue
         top = state[NEGATED]
-        memory.negated[top, N_ROW], memory.negated[top, N_SRANK], memory.negated[top, N_PRANK] = row, stream_rank, partition_rank
+        negated[top, N_ROW], negated[top, N_SRANK], negated[top, N_PRANK] = row, stream_rank, partition_rank
         if slot >= 0:
-            column = 1 + len(tables.keys) + S_LISTS + tables.items[item, ITEM_LIST]
-            memory.negated[top, OLDER] = memory.slots[slot, column]
-            memory.slots[slot, column] = top
+            column = 1 + len(keys) + S_LISTS + items[item, ITEM_LIST]
+            negated[top, OLDER] = slots[slot, column]
+            slots[slot, column] = top
         else:
-            head = WILD_HEADS + tables.items[item, ITEM_WILD]
-            memory.negated[top, OLDER] = state[head]
+            head = WILD_HEADS + items[item, ITEM_WILD]
+            negated[top, OLDER] = state[head]
             state[head] = top
         state[NEGATED] = top + 1
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def open_windows(tables, memory, mask, row, time, stream_rank):
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64))
+def open_windows(world, mask, row, time, stream_rank):
     """Windows that an event opens, and the first that is still open at it (into the state); returns the last one that it lies in."""
-    shape, state, windows = tables.shape, memory.state, memory.windows
+    shape = line(world, T_SHAPE)
+    windows = table(world, T_WINDOWS)
+    state = line(world, T_STATE)
     kind, size, slide = shape[WINDOW_KIND], shape[WINDOW_SIZE], shape[WINDOW_SLIDE]
     state[EVENT_WINDOW] = 0
     if kind == TIME_WINDOW:
@@ -732,10 +842,12 @@ def open_windows(tables, memory, mask, row, time, stream_rank):
     return state[WINDOWS] - 1
 
 
-@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def close_windows(tables, memory, time, stream_rank):
+@kernel(types.void(WORLD, types.int64, types.int64))
+def close_windows(world, time, stream_rank):
     """Count windows whose last event this was get their time."""
-    shape, state, windows = tables.shape, memory.state, memory.windows
+    shape = line(world, T_SHAPE)
+    windows = table(world, T_WINDOWS)
+    state = line(world, T_STATE)
     if shape[WINDOW_KIND] != COUNT_WINDOW and shape[WINDOW_KIND] != OPENED_COUNT:
         return
     while state[WINDOW_FIRST_OPEN] < state[WINDOWS]:
@@ -746,11 +858,16 @@ def close_windows(tables, memory, time, stream_rank):
         state[WINDOW_FIRST_OPEN] += 1
 
 
-@kernel(types.void(RUN_TABLES, RUN_MEMORY, types.int64[:, ::1], types.int64, types.int64, types.int64))
-def end_waiting(tables, memory, cells, k, time, partition_rank):
+@kernel(types.void(WORLD, types.int64[:, ::1], types.int64, types.int64, types.int64))
+def end_waiting(world, cells, k, time, partition_rank):
     """Matches that wait for the end of a window in events of this partition, whose last event this is, get their time."""
-    nodes, waiting, shape = memory.nodes, memory.waiting, tables.shape
-    for w in range(memory.state[WAITS]):
+    shape = line(world, T_SHAPE)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    cells_table = table(world, T_CELLS)
+    waiting = table(world, T_WAITING)
+    state = line(world, T_STATE)
+    for w in range(state[WAITS]):
         if waiting[w, W_END] != UNKNOWN_END:
             continue
         node = waiting[w, W_NODE]
@@ -759,42 +876,56 @@ def end_waiting(tables, memory, cells, k, time, partition_rank):
         else:
             last = waiting[w, W_WINDOW] * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE] - 1
         same = partition_rank == last
-        for j in range(len(tables.keys)):
-            same &= memory.cells[nodes[node, ROW], tables.keys[j]] == cells[k, tables.keys[j]]
+        for j in range(len(keys)):
+            same &= cells_table[nodes[node, ROW], keys[j]] == cells[k, keys[j]]
         if same:
             waiting[w, W_END] = time
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def has_room(tables, memory, slot, fan):
+@kernel(types.boolean(WORLD, types.int64, types.int64))
+def has_room(world, slot, fan):
     """Whether the tables have room for whatever the next event of a partition can do; how much it needs stands in the state otherwise."""
-    state = memory.state
-    runs = memory.slots[slot, 1 + len(tables.keys) + S_COUNT] if slot >= 0 else 0
+    shape = line(world, T_SHAPE)
+    negations = table(world, T_NEGATIONS)
+    keys = line(world, T_KEYS)
+    nodes_table = table(world, T_NODES)
+    slots = table(world, T_SLOTS)
+    crossed = table(world, T_CROSSED)
+    waiting = table(world, T_WAITING)
+    state = line(world, T_STATE)
+    found = table(world, T_FOUND)
+    expired = table(world, T_EXPIRED)
+    runs = slots[slot, 1 + len(keys) + S_COUNT] if slot >= 0 else 0
     windows = np.int64(1)
-    if tables.shape[WINDOW_KIND] == OPENED_TIME or tables.shape[WINDOW_KIND] == OPENED_COUNT:
+    if shape[WINDOW_KIND] == OPENED_TIME or shape[WINDOW_KIND] == OPENED_COUNT:
         windows = state[WINDOWS] - state[WINDOW_FIRST_OPEN] + 1
-    elif tables.shape[WINDOW_KIND] != NO_WINDOW:
-        windows = tables.shape[WINDOW_SIZE] // tables.shape[WINDOW_SLIDE] + 1
+    elif shape[WINDOW_KIND] != NO_WINDOW:
+        windows = shape[WINDOW_SIZE] // shape[WINDOW_SLIDE] + 1
     nodes = (runs + 1) * fan + 1
     needed = nodes * windows + runs * windows
     state[NEEDED] = needed
     return (
-        state[NODES] + nodes < len(memory.nodes)
-        and state[CROSSINGS] + nodes * len(tables.negations) < len(memory.crossed)
-        and state[WAITS] + nodes * windows < len(memory.waiting)
-        and state[MATCHES] + nodes * windows < len(memory.found)
-        and state[EXPIRED] + needed < len(memory.expired)
+        state[NODES] + nodes < len(nodes_table)
+        and state[CROSSINGS] + nodes * len(negations) < len(crossed)
+        and state[WAITS] + nodes * windows < len(waiting)
+        and state[MATCHES] + nodes * windows < len(found)
+        and state[EXPIRED] + needed < len(expired)
     )
 
 
-@kernel(types.UniTuple(types.int64, 2)(RUN_TABLES, RUN_MACHINE, CANDIDATES, RUN_MEMORY, types.int64, types.int64, types.int64))
-def advance(tables, machine, candidates, memory, first, stop, fan):
+@kernel(types.UniTuple(types.int64, 2)(WORLD, CANDIDATES, types.int64, types.int64, types.int64))
+def advance(world, candidates, first, stop, fan):
     """Events ``first..stop`` of a chunk in processing order. Returns where it stopped, and why.
 
     The caller makes sure that rows, negated events and windows have room for the chunk.
     """
-    shape, state, slots = tables.shape, memory.state, memory.slots
-    base = 1 + len(tables.keys)
+    shape = line(world, T_SHAPE)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    slots = table(world, T_SLOTS)
+    state = line(world, T_STATE)
+    base = 1 + len(keys)
     relevant = shape[POSITIVE_MASK] | shape[NEGATED_MASK] | shape[ASKED_MASK]
     for k in range(first, stop):
         mask, time = candidates.masks[k] & relevant, candidates.cells[k, CELL_TIME]
@@ -802,20 +933,20 @@ def advance(tables, machine, candidates, memory, first, stop, fan):
         inside = candidates.hashes[k] != OUTSIDE and candidates.masks[k] != 0
         slot = np.int64(-1)
         if inside and (mask or shape[RANKS] == 1 or shape[CONTIGUOUS]):
-            slot = find_slot(slots, tables.keys, candidates.cells, k, candidates.hashes[k], np.int64(-(2**62)))
+            slot = find_slot(slots, keys, candidates.cells, k, candidates.hashes[k], np.int64(-(2**62)))
             if slot < 0 and (mask & (shape[POSITIVE_MASK] | shape[NEGATED_MASK]) or shape[WINDOW_KIND] == PARTITION_WINDOW):
                 if 2 * (state[OCCUPIED] + 1) > len(slots):
                     return k, SLOTS_FULL
                 slot = -1 - slot
-                for j in range(len(tables.keys)):
-                    slots[slot, 1 + j] = candidates.cells[k, tables.keys[j]]
+                for j in range(len(keys)):
+                    slots[slot, 1 + j] = candidates.cells[k, keys[j]]
                 slots[slot, NEWEST] = 0
                 slots[slot, base + S_HEAD] = -1
                 slots[slot, base + S_COUNT] = slots[slot, base + S_PRANK] = 0
                 for j in range(shape[LISTS]):
                     slots[slot, base + S_LISTS + j] = -1
                 state[OCCUPIED] += 1
-        if not has_room(tables, memory, slot, fan):
+        if not has_room(world, slot, fan):
             return k, NODES_FULL
         if state[NEEDS_STATES]:
             return k, STATES_MISSING
@@ -824,15 +955,15 @@ def advance(tables, machine, candidates, memory, first, stop, fan):
         state[LAST_TIME] = max(state[LAST_TIME], time)
         if shape[CONTIGUOUS] and shape[TIMEOUTS]:
             newest = state[NODES] - 1
-            while newest >= 0 and memory.nodes[newest, S_RANK] == stream_rank - 1:
-                memory.nodes[newest, FOLLOWED] = time
+            while newest >= 0 and nodes[newest, S_RANK] == stream_rank - 1:
+                nodes[newest, FOLLOWED] = time
                 newest -= 1
         row = state[ROWS]
         if mask or opener:
             for j in range(candidates.cells.shape[1]):
-                memory.cells[row, j] = candidates.cells[k, j]
+                cells[row, j] = candidates.cells[k, j]
             state[ROWS] += 1
-        window_high = open_windows(tables, memory, candidates.masks[k], row, time, stream_rank)
+        window_high = open_windows(world, candidates.masks[k], row, time, stream_rank)
         if slot >= 0:
             partition_rank = slots[slot, base + S_PRANK]
             slots[slot, base + S_PRANK] += 1
@@ -841,15 +972,15 @@ def advance(tables, machine, candidates, memory, first, stop, fan):
                 state[EVENT_WINDOW] = max(0, (partition_rank - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1)
                 window_high = partition_rank // shape[WINDOW_SLIDE]
             if mask & shape[NEGATED_MASK]:
-                note_negated(tables, memory, slot, mask, row, stream_rank, partition_rank)
+                note_negated(world, slot, mask, row, stream_rank, partition_rank)
             state[ALLOWED] = shape[LIMIT_MATCHES]
             if slots[slot, base + S_HEAD] >= 0 or mask & shape[POSITIVE_MASK]:
-                meet_all(tables, machine, memory, slot, mask, row, time, stream_rank, partition_rank, window_high)
+                meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high)
             if shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW:
-                end_waiting(tables, memory, candidates.cells, k, time, partition_rank)
+                end_waiting(world, candidates.cells, k, time, partition_rank)
         elif not inside and mask & shape[NEGATED_MASK]:
-            note_negated(tables, memory, np.int64(-1), mask, row, stream_rank, np.int64(-1))
-        close_windows(tables, memory, time, stream_rank)
+            note_negated(world, np.int64(-1), mask, row, stream_rank, np.int64(-1))
+        close_windows(world, time, stream_rank)
     if state[NEEDS_STATES]:
         return stop, STATES_MISSING
     return stop, DONE

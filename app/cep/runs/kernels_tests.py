@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, arithmetic, cell_state, compare_values, run_program
+from app.cep.kernels_machine import INTEGERS, Programs, Scratch, Texts, arithmetic, cell_state, compare_values, run_program
 from app.cep.opcodes import ABSENT, CELL_TIME, FLOAT, INTEGER, NULL, OP_ADD
 from app.cep.runs.arrays import (
     ABSENT_ROW,
@@ -76,9 +76,6 @@ from app.cep.runs.arrays import (
     REG_FUNCTION,
     REGISTER,
     ROW,
-    RUN_MACHINE,
-    RUN_MEMORY,
-    RUN_TABLES,
     RUNNING,
     S_LISTS,
     S_RANK,
@@ -87,6 +84,31 @@ from app.cep.runs.arrays import (
     STATES_AT,
     STRICT,
     SUM,
+    T_ARGUMENTS,
+    T_BOUND,
+    T_CELLS,
+    T_CODE,
+    T_CONSTANTS,
+    T_CROSSED,
+    T_ITEMS,
+    T_KEYS,
+    T_NEGATED,
+    T_NEGATIONS,
+    T_NODES,
+    T_PARTS,
+    T_PREDICATES,
+    T_REFERENCES,
+    T_REGISTERS,
+    T_SHAPE,
+    T_SLOTS,
+    T_STATE,
+    T_STATES,
+    T_TAGS,
+    T_TESTS,
+    T_TEXT_DATA,
+    T_TEXT_OFFSETS,
+    T_VALUES,
+    T_WINDOWS,
     TEST_BINDING,
     TEST_MODE,
     TEST_OFFSET,
@@ -99,27 +121,31 @@ from app.cep.runs.arrays import (
     WINDOW_SLIDE,
     WITHIN,
     WITHIN_EVENTS,
+    WORLD,
 )
+from app.cep.runs.kernels_world import line, octets, table
 
 NO_I = -1
 AFTER_TIME, BEFORE_TIME, LOW_RANK, HIGH_RANK = 0, 1, 2, 3
 KNOWN, PENDING, NO_INSTANCE = 0, 1, 2
 
 
-@kernel(types.int64(RUN_MEMORY, types.int64, types.int64))
-def element(memory, newest, number):
+@kernel(types.int64(WORLD, types.int64, types.int64))
+def element(world, newest, number):
     """The node of a closure's element by its number, from the newest backwards; -1 if there is none."""
-    nodes = memory.nodes
+    nodes = table(world, T_NODES)
     node = newest
     while node >= 0 and nodes[node, ELEMENT] > number:
         node = nodes[node, PREVIOUS]
     return node if node >= 0 and nodes[node, ELEMENT] == number else -1
 
 
-@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
-def put_argument(tables, machine, memory, k, target):
+@kernel(types.void(WORLD, types.int64, types.int64))
+def put_argument(world, k, target):
     """Writes the aggregate over the elements up to a node (-1: none) as a constant of its program."""
-    nodes, arguments, constants = memory.nodes, tables.arguments, machine.programs.constants
+    constants = table(world, T_CONSTANTS)
+    arguments = table(world, T_ARGUMENTS)
+    nodes = table(world, T_NODES)
     place, function, at = arguments[k, CONSTANT], arguments[k, FUNCTION], arguments[k, REGISTER]
     if function == COUNT_OF:
         constants[place, 0] = INTEGER
@@ -143,15 +169,20 @@ def put_argument(tables, machine, memory, k, target):
         constants[place, 1] = nodes[target, at + 1]
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def place_references(tables, machine, memory, predicate, node, i, opened):
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64))
+def place_references(world, predicate, node, i, opened):
     """Puts rows into the slots and aggregates into the constants of a predicate; KNOWN, PENDING or NO_INSTANCE.
 
     ``opened``: bindings that may still bind.
     """
-    nodes, references, arguments = memory.nodes, tables.references, tables.arguments
-    frame = tables.shape[FRAME]
-    for k in range(tables.predicates[predicate, REFERENCES], tables.predicates[predicate, REFERENCES_END]):
+    bound = line(world, T_BOUND)
+    shape = line(world, T_SHAPE)
+    predicates = table(world, T_PREDICATES)
+    references = table(world, T_REFERENCES)
+    arguments = table(world, T_ARGUMENTS)
+    nodes = table(world, T_NODES)
+    frame = shape[FRAME]
+    for k in range(predicates[predicate, REFERENCES], predicates[predicate, REFERENCES_END]):
         binding, anchor = references[k, REF_BINDING], references[k, ANCHOR]
         newest = nodes[node, frame + binding]
         if anchor == PLAIN:
@@ -161,37 +192,41 @@ def place_references(tables, machine, memory, predicate, node, i, opened):
         elif anchor == LAST:
             if opened >> binding & 1:
                 return PENDING
-            target = np.int64(-1) if newest < 0 else element(memory, newest, nodes[newest, ELEMENT] - references[k, NUMBER])
+            target = np.int64(-1) if newest < 0 else element(world, newest, nodes[newest, ELEMENT] - references[k, NUMBER])
         else:
             wanted = i - references[k, NUMBER]
-            target = element(memory, newest, wanted) if wanted > 0 else np.int64(-1)
+            target = element(world, newest, wanted) if wanted > 0 else np.int64(-1)
             if target < 0:
                 return NO_INSTANCE
         if target < 0:
             if opened >> binding & 1:
                 return PENDING
-            machine.bound[references[k, SLOT]] = ABSENT_ROW
+            bound[references[k, SLOT]] = ABSENT_ROW
         else:
-            machine.bound[references[k, SLOT]] = nodes[target, ROW]
-    for k in range(tables.predicates[predicate, ARGUMENTS], tables.predicates[predicate, ARGUMENTS_END]):
+            bound[references[k, SLOT]] = nodes[target, ROW]
+    for k in range(predicates[predicate, ARGUMENTS], predicates[predicate, ARGUMENTS_END]):
         binding = arguments[k, ARG_BINDING]
         target = nodes[node, frame + binding]
         if arguments[k, ARG_RUNNING]:
             wanted = i - arguments[k, ARG_BACK]
-            target = element(memory, target, wanted) if wanted > 0 else np.int64(-1)
+            target = element(world, target, wanted) if wanted > 0 else np.int64(-1)
             if target < 0:
                 return NO_INSTANCE
         elif opened >> binding & 1:
             return PENDING
-        put_argument(tables, machine, memory, k, target)
+        put_argument(world, k, target)
     return KNOWN
 
 
-@kernel(types.void(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
-def fill_registers(tables, machine, memory, node, binding):
+@kernel(types.void(WORLD, types.int64, types.int64))
+def fill_registers(world, node, binding):
     """The running values of the element that a node is: those of the element before it, and its own."""
-    nodes, cells, registers, scratch = memory.nodes, memory.cells, tables.registers, machine.scratch
-    row, previous, states_at = nodes[node, ROW], nodes[node, PREVIOUS], tables.shape[STATES_AT]
+    scratch = Scratch(line(world, T_TAGS), line(world, T_VALUES))
+    shape = line(world, T_SHAPE)
+    registers = table(world, T_REGISTERS)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    row, previous, states_at = nodes[node, ROW], nodes[node, PREVIOUS], shape[STATES_AT]
     for k in range(len(registers)):
         if registers[k, REG_BINDING] != binding:
             continue
@@ -220,57 +255,79 @@ def fill_registers(tables, machine, memory, node, binding):
             arithmetic(scratch, 0, OP_ADD)
             nodes[node, at], nodes[node, at + 1] = scratch.tags[0], scratch.values[0]
             continue
-        order = compare_values(scratch, 1, 0, machine.texts, 0)
+        order = compare_values(scratch, 1, 0, Texts(octets(world, T_TEXT_DATA), line(world, T_TEXT_OFFSETS)), 0)
         if (function == MIN and order == -1) or (function == MAX and order == 1):
             nodes[node, at], nodes[node, at + 1] = tag, cells[row, cell]
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64))
-def program_holds(tables, machine, memory, predicate):
+@kernel(types.boolean(WORLD, types.int64))
+def program_holds(world, predicate):
     """Whether the predicate's program holds for the rows in the slots."""
-    start, stop = tables.predicates[predicate, CODE], tables.predicates[predicate, CODE_END]
-    return run_program(machine.programs, start, stop, memory.cells, tables.shape[STATES_AT], machine.bound, machine.texts, machine.scratch)
+    scratch = Scratch(line(world, T_TAGS), line(world, T_VALUES))
+    bound = line(world, T_BOUND)
+    shape = line(world, T_SHAPE)
+    predicates = table(world, T_PREDICATES)
+    cells = table(world, T_CELLS)
+    start, stop = predicates[predicate, CODE], predicates[predicate, CODE_END]
+    return run_program(
+        Programs(table(world, T_CODE), table(world, T_CONSTANTS)),
+        start,
+        stop,
+        cells,
+        shape[STATES_AT],
+        bound,
+        Texts(octets(world, T_TEXT_DATA), line(world, T_TEXT_OFFSETS)),
+        scratch,
+    )
 
 
-@kernel(types.int64(RUN_TABLES, types.int64))
-def longest_back(tables, predicate):
+@kernel(types.int64(WORLD, types.int64))
+def longest_back(world, predicate):
     """How far back of ``i`` a predicate reads at most."""
+    predicates = table(world, T_PREDICATES)
+    references = table(world, T_REFERENCES)
+    arguments = table(world, T_ARGUMENTS)
     most = 0
-    for k in range(tables.predicates[predicate, REFERENCES], tables.predicates[predicate, REFERENCES_END]):
-        if tables.references[k, ANCHOR] == RUNNING:
-            most = max(most, tables.references[k, NUMBER])
-    for k in range(tables.predicates[predicate, ARGUMENTS], tables.predicates[predicate, ARGUMENTS_END]):
-        most = max(most, tables.arguments[k, ARG_BACK])
+    for k in range(predicates[predicate, REFERENCES], predicates[predicate, REFERENCES_END]):
+        if references[k, ANCHOR] == RUNNING:
+            most = max(most, references[k, NUMBER])
+    for k in range(predicates[predicate, ARGUMENTS], predicates[predicate, ARGUMENTS_END]):
+        most = max(most, arguments[k, ARG_BACK])
     return most
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def longest_closure(tables, memory, predicate, node):
+@kernel(types.int64(WORLD, types.int64, types.int64))
+def longest_closure(world, predicate, node):
     """Elements of the longest closure that a predicate reads by ``i``."""
+    shape = line(world, T_SHAPE)
+    predicates = table(world, T_PREDICATES)
+    references = table(world, T_REFERENCES)
+    arguments = table(world, T_ARGUMENTS)
+    nodes = table(world, T_NODES)
     most = 0
-    frame = tables.shape[FRAME]
-    for k in range(tables.predicates[predicate, REFERENCES], tables.predicates[predicate, REFERENCES_END]):
-        if tables.references[k, ANCHOR] == RUNNING:
-            newest = memory.nodes[node, frame + tables.references[k, REF_BINDING]]
-            most = max(most, memory.nodes[newest, ELEMENT] if newest >= 0 else 0)
-    for k in range(tables.predicates[predicate, ARGUMENTS], tables.predicates[predicate, ARGUMENTS_END]):
-        if tables.arguments[k, ARG_RUNNING]:
-            newest = memory.nodes[node, frame + tables.arguments[k, ARG_BINDING]]
-            most = max(most, memory.nodes[newest, ELEMENT] if newest >= 0 else 0)
+    frame = shape[FRAME]
+    for k in range(predicates[predicate, REFERENCES], predicates[predicate, REFERENCES_END]):
+        if references[k, ANCHOR] == RUNNING:
+            newest = nodes[node, frame + references[k, REF_BINDING]]
+            most = max(most, nodes[newest, ELEMENT] if newest >= 0 else 0)
+    for k in range(predicates[predicate, ARGUMENTS], predicates[predicate, ARGUMENTS_END]):
+        if arguments[k, ARG_RUNNING]:
+            newest = nodes[node, frame + arguments[k, ARG_BINDING]]
+            most = max(most, nodes[newest, ELEMENT] if newest >= 0 else 0)
     return most
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
-def every_instance_holds(tables, machine, memory, predicate, node, opened):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64))
+def every_instance_holds(world, predicate, node, opened):
     """Whether the predicate holds for every ``i`` for which all its references exist."""
     i = np.int64(1)
-    most = longest_back(tables, predicate) + longest_closure(tables, memory, predicate, node)
+    most = longest_back(world, predicate) + longest_closure(world, predicate, node)
     while True:
-        answer = place_references(tables, machine, memory, predicate, node, i, opened)
+        answer = place_references(world, predicate, node, i, opened)
         if answer == PENDING:
             return True
         if answer == KNOWN:
-            if not program_holds(tables, machine, memory, predicate):
+            if not program_holds(world, predicate):
                 return False
         elif i > most:
             # the first instances may read elements before the first; behind the last element there are none
@@ -278,58 +335,67 @@ def every_instance_holds(tables, machine, memory, predicate, node, opened):
         i += 1
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def tests_hold(tables, machine, memory, first, stop, node, opened):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+def tests_hold(world, first, stop, node, opened):
     """Whether all tests of an edge, or of an end, hold for a node that is bound tentatively."""
-    frame = tables.shape[FRAME]
+    shape = line(world, T_SHAPE)
+    tests = table(world, T_TESTS)
+    nodes = table(world, T_NODES)
+    frame = shape[FRAME]
     for k in range(first, stop):
-        predicate, mode = tables.tests[k, TEST_PREDICATE], tables.tests[k, TEST_MODE]
+        predicate, mode = tests[k, TEST_PREDICATE], tests[k, TEST_MODE]
         if mode == EVERY:
-            if not every_instance_holds(tables, machine, memory, predicate, node, opened):
+            if not every_instance_holds(world, predicate, node, opened):
                 return False
             continue
         i = np.int64(NO_I)
         if mode == NEWEST:
-            i = memory.nodes[memory.nodes[node, frame + tables.tests[k, TEST_BINDING]], ELEMENT] + tables.tests[k, TEST_OFFSET]
-        if place_references(tables, machine, memory, predicate, node, i, opened) == KNOWN and not program_holds(
-            tables, machine, memory, predicate
-        ):
+            i = nodes[nodes[node, frame + tests[k, TEST_BINDING]], ELEMENT] + tests[k, TEST_OFFSET]
+        if place_references(world, predicate, node, i, opened) == KNOWN and not program_holds(world, predicate):
             return False
     return True
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64))
-def counts(tables, machine, memory, part, entry, node, opened):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+def counts(world, part, entry, node, opened):
     """Whether a negated event satisfies all predicates that mention it, for a run; not if one waits for bindings of ``opened``."""
-    row = memory.negated[entry, N_ROW]
-    machine.bound[tables.parts[part, PART_SLOT]] = row
-    for k in range(tables.parts[part, PART_TESTS], tables.parts[part, PART_TESTS_END]):
-        predicate = tables.tests[k, TEST_PREDICATE]
-        if tables.tests[k, TEST_MODE] == EVERY:
-            if opened or not every_instance_holds(tables, machine, memory, predicate, node, 0):
+    bound = line(world, T_BOUND)
+    tests = table(world, T_TESTS)
+    parts = table(world, T_PARTS)
+    negated = table(world, T_NEGATED)
+    row = negated[entry, N_ROW]
+    bound[parts[part, PART_SLOT]] = row
+    for k in range(parts[part, PART_TESTS], parts[part, PART_TESTS_END]):
+        predicate = tests[k, TEST_PREDICATE]
+        if tests[k, TEST_MODE] == EVERY:
+            if opened or not every_instance_holds(world, predicate, node, 0):
                 return False
             continue
-        answer = place_references(tables, machine, memory, predicate, node, NO_I, opened)
-        if answer == PENDING or (answer == KNOWN and not program_holds(tables, machine, memory, predicate)):
+        answer = place_references(world, predicate, node, NO_I, opened)
+        if answer == PENDING or (answer == KNOWN and not program_holds(world, predicate)):
             return False
     return True
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, INTEGERS))
-def in_scope(tables, memory, part, entry, lower, upper_row, scope):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, INTEGERS))
+def in_scope(world, part, entry, lower, upper_row, scope):
     """Whether a negated event lies behind node ``lower``, before row ``upper_row`` and inside the scope (see `prevented`)."""
-    nodes, negated = memory.nodes, memory.negated
+    shape = line(world, T_SHAPE)
+    parts = table(world, T_PARTS)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    negated = table(world, T_NEGATED)
     row = negated[entry, N_ROW]
     if (lower >= 0 and row <= nodes[lower, ROW]) or row >= upper_row:
         return False
-    time = memory.cells[row, CELL_TIME]
+    time = cells[row, CELL_TIME]
     if time <= scope[AFTER_TIME] or time >= scope[BEFORE_TIME]:
         return False
-    by_partition = tables.shape[WITHIN_EVENTS] >= 0 or tables.shape[WINDOW_KIND] == PARTITION_WINDOW
+    by_partition = shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW
     rank = negated[entry, N_PRANK] if by_partition else negated[entry, N_SRANK]
     if rank < scope[LOW_RANK] or rank >= scope[HIGH_RANK]:
         return False
-    contiguous = tables.parts[part, PART_CONTIGUOUS]
+    contiguous = parts[part, PART_CONTIGUOUS]
     if contiguous == STRICT:
         return lower >= 0 and negated[entry, N_SRANK] == nodes[lower, S_RANK] + 1
     if contiguous == PARTITION:
@@ -365,39 +431,41 @@ def different(chosen, taken, part):
     return False
 
 
-@kernel(
-    types.boolean(
-        RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64, INTEGERS, types.int64
-    )
-)
-def prevented(tables, machine, memory, slot, negation, node, lower, upper_row, scope, opened):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, INTEGERS, types.int64))
+def prevented(world, slot, negation, node, lower, upper_row, scope, opened):
     """Whether events of all parts of a negation, different ones, lie in its scope (a negated AND needs all of its parts).
 
     ``scope``: later than the first time, before the second; of at least the first rank, below the second. ``node``: the run it is asked for;
     ``opened``: bindings that it may still bind.
     """
-    first, stop = tables.negations[negation, PARTS], tables.negations[negation, PARTS_END]
+    items = table(world, T_ITEMS)
+    negations = table(world, T_NEGATIONS)
+    parts = table(world, T_PARTS)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    slots = table(world, T_SLOTS)
+    negated = table(world, T_NEGATED)
+    state = line(world, T_STATE)
+    first, stop = negations[negation, PARTS], negations[negation, PARTS_END]
     count = stop - first
     chosen = np.full((count, count), -1, np.int64)
     for part in range(first, stop):
         found = 0
-        item = tables.parts[part, PART_ITEM]
+        item = parts[part, PART_ITEM]
         for side in range(2):
             if side == 0:
-                at = tables.items[item, ITEM_LIST]
-                entry = memory.slots[slot, 1 + len(tables.keys) + S_LISTS + at] if slot >= 0 else np.int64(-1)
+                at = items[item, ITEM_LIST]
+                entry = slots[slot, 1 + len(keys) + S_LISTS + at] if slot >= 0 else np.int64(-1)
             else:
-                at = tables.items[item, ITEM_WILD]
-                entry = memory.state[WILD_HEADS + at] if at >= 0 else np.int64(-1)
+                at = items[item, ITEM_WILD]
+                entry = state[WILD_HEADS + at] if at >= 0 else np.int64(-1)
             while entry >= 0 and found < count:
-                if lower >= 0 and memory.negated[entry, N_ROW] <= memory.nodes[lower, ROW]:
+                if lower >= 0 and negated[entry, N_ROW] <= nodes[lower, ROW]:
                     break
-                if in_scope(tables, memory, part, entry, lower, upper_row, scope) and counts(
-                    tables, machine, memory, part, entry, node, opened
-                ):
-                    chosen[part - first, found] = memory.negated[entry, N_ROW]
+                if in_scope(world, part, entry, lower, upper_row, scope) and counts(world, part, entry, node, opened):
+                    chosen[part - first, found] = negated[entry, N_ROW]
                     found += 1
-                entry = memory.negated[entry, OLDER]
+                entry = negated[entry, OLDER]
         if found == 0:
             return False
     return count == 1 or different(chosen, np.full(count, -1, np.int64), 0)
@@ -412,78 +480,92 @@ def anywhere():
     return scope
 
 
-@kernel(INTEGERS(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def start_scope(tables, memory, node, window):
+@kernel(INTEGERS(WORLD, types.int64, types.int64))
+def start_scope(world, node, window):
     """How far a negated start reaches back: from the last event, or to the begin of the explicit window."""
-    shape, scope = tables.shape, anywhere()
+    shape = line(world, T_SHAPE)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    windows = table(world, T_WINDOWS)
+    state = line(world, T_STATE)
+    scope = anywhere()
     kind = shape[WINDOW_KIND]
     if shape[WITHIN] >= 0:
-        scope[AFTER_TIME] = memory.cells[memory.nodes[node, ROW], CELL_TIME] - shape[WITHIN]
+        scope[AFTER_TIME] = cells[nodes[node, ROW], CELL_TIME] - shape[WITHIN]
     elif shape[WITHIN_EVENTS] >= 0:
-        scope[LOW_RANK] = memory.nodes[node, P_RANK] - shape[WITHIN_EVENTS] + 1
+        scope[LOW_RANK] = nodes[node, P_RANK] - shape[WITHIN_EVENTS] + 1
     elif kind == TIME_WINDOW:
         scope[AFTER_TIME] = window * shape[WINDOW_SLIDE] - 1
     elif kind == COUNT_WINDOW or kind == PARTITION_WINDOW:
         scope[LOW_RANK] = window * shape[WINDOW_SLIDE]
     elif kind == OPENED_TIME or kind == OPENED_COUNT:
-        scope[LOW_RANK] = memory.windows[window - memory.state[WINDOW_BASE], O_RANK]
+        scope[LOW_RANK] = windows[window - state[WINDOW_BASE], O_RANK]
     return scope
 
 
-@kernel(INTEGERS(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def end_scope(tables, memory, node, window):
+@kernel(INTEGERS(WORLD, types.int64, types.int64))
+def end_scope(world, node, window):
     """How far a negated end reaches."""
-    shape, scope = tables.shape, anywhere()
+    shape = line(world, T_SHAPE)
+    nodes = table(world, T_NODES)
+    windows = table(world, T_WINDOWS)
+    state = line(world, T_STATE)
+    scope = anywhere()
     kind = shape[WINDOW_KIND]
     if shape[WITHIN] >= 0:
-        scope[BEFORE_TIME] = memory.nodes[node, FIRST_TIME] + shape[WITHIN]
+        scope[BEFORE_TIME] = nodes[node, FIRST_TIME] + shape[WITHIN]
     elif shape[WITHIN_EVENTS] >= 0:
-        scope[HIGH_RANK] = memory.nodes[node, FIRST_P_RANK] + shape[WITHIN_EVENTS]
+        scope[HIGH_RANK] = nodes[node, FIRST_P_RANK] + shape[WITHIN_EVENTS]
     elif kind == TIME_WINDOW:
         scope[BEFORE_TIME] = window * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE]
     elif kind == COUNT_WINDOW or kind == PARTITION_WINDOW:
         scope[HIGH_RANK] = window * shape[WINDOW_SLIDE] + shape[WINDOW_SIZE]
     elif kind == OPENED_COUNT:
-        scope[HIGH_RANK] = memory.windows[window - memory.state[WINDOW_BASE], O_RANK] + shape[WINDOW_SIZE]
+        scope[HIGH_RANK] = windows[window - state[WINDOW_BASE], O_RANK] + shape[WINDOW_SIZE]
     elif kind == OPENED_TIME:
-        scope[BEFORE_TIME] = memory.windows[window - memory.state[WINDOW_BASE], O_TIME] + shape[WINDOW_SIZE]
+        scope[BEFORE_TIME] = windows[window - state[WINDOW_BASE], O_TIME] + shape[WINDOW_SIZE]
     return scope
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64, types.int64))
-def crossings_prevent(tables, machine, memory, slot, node, window):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64))
+def crossings_prevent(world, slot, node, window):
     """Whether a negation before or between the events of a finished match, not decided so far, prevents it (in a window)."""
-    crossed = memory.crossed
-    at = memory.nodes[node, CROSSED]
+    nodes = table(world, T_NODES)
+    crossed = table(world, T_CROSSED)
+    at = nodes[node, CROSSED]
     while at >= 0:
         lower = crossed[at, C_LOWER]
-        scope = start_scope(tables, memory, node, window) if lower < 0 else anywhere()
-        if prevented(tables, machine, memory, slot, crossed[at, C_NEGATION], node, lower, crossed[at, C_UPPER], scope, 0):
+        scope = start_scope(world, node, window) if lower < 0 else anywhere()
+        if prevented(world, slot, crossed[at, C_NEGATION], node, lower, crossed[at, C_UPPER], scope, 0):
             return True
         at = crossed[at, C_OLDER]
     return False
 
 
-@kernel(types.int64(RUN_TABLES, RUN_MEMORY, types.int64, types.int64))
-def end_of_for(tables, memory, negation, node):
+@kernel(types.int64(WORLD, types.int64, types.int64))
+def end_of_for(world, negation, node):
     """When a ``FOR`` ends; -1 without."""
-    lasting = tables.negations[negation, FOR]
-    return memory.cells[memory.nodes[node, ROW], CELL_TIME] + lasting if lasting >= 0 else -1
+    negations = table(world, T_NEGATIONS)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    lasting = negations[negation, FOR]
+    return cells[nodes[node, ROW], CELL_TIME] + lasting if lasting >= 0 else -1
 
 
-@kernel(types.boolean(RUN_TABLES, RUN_MACHINE, RUN_MEMORY, types.int64, types.int64))
-def already_prevented(tables, machine, memory, slot, node):
+@kernel(types.boolean(WORLD, types.int64, types.int64))
+def already_prevented(world, slot, node):
     """Whether the events bound so far violate a negation between them, as far as that is decided."""
-    crossed, state = memory.crossed, memory.nodes[node, STATE]
+    states = table(world, T_STATES)
+    nodes = table(world, T_NODES)
+    crossed = table(world, T_CROSSED)
+    crossed, state = crossed, nodes[node, STATE]
     if state < 0:
         return False
-    opened = tables.states[state, OPEN]
-    at = memory.nodes[node, CROSSED]
+    opened = states[state, OPEN]
+    at = nodes[node, CROSSED]
     while at >= 0:
         lower = crossed[at, C_LOWER]
-        if lower >= 0 and prevented(
-            tables, machine, memory, slot, crossed[at, C_NEGATION], node, lower, crossed[at, C_UPPER], anywhere(), opened
-        ):
+        if lower >= 0 and prevented(world, slot, crossed[at, C_NEGATION], node, lower, crossed[at, C_UPPER], anywhere(), opened):
             return True
         at = crossed[at, C_OLDER]
     return False

@@ -86,7 +86,7 @@ class Policies:
             return held
         nodes, windows = np.ascontiguousarray(held[:, at.F_NODE]), np.ascontiguousarray(held[:, at.F_WINDOW])
         oldest, same = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
-        oldest_alive(parts.tables, parts.store.memory(), nodes, windows, oldest, same)
+        oldest_alive(parts.world(), nodes, windows, oldest, same)
         ready = same == 0
         if self._runs.after != "no-skip":
             ready = oldest > parts.store.nodes[nodes, at.FIRST_ROW]
@@ -101,9 +101,9 @@ class Policies:
     def _longest(self, parts: RunParts, found: Integers) -> Integers:
         """Without those whose bindings another one has, and later events."""
         nodes, windows = np.ascontiguousarray(found[:, at.F_NODE]), np.ascontiguousarray(found[:, at.F_WINDOW])
-        memory = parts.store.memory()
-        beginnings = np.empty(count_beginnings(memory, nodes), np.int64)
-        list_beginnings(memory, nodes, windows, beginnings)
+        world = parts.world()
+        beginnings = np.empty(count_beginnings(world, nodes), np.int64)
+        list_beginnings(world, nodes, windows, beginnings)
         own = parts.store.nodes[nodes, at.HASH] ^ (windows * np.int64(0x9E3779B97F4A7C1))
         return found[~np.isin(own, beginnings)]
 
@@ -200,11 +200,11 @@ class Policies:
 
 def _chains(parts: RunParts, found: Integers) -> Iterator[tuple[list[int], list[int]]]:
     """Items and rows of every match, in total order."""
-    memory, nodes = parts.store.memory(), np.ascontiguousarray(found[:, at.F_NODE])
+    world, nodes = parts.world(), np.ascontiguousarray(found[:, at.F_NODE])
     starts = np.zeros(len(nodes) + 1, np.int64)
-    chain_starts(memory, nodes, starts)
+    chain_starts(world, nodes, starts)
     items, rows = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
-    chain_events(memory, nodes, starts, items, rows)
+    chain_events(world, nodes, starts, items, rows)
     for k in range(len(nodes)):
         yield items[starts[k] : starts[k + 1]].tolist(), rows[starts[k] : starts[k + 1]].tolist()
 

@@ -11,7 +11,7 @@ from app.cep.matches import Constituents, EventTable, Lists, Matches
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
 from app.cep.returns import typed_column
 from app.cep.runs import arrays as at
-from app.cep.runs.arrays import RunMachine, RunTables
+from app.cep.runs.arrays import RunMachine, RunTables, world_of
 from app.cep.runs.kernels_returns import chain_events, chain_starts, field_values, key_values, list_starts, list_values
 from app.cep.runs.layout import RunField, RunLayout
 from app.cep.runs.store import RunStore
@@ -30,6 +30,10 @@ class RunParts:
     texts: TextTable
     store: RunStore
 
+    def world(self) -> Integers:
+        """The tables as they stand now."""
+        return world_of(self.tables, self.machine, self.store.memory())
+
 
 def matches_of(parts: RunParts, found: Integers) -> Matches:
     """Matches (or timeouts) as columns.
@@ -38,12 +42,12 @@ def matches_of(parts: RunParts, found: Integers) -> Matches:
         parts: of the engine.
         found: int64 (matches, 3): node, time, window.
     """
-    memory, layout = parts.store.memory(), parts.layout
+    memory, layout, world = parts.store.memory(), parts.layout, parts.world()
     nodes = np.ascontiguousarray(found[:, at.F_NODE])
     starts = np.zeros(len(nodes) + 1, np.int64)
-    chain_starts(memory, nodes, starts)
+    chain_starts(world, nodes, starts)
     items, rows = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
-    chain_events(memory, nodes, starts, items, rows)
+    chain_events(world, nodes, starts, items, rows)
     cells = memory.cells[: parts.store.state[at.ROWS]] if len(nodes) else memory.cells[:0].copy()
     types = Column(Kind.STRING, cells[:, CELL_TYPE], None, parts.texts.dictionary())
     events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
@@ -51,7 +55,7 @@ def matches_of(parts: RunParts, found: Integers) -> Matches:
     key = {}
     for name, kind, cell in layout.taking.key:
         values, states = np.empty(len(nodes), np.int64), np.zeros(len(nodes), np.uint8)
-        key_values(memory, nodes, cell, layout.taking.states_at, values, states)
+        key_values(world, nodes, cell, layout.taking.states_at, values, states)
         key[name] = typed_column(kind, parts.texts, values, states, 1)
     kind = parts.tables.shape[at.WINDOW_KIND]
     windows: Integers | None = None
@@ -64,15 +68,15 @@ def matches_of(parts: RunParts, found: Integers) -> Matches:
 
 
 def _field(parts: RunParts, field: RunField, nodes: Integers) -> Column | Lists:
-    memory = parts.store.memory()
+    world = parts.world()
     if field.predicate >= 0:
         values, states = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.uint8)
-        seen = field_values(parts.tables, parts.machine, memory, field.predicate, nodes, values, states)
+        seen = field_values(world, field.predicate, nodes, values, states)
         return typed_column(field.kind, parts.texts, values, states, seen)
     starts = np.zeros(len(nodes) + 1, np.int64)
     if field.binding < 0:
         return Lists(Column(field.kind, np.zeros(0, np.int64), None), starts)
-    list_starts(parts.tables, memory, field.binding, nodes, starts)
+    list_starts(world, field.binding, nodes, starts)
     values, states = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.uint8)
-    seen = list_values(parts.tables, memory, field.binding, field.cell, nodes, starts, values, states)
+    seen = list_values(world, field.binding, field.cell, nodes, starts, values, states)
     return Lists(typed_column(field.kind, parts.texts, values, states, seen), starts)

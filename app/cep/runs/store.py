@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from app.cep import arrays as stacks
 from app.cep.arrays import Integers
+from app.cep.kernels_machine import Programs, Scratch, Texts
 from app.cep.kernels_slots import refill_slots
 from app.cep.opcodes import CELL_TYPE, STATES_PER_WORD
 from app.cep.program import TextCell
 from app.cep.runs import arrays as at
-from app.cep.runs.arrays import RunMemory, RunTables
+from app.cep.runs.arrays import RunMachine, RunMemory, RunTables, world_of
 from app.cep.runs.kernels_time import least_window, mark, mark_negated, mark_slots, move, number_marked
 from app.cep.runs.layout import RunLayout
 from app.cep.texts import TextTable
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _ABSENT_WORD = int("10" * STATES_PER_WORD, 2)
 LARGEST = 2**62
+_LINE, _TABLE = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+_NO_MACHINE = RunMachine(Programs(_TABLE, _TABLE), Texts(np.zeros(0, np.uint8), _LINE), Scratch(_LINE, _LINE), _LINE)
 
 
 class RunStore:
@@ -68,6 +71,10 @@ class RunStore:
             self.expired,
         )
 
+    def _world(self, tables: RunTables) -> Integers:
+        """For kernels that evaluate nothing."""
+        return world_of(tables, _NO_MACHINE, self.memory())
+
     def reserve(self, events: int, layout: RunLayout) -> None:
         """Room for the rows, negated events and windows of that many events."""
         self._grow_cells(int(self.state[at.ROWS]) + events + 1, layout)
@@ -109,11 +116,12 @@ class RunStore:
 
     def _sweep(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, now: int) -> None:
         state, memory = self.state, self.memory()
+        world = self._world(tables)
         counts = [int(state[k]) for k in (at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED)]
         nodes, rows, crossings, negated = (np.zeros(max(1, count), np.int64) for count in counts)
         rows[at.ABSENT_ROW] = 1
-        mark(tables, memory, policies.held_nodes(), nodes, rows, crossings)
-        mark_negated(tables, memory, nodes, rows, negated, now)
+        mark(world, policies.held_nodes(), nodes, rows, crossings)
+        mark_negated(world, nodes, rows, negated, now)
         base = self._kept_windows(tables, nodes, rows)
         kept = [number_marked(marks, count) for marks, count in zip((nodes, rows, crossings, negated), counts, strict=True)]
         new = memory._replace(
@@ -122,7 +130,7 @@ class RunStore:
             crossed=np.zeros_like(self.crossed),
             negated=np.zeros_like(self.negated),
         )
-        move(tables, memory, new, nodes, rows, crossings, negated, base)
+        move(world, world_of(tables, _NO_MACHINE, new), nodes, rows, crossings, negated, base)
         policies.move(nodes)
         self.nodes, self.cells, self.crossed, self.negated = new.nodes, new.cells, new.crossed, new.negated
         for counter, count in zip((at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED), kept, strict=True):
@@ -135,7 +143,7 @@ class RunStore:
         state = self.state
         if tables.shape[at.WINDOW_KIND] in (at.NO_WINDOW, at.TIME_WINDOW, at.PARTITION_WINDOW):
             return 0
-        base = least_window(tables, self.memory(), int(state[at.WINDOW_FIRST_OPEN]), nodes, int(state[at.NODES]))
+        base = least_window(self._world(tables), int(state[at.WINDOW_FIRST_OPEN]), nodes, int(state[at.NODES]))
         base = max(base, int(state[at.WINDOW_BASE]))
         kept = self.windows[base - state[at.WINDOW_BASE] : state[at.WINDOWS] - state[at.WINDOW_BASE], at.O_ROW]
         rows[kept[(kept >= 0) & (kept < len(rows))]] = 1
@@ -162,7 +170,7 @@ class RunStore:
 
     def renew_slots(self, tables: RunTables) -> None:
         """A partition table with the live partitions only, an eighth to a quarter full."""
-        mark_slots(tables, self.slots)
+        mark_slots(self._world(tables))
         live = int(np.count_nonzero(self.slots[:, stacks.NEWEST] >= 0))
         capacity = 64
         while capacity < 4 * live + 64:
