@@ -6,7 +6,7 @@ joins inside sequence construction and return fields, so a rule of query-languag
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
-# ruff: noqa: PLR1714  numba compiles no tuples of constants
+# ruff: noqa: PLR1714, PLR0124  numba compiles no tuples of constants; NaN is what differs from itself
 from __future__ import annotations
 
 import math
@@ -410,6 +410,10 @@ def run_program(programs, start, stop, cells, states_at, bound, texts, scratch):
             kinds = tags[top] << 2 | tags[top + 1]
             if kinds == INTEGER and b == 0:
                 order = np.int64(values[top] > values[top + 1]) - np.int64(values[top] < values[top + 1])
+                truth = order_holds(a, order)
+            elif kinds == FLOAT << 2 | FLOAT:
+                x, y = floats[top], floats[top + 1]
+                order = np.int64(2) if x != x or y != y else np.int64(x > y) - np.int64(x < y)
                 truth = order_holds(a, order)
             else:
                 missing = worse(tags[top], tags[top + 1])

@@ -54,6 +54,7 @@ class RunsEngine:
         self._store = RunStore(self._layout)
         self._policies = Policies(plan, self._grammar)
         self._emits = plan.on_timeout == "emit"
+        self._horizon = NEVER  # no event to come is earlier
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
@@ -141,6 +142,7 @@ class RunsEngine:
         in_order = not watermarks.by_source and bool(never_falls(time))
         horizons = time if in_order else np.minimum.accumulate(time[::-1])[::-1]
         start = 0
+        self._horizon = int(horizons[0]) if len(masks) else watermarks.default_ms
         while start < len(masks):
             # the stacks engine's stage asks for texts, the layout and which cells were ever not present
             chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._texts, self._store))  # type: ignore[arg-type]
@@ -149,8 +151,8 @@ class RunsEngine:
             self._advance(chunk)
             start = chunk.following
             if start < len(masks):
-                horizon = int(horizons[start])
-                self._pass(Watermarks(min(horizon, max(watermarks.default_ms, horizon)), {}), final=False)
+                self._horizon = int(horizons[start])
+                self._pass_waiting(Watermarks(self._horizon), final=False)
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
 
     def _open_outside_partitions(self, chunk: Chunk, masks: Integers) -> None:
@@ -179,21 +181,22 @@ class RunsEngine:
             elif why == at.SLOTS_FULL:
                 self._store.renew_slots(self._tables)
             else:
-                now = int(chunk.table.cells[first, 0]) if first < stop else NEVER
-                self._make_room(now)
-
-    def _make_room(self, now: int) -> None:
-        self._store.make_room(self._tables, self._texts, self._layout, self._policies, now=now, fan=self._fan)
+                # what has run out of window by now is dead
+                self._pass(Watermarks(self._horizon), final=False)
+                self._store.make_room(self._tables, self._texts, self._layout, self._policies, now=self._horizon, fan=self._fan)
 
     def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
-        sources = np.array(sorted(watermarks.by_source), np.int64)
-        times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
-        default = max(-MOST, min(watermarks.default_ms, MOST))
-        own = (sources, times, default, int(final))
-        if self._store.state[at.WAITS]:
-            while not pass_waiting(self._world(), *own):
-                self._store.grow_output(self._tables)
+        """Lets time come to the watermarks: matches that waited, then runs that run out of window."""
+        self._pass_waiting(watermarks, final=final)
+        own = _passing(watermarks, final=final)
         while not pass_runs(self._world(), *own):
+            self._store.grow_output(self._tables)
+
+    def _pass_waiting(self, watermarks: Watermarks, *, final: bool) -> None:
+        if not self._store.state[at.WAITS]:
+            return
+        own = _passing(watermarks, final=final)
+        while not pass_waiting(self._world(), *own):
             self._store.grow_output(self._tables)
 
     def snapshot(self) -> bytes:
@@ -235,3 +238,10 @@ class RunsEngine:
         """
         self._texts.validate()
         self._store.validate(self._tables)
+
+
+def _passing(watermarks: Watermarks, *, final: bool) -> tuple[Integers, Integers, int, int]:
+    """Watermarks as the kernels take them: sources, their times, the default, whether the input has ended."""
+    sources = np.array(sorted(watermarks.by_source), np.int64)
+    times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
+    return sources, times, max(-MOST, min(watermarks.default_ms, MOST)), int(final)

@@ -125,10 +125,10 @@ class RunStore:
         base = self._kept_windows(tables, nodes, rows)
         kept = [number_marked(marks, count) for marks, count in zip((nodes, rows, crossings, negated), counts, strict=True)]
         new = memory._replace(
-            nodes=np.zeros_like(self.nodes),
+            nodes=np.empty_like(self.nodes),
             cells=np.empty_like(self.cells),
-            crossed=np.zeros_like(self.crossed),
-            negated=np.zeros_like(self.negated),
+            crossed=np.empty_like(self.crossed),
+            negated=np.empty_like(self.negated),
         )
         move(world, world_of(tables, _NO_MACHINE, new), nodes, rows, crossings, negated, base)
         policies.move(nodes)
