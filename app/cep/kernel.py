@@ -30,14 +30,18 @@ _STAMP = _stamp(files("app.cep"))
 _STAMP_OF_RUNS = _stamp(files("app.cep"), files("app.cep").joinpath("runs"))
 
 
-def kernel(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compiles a function for one signature, with its machine code kept beside the source, callable without the interpreter's lock."""
+def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., Any]], Any]:
+    """Compiles a function for one signature, with its machine code kept beside the source, callable without the interpreter's lock.
+
+    ``counted`` False: references of arrays are not counted, for functions that make no array and call none that returns one; where arrays
+    are views of a world (`app.cep.runs.kernels_world`), counting them was most of the time.
+    """
 
     def compiled(function: Any) -> Any:
         stamp = _STAMP_OF_RUNS if function.__module__.startswith("app.cep.runs") else _STAMP
         code = function.__code__.replace(co_freevars=("_sources",))
         stamped = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, (CellType(stamp),))
         stamped.__module__, stamped.__qualname__, stamped.__doc__ = function.__module__, function.__qualname__, function.__doc__
-        return njit(signature, cache=True, nogil=True)(stamped)
+        return njit(signature, cache=True, nogil=True, _nrt=counted)(stamped)
 
     return compiled

@@ -52,7 +52,7 @@ within: 10 minutes
 strategy: {0}
 return: {{symbol: a.symbol, low: a.price, high: "b[last].price"}}
 """
-STEPS = "name: q\nevent: SEQ({0})\nwhere: \"{1}\"\nstrategy: skip-till-next-match\nwindow: {{size: 8000 events, slide: 500 events}}\nreturn: {{first: a0.time, last: a9.time}}\n"
+STEPS = 'name: q\nevent: SEQ({0})\nwhere: "{1}"\nstrategy: skip-till-next-match\nwindow: {{size: 8000 events, slide: 500 events}}\nreturn: {{first: a0.time, last: a9.time}}\n'
 
 
 def scenarios(symbols: list[str]) -> list[Scenario]:
@@ -177,7 +177,9 @@ def main() -> None:
         f = figures[scenario.name] = measure(scenario, stream, arguments.repeats)
         target = f"target {f['target']:g}" if f["target"] else ""
         clock = f"{f['m_events_per_s']:7.2f} M/s ({f['lowest']:.1f} .. {f['highest']:.1f})"
-        print(f"{scenario.name:34} {clock:28} {f['m_events_per_busy_s']:7.2f} M per busy s  {f['matches_per_event']:.2f} matches/event  {target}")
+        print(
+            f"{scenario.name:34} {clock:28} {f['m_events_per_busy_s']:7.2f} M per busy s  {f['matches_per_event']:.2f} matches/event  {target}"
+        )
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 

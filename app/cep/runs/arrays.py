@@ -197,7 +197,7 @@ WORLD = INTEGERS
 def world_of(tables: RunTables, machine: RunMachine, memory: RunMemory) -> Integers:
     """Addresses and shapes of all tables; the caller keeps the arrays alive while kernels read it."""
     programs, texts, scratch = machine.programs, machine.texts, machine.scratch
-    arrays = (
+    arrays: tuple[NDArray[Any], ...] = (
         *tables,
         programs.code,
         programs.constants,

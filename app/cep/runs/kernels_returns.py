@@ -35,7 +35,7 @@ from app.cep.runs.kernels_tests import NO_I, place_references
 from app.cep.runs.kernels_world import line, octets, table
 
 
-@kernel(types.int64(WORLD, types.int64, INTEGERS, INTEGERS, types.uint8[::1]))
+@kernel(types.int64(WORLD, types.int64, INTEGERS, INTEGERS, types.uint8[::1]), counted=False)
 def field_values(world, predicate, found, values, states):
     """A return field of every match; states as `evaluate_rows` has them. Returns their union."""
     scratch = Scratch(line(world, T_TAGS), line(world, T_VALUES))
@@ -75,7 +75,7 @@ def list_starts(world, binding, found, starts):
         starts[k + 1] = starts[k] + (nodes[newest, ELEMENT] if newest >= 0 else 0)
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64, INTEGERS, INTEGERS, INTEGERS, types.uint8[::1]))
+@kernel(types.int64(WORLD, types.int64, types.int64, INTEGERS, INTEGERS, INTEGERS, types.uint8[::1]), counted=False)
 def list_values(world, binding, cell, found, starts, values, states):
     """The elements of a closure's attribute, match by match."""
     shape = line(world, T_SHAPE)
@@ -95,7 +95,7 @@ def list_values(world, binding, cell, found, starts, values, states):
     return seen
 
 
-@kernel(types.void(WORLD, INTEGERS, INTEGERS))
+@kernel(types.void(WORLD, INTEGERS, INTEGERS), counted=False)
 def chain_starts(world, found, starts):
     """Where the bound events of every match begin."""
     nodes = table(world, T_NODES)
@@ -109,7 +109,7 @@ def chain_starts(world, found, starts):
         starts[k + 1] = starts[k] + count
 
 
-@kernel(types.void(WORLD, INTEGERS, INTEGERS, INTEGERS, INTEGERS))
+@kernel(types.void(WORLD, INTEGERS, INTEGERS, INTEGERS, INTEGERS), counted=False)
 def chain_events(world, found, starts, items, rows):
     """The bound events of every match in total order."""
     nodes = table(world, T_NODES)

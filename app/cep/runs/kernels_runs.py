@@ -202,7 +202,7 @@ _LEFT = np.int64(-10)
 """A node that is no run (any more) keeps its state as -10 - state: a match that waits needs it."""
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def bind(world, parent, item, row, stream_rank, partition_rank, window_low, window_high):
     """Writes the node at the top: ``row`` bound to ``item`` after ``parent`` (-1: the first). It counts once the top is moved on."""
     shape = line(world, T_SHAPE)
@@ -244,7 +244,7 @@ def bind(world, parent, item, row, stream_rank, partition_rank, window_low, wind
         fill_registers(world, node, binding)
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
 def differs(world, node, item, count, row):
     """Whether an event differs from the ``count`` elements bound last, in the cell that the block asks (a null one differs from nothing)."""
     shape = line(world, T_SHAPE)
@@ -310,7 +310,7 @@ def cross(world, slot, edge, parent, node):
     return True
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64, types.int64))
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64), counted=False)
 def window_end(world, node, window, waits):
     """When a match's or run's window ends, in ms; UNKNOWN_END where an event that is still to come says so, 2**63 - 1 for never."""
     shape = line(world, T_SHAPE)
@@ -336,7 +336,7 @@ def window_end(world, node, window, waits):
     return end
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64), counted=False)
 def emit(world, node, time, window):
     """Writes a match to the output."""
     state = line(world, T_STATE)
@@ -346,7 +346,7 @@ def emit(world, node, time, window):
     state[MATCHES] = at + 1
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64), counted=False)
 def emit_timeout(world, node, time, window):
     """Writes a partial match that timed out."""
     state = line(world, T_STATE)
@@ -356,7 +356,7 @@ def emit_timeout(world, node, time, window):
     state[EXPIRED] = at + 1
 
 
-@kernel(types.void(WORLD, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64), counted=False)
 def accept(world, slot, node):
     """A match may end with this node: emits it, or lets it wait for a negated end."""
     shape = line(world, T_SHAPE)
@@ -415,7 +415,7 @@ def ends_hold(world, slot, node, window):
     return True
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def can_take(world, node, edge, mask, row, stream_rank, partition_rank):
     """The strategy of the way by which a run can take an event, or -1; the node is bound at the top then."""
     shape = line(world, T_SHAPE)
@@ -447,7 +447,7 @@ def can_take(world, node, edge, mask, row, stream_rank, partition_rank):
     return strategy
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64), counted=False)
 def take(world, slot, edge, parent):
     """Makes the node at the top a run of its partition: negations, its state, a match if one ends here."""
     shape = line(world, T_SHAPE)
@@ -486,7 +486,7 @@ def take(world, slot, edge, parent):
             state[NEEDS_STATES] = 1
 
 
-@kernel(types.void(WORLD, types.int64))
+@kernel(types.void(WORLD, types.int64), counted=False)
 def close_ways(world, node):
     """A run passes an event that it could take: of its ways only the skip-till-any ones stay open, for good."""
     shape = line(world, T_SHAPE)
@@ -503,7 +503,7 @@ def close_ways(world, node):
             nodes[node, CLOSED] |= np.int64(1) << item
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64), counted=False)
 def has_way(world, node, partition_too):
     """Whether a run has a way that is not contiguous, nor closed; or one that is contiguous in its partition."""
     shape = line(world, T_SHAPE)
@@ -522,7 +522,7 @@ def has_way(world, node, partition_too):
     return False
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def passes(world, node, mask, row, stream_rank, partition_rank):
     """Whether a run that could take an event may also pass it, leaving out groups that the event enters; its state is changed then."""
     states = table(world, T_STATES)
@@ -545,7 +545,7 @@ def passes(world, node, mask, row, stream_rank, partition_rank):
         nodes[node, STATE] = left_out
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def stops(world, node, ask, row, stream_rank, partition_rank):
     """Whether the event satisfies the predicate of an UNTIL, asked as if it were the closure's next element."""
     bound = line(world, T_BOUND)
@@ -562,7 +562,7 @@ def stops(world, node, ask, row, stream_rank, partition_rank):
     return answer == KNOWN and program_holds(world, predicate)
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank):
     """As `meet`, after the UNTILs."""
     shape = line(world, T_SHAPE)
@@ -589,7 +589,7 @@ def meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank):
     return not shape[CONTIGUOUS] or has_way(world, node, 0)
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def meet(world, slot, node, mask, row, stream_rank, partition_rank):
     """A run meets an event of its partition; returns whether it goes on as the run it was. Children are linked before it."""
     shape = line(world, T_SHAPE)
@@ -631,7 +631,7 @@ def meet(world, slot, node, mask, row, stream_rank, partition_rank):
     return meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank)
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
 def expire(world, slot, node, upto, rank_end):
     """A run's windows close: all before window ``upto`` (without explicit windows: the run's). It times out in each, unless it has matched.
 
@@ -654,7 +654,7 @@ def expire(world, slot, node, upto, rank_end):
             emit_timeout(world, node, end, window)
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def outlived(world, slot, node, time, partition_rank, first_open):
     """Whether a run's window has closed before an event; windows that have closed are timed out and left behind."""
     shape = line(world, T_SHAPE)
@@ -674,7 +674,7 @@ def outlived(world, slot, node, time, partition_rank, first_open):
     return over
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
 def closed_by_rank(world, slot, node, time, partition_rank):
     """Whether the event just met was the last one of a run's window in events of its partition; it times out then, at the event's time."""
     shape = line(world, T_SHAPE)
@@ -693,7 +693,7 @@ def closed_by_rank(world, slot, node, time, partition_rank):
     return nodes[node, WINDOW_LOW] > nodes[node, WINDOW_HIGH]
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def begin(world, slot, start, mask, row, stream_rank, partition_rank, window_high):
     """Starts the runs that an event can begin from a state. A leading closure's UNTIL is asked from the first event on."""
     states = table(world, T_STATES)
@@ -719,7 +719,7 @@ def begin(world, slot, start, mask, row, stream_rank, partition_rank, window_hig
             take(world, slot, edge, -1)
 
 
-@kernel(types.void(WORLD, types.int64))
+@kernel(types.void(WORLD, types.int64), counted=False)
 def share_matches(world, first):
     """Runs made by one event that bind the same as one that has matched have matched too: they do not time out."""
     nodes = table(world, T_NODES)
@@ -731,7 +731,7 @@ def share_matches(world, first):
                     nodes[other, FLAGS] |= MATCHED
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high):
     """All runs of a partition meet an event, then it starts new ones."""
     shape = line(world, T_SHAPE)
@@ -789,7 +789,7 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
         slots[slot, base + S_HEAD] = first
 
 
-@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def note_negated(world, slot, mask, row, stream_rank, partition_rank):
     """Puts an event on the lists of the negated items that it can be: its partition's, or (slot -1) those outside partitions."""
     shape = line(world, T_SHAPE)
@@ -814,7 +814,7 @@ def note_negated(world, slot, mask, row, stream_rank, partition_rank):
         state[NEGATED] = top + 1
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
 def open_windows(world, mask, row, time, stream_rank):
     """Windows that an event opens, and the first that is still open at it (into the state); returns the last one that it lies in."""
     shape = line(world, T_SHAPE)
@@ -842,7 +842,7 @@ def open_windows(world, mask, row, time, stream_rank):
     return state[WINDOWS] - 1
 
 
-@kernel(types.void(WORLD, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64), counted=False)
 def close_windows(world, time, stream_rank):
     """Count windows whose last event this was get their time."""
     shape = line(world, T_SHAPE)
@@ -858,7 +858,7 @@ def close_windows(world, time, stream_rank):
         state[WINDOW_FIRST_OPEN] += 1
 
 
-@kernel(types.void(WORLD, types.int64[:, ::1], types.int64, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64[:, ::1], types.int64, types.int64, types.int64), counted=False)
 def end_waiting(world, cells, k, time, partition_rank):
     """Matches that wait for the end of a window in events of this partition, whose last event this is, get their time."""
     shape = line(world, T_SHAPE)
@@ -882,7 +882,7 @@ def end_waiting(world, cells, k, time, partition_rank):
             waiting[w, W_END] = time
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64), counted=False)
 def has_room(world, slot, fan):
     """Whether the tables have room for whatever the next event of a partition can do; how much it needs stands in the state otherwise."""
     shape = line(world, T_SHAPE)
@@ -913,7 +913,7 @@ def has_room(world, slot, fan):
     )
 
 
-@kernel(types.UniTuple(types.int64, 2)(WORLD, CANDIDATES, types.int64, types.int64, types.int64))
+@kernel(types.UniTuple(types.int64, 2)(WORLD, CANDIDATES, types.int64, types.int64, types.int64), counted=False)
 def advance(world, candidates, first, stop, fan):
     """Events ``first..stop`` of a chunk in processing order. Returns where it stopped, and why.
 

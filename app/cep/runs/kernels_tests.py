@@ -130,7 +130,7 @@ AFTER_TIME, BEFORE_TIME, LOW_RANK, HIGH_RANK = 0, 1, 2, 3
 KNOWN, PENDING, NO_INSTANCE = 0, 1, 2
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64))
+@kernel(types.int64(WORLD, types.int64, types.int64), counted=False)
 def element(world, newest, number):
     """The node of a closure's element by its number, from the newest backwards; -1 if there is none."""
     nodes = table(world, T_NODES)
@@ -169,7 +169,7 @@ def put_argument(world, k, target):
         constants[place, 1] = nodes[target, at + 1]
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
 def place_references(world, predicate, node, i, opened):
     """Puts rows into the slots and aggregates into the constants of a predicate; KNOWN, PENDING or NO_INSTANCE.
 
@@ -218,7 +218,7 @@ def place_references(world, predicate, node, i, opened):
     return KNOWN
 
 
-@kernel(types.void(WORLD, types.int64, types.int64))
+@kernel(types.void(WORLD, types.int64, types.int64), counted=False)
 def fill_registers(world, node, binding):
     """The running values of the element that a node is: those of the element before it, and its own."""
     scratch = Scratch(line(world, T_TAGS), line(world, T_VALUES))
@@ -260,7 +260,7 @@ def fill_registers(world, node, binding):
             nodes[node, at], nodes[node, at + 1] = tag, cells[row, cell]
 
 
-@kernel(types.boolean(WORLD, types.int64))
+@kernel(types.boolean(WORLD, types.int64), counted=False)
 def program_holds(world, predicate):
     """Whether the predicate's program holds for the rows in the slots."""
     scratch = Scratch(line(world, T_TAGS), line(world, T_VALUES))
@@ -281,7 +281,7 @@ def program_holds(world, predicate):
     )
 
 
-@kernel(types.int64(WORLD, types.int64))
+@kernel(types.int64(WORLD, types.int64), counted=False)
 def longest_back(world, predicate):
     """How far back of ``i`` a predicate reads at most."""
     predicates = table(world, T_PREDICATES)
@@ -296,7 +296,7 @@ def longest_back(world, predicate):
     return most
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64))
+@kernel(types.int64(WORLD, types.int64, types.int64), counted=False)
 def longest_closure(world, predicate, node):
     """Elements of the longest closure that a predicate reads by ``i``."""
     shape = line(world, T_SHAPE)
@@ -317,7 +317,7 @@ def longest_closure(world, predicate, node):
     return most
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64), counted=False)
 def every_instance_holds(world, predicate, node, opened):
     """Whether the predicate holds for every ``i`` for which all its references exist."""
     i = np.int64(1)
@@ -335,7 +335,7 @@ def every_instance_holds(world, predicate, node, opened):
         i += 1
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
 def tests_hold(world, first, stop, node, opened):
     """Whether all tests of an edge, or of an end, hold for a node that is bound tentatively."""
     shape = line(world, T_SHAPE)
@@ -356,7 +356,7 @@ def tests_hold(world, first, stop, node, opened):
     return True
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
 def counts(world, part, entry, node, opened):
     """Whether a negated event satisfies all predicates that mention it, for a run; not if one waits for bindings of ``opened``."""
     bound = line(world, T_BOUND)
@@ -377,7 +377,7 @@ def counts(world, part, entry, node, opened):
     return True
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, INTEGERS))
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, INTEGERS), counted=False)
 def in_scope(world, part, entry, lower, upper_row, scope):
     """Whether a negated event lies behind node ``lower``, before row ``upper_row`` and inside the scope (see `prevented`)."""
     shape = line(world, T_SHAPE)
@@ -542,7 +542,7 @@ def crossings_prevent(world, slot, node, window):
     return False
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64))
+@kernel(types.int64(WORLD, types.int64, types.int64), counted=False)
 def end_of_for(world, negation, node):
     """When a ``FOR`` ends; -1 without."""
     negations = table(world, T_NEGATIONS)
@@ -558,7 +558,7 @@ def already_prevented(world, slot, node):
     states = table(world, T_STATES)
     nodes = table(world, T_NODES)
     crossed = table(world, T_CROSSED)
-    crossed, state = crossed, nodes[node, STATE]
+    state = nodes[node, STATE]
     if state < 0:
         return False
     opened = states[state, OPEN]

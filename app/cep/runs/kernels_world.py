@@ -8,6 +8,8 @@ Whoever makes a world keeps the arrays alive while kernels run.
 # mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
+from functools import partial
+
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -20,7 +22,7 @@ WORDS = 3
 _WORD = ir.IntType(64)
 
 
-def _view(context, builder, signature, arguments, width):
+def _view(width, context, builder, signature, arguments):
     """The array that stands at a number; ``width``: bytes of an element."""
     world = context.make_array(signature.args[0])(context, builder, arguments[0])
     first = builder.mul(arguments[1], ir.Constant(_WORD, WORDS))
@@ -42,16 +44,16 @@ def _view(context, builder, signature, arguments, width):
 @intrinsic
 def table(typing_context, world, number):
     """A table of int64."""
-    return TABLE(world, types.int64), lambda *generating: _view(*generating, 8)
+    return TABLE(world, types.int64), partial(_view, 8)
 
 
 @intrinsic
 def line(typing_context, world, number):
     """A one-dimensional array of int64."""
-    return INTEGERS(world, types.int64), lambda *generating: _view(*generating, 8)
+    return INTEGERS(world, types.int64), partial(_view, 8)
 
 
 @intrinsic
 def octets(typing_context, world, number):
     """An array of bytes."""
-    return types.uint8[::1](world, types.int64), lambda *generating: _view(*generating, 1)
+    return types.uint8[::1](world, types.int64), partial(_view, 1)
