@@ -114,8 +114,8 @@ S_HEAD, S_COUNT, S_PRANK, S_TIME, S_LISTS = 0, 1, 2, 3, 4
 OLDER, N_ROW, N_SRANK, N_PRANK = 0, 1, 2, 3
 # crossed[k, ...]: crossings still to be decided: next older, negation, node bound before (-1: none), row bound behind
 C_OLDER, C_NEGATION, C_LOWER, C_UPPER = 0, 1, 2, 3
-# waiting[k, ...]: matches with a negated end: node, time of the end (NEVER: not known), window
-W_NODE, W_END, W_WINDOW = 0, 1, 2
+# waiting[k, ...]: matches with a negated end: node, time of the end (UNKNOWN_END: not yet), window, end of a FOR (or -1)
+W_NODE, W_END, W_WINDOW, W_LEAST = 0, 1, 2, 3
 # windows[k, ...]: count windows and opened ones, from window WINDOW_BASE on: row of the opener, rank and time of the start, time of the end
 O_ROW, O_RANK, O_TIME, O_END = 0, 1, 2, 3
 UNKNOWN_END = -(2**63)

@@ -14,6 +14,9 @@ from app.cep.runs import arrays as at
 from app.cep.runs.predicates import Rewritten
 from app.cep.runs.terms import Built, Crossing, Term, Way, asked, items_of, passed, ways
 
+MOST_STATES = 1_000_000
+"""A state takes about a kilobyte."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -57,6 +60,8 @@ class Automaton:
         if known is not None:
             return known
         number = len(self.states)
+        if number == MOST_STATES:
+            raise ValueError(f"the pattern needs more than {MOST_STATES} states; make its groups and counts smaller")
         self._numbers[state] = number
         self.states.append(state)
         opened = self._open(state.term)

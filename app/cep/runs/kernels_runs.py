@@ -163,6 +163,7 @@ from app.cep.runs.arrays import (
     UNTIL_ITEM,
     UNTIL_PREDICATE,
     W_END,
+    W_LEAST,
     W_NODE,
     W_WINDOW,
     WAITS,
@@ -384,14 +385,16 @@ def accept(world, slot, node):
             emit(world, node, time, window)
             continue
         top = state_table[WAITS]
-        end = np.int64(-1)
+        end, least = np.int64(-1), np.int64(-1)
         for k in range(ends, ends_end):
             lasting = end_of_for(world, crosses[k, CROSS_NEGATION], node)
-            end = max(end, lasting if lasting >= 0 else window_end(world, node, window, 1))
-            if lasting < 0 and window_end(world, node, window, 1) == UNKNOWN_END:
-                end = UNKNOWN_END
-                break
-        waiting[top, W_NODE], waiting[top, W_END], waiting[top, W_WINDOW] = node, end, window
+            if lasting >= 0:
+                least = max(least, lasting)
+            else:
+                end = window_end(world, node, window, 1)
+        if end != UNKNOWN_END:
+            end = max(end, least)
+        waiting[top, W_NODE], waiting[top, W_END], waiting[top, W_WINDOW], waiting[top, W_LEAST] = node, end, window, least
         state_table[WAITS] = top + 1
 
 
@@ -879,7 +882,7 @@ def end_waiting(world, cells, k, time, partition_rank):
         for j in range(len(keys)):
             same &= cells_table[nodes[node, ROW], keys[j]] == cells[k, keys[j]]
         if same:
-            waiting[w, W_END] = time
+            waiting[w, W_END] = max(time, waiting[w, W_LEAST])
 
 
 @kernel(types.boolean(WORLD, types.int64, types.int64), counted=False)

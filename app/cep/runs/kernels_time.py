@@ -68,6 +68,7 @@ from app.cep.runs.arrays import (
     TIME_WINDOW,
     UNKNOWN_END,
     W_END,
+    W_LEAST,
     W_NODE,
     W_WINDOW,
     WAITS,
@@ -139,9 +140,11 @@ def pass_waiting(world, sources, watermarks, default, final):
             if slot >= 0 and (shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW):
                 end = slots[slot, 1 + len(keys) + S_TIME]
         if end != UNKNOWN_END:
-            due = by_rank or end <= watermark_of(sources, watermarks, default, cells[row, CELL_SOURCE])
+            end = max(end, waiting[w, W_LEAST])
+            due = (by_rank and waiting[w, W_LEAST] < 0) or end <= watermark_of(sources, watermarks, default, cells[row, CELL_SOURCE])
         if not due:
-            waiting[kept, W_NODE], waiting[kept, W_END], waiting[kept, W_WINDOW] = node, waiting[w, W_END], window
+            for column in range(waiting.shape[1]):
+                waiting[kept, column] = waiting[w, column]
             kept += 1
         elif ends_hold(world, slot_of(world, row), node, window):
             emit(world, node, end, window)

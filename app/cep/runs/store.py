@@ -45,7 +45,7 @@ class RunStore:
         self.slots = _slots(64, layout.slot_width)
         self.negated = np.zeros((64, 4), np.int64)
         self.crossed = np.zeros((256, 4), np.int64)
-        self.waiting = np.zeros((64, 3), np.int64)
+        self.waiting = np.zeros((64, 4), np.int64)
         self.windows = np.zeros((64, 4), np.int64)
         self.found = np.zeros((256, 3), np.int64)
         self.expired = np.zeros((256, 3), np.int64)

@@ -323,9 +323,9 @@ def asked(term: Term) -> Iterator[tuple[int, tuple[Term, ...]]]:
             for until, rests in asked(part):
                 following = again(replace(term, low=max(term.low - 1, 0), high=None if term.high is None else term.high - 1))
                 left = () if passed(term) is None else (EMPTY,)
-                # a round that can bind nothing any more is none, and the rounds behind it are asked by the same event
-                stopped = tuple(EMPTY if rest == EMPTY else series(rest, following) for rest in rests)
-                yield until, tuple(dict.fromkeys((*stopped, *left)))
+                # a round that binds nothing is none: what is optional in it comes, or the group is over
+                rounds = [one for rest in rests for one in ([rest] if passed(rest) is None else _bound(rest))]
+                yield until, tuple(dict.fromkeys((*(series(one, following) for one in rounds), *left)))
         case Choice(parts):
             for k, part in enumerate(parts):
                 for until, rests in asked(part):
