@@ -1,0 +1,40 @@
+"""Memory of the runs evaluator follows live windows, not the keys ever seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.cep.engine import Watermarks
+from app.events.batch import Column, Dictionary, EventBatch
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.query.compile import compile_texts
+
+STREAM = StreamSchema("s", (EventType("A", (Attribute("k", Kind.INTEGER),)), EventType("B", (Attribute("k", Kind.INTEGER),))))
+EVENTS, BATCH = 2_000_000, 100_000
+
+
+@pytest.mark.parametrize("extra", ["", "on_timeout: emit\n", "after: skip-past-last-event\n"])
+def test_a_million_keys_of_which_few_are_alive_stay_within_bounded_memory(extra: str) -> None:
+    from app.cep.runs.engine import RunsEngine
+
+    text = f"name: q\nevent: SEQ(A a, B b)\nwhere: '[k]'\nwithin: 2 s\nstrategy: skip-till-next-match\n{extra}"
+    plan = compile_texts([("q.yaml", text)], {"s": STREAM}).catalog.plans[0]
+    engine = RunsEngine(plan)
+    found = timeouts = 0
+    names = Dictionary.of([b"A", b"B"])
+    sizes = []
+    for start in range(0, EVENTS, BATCH):
+        line = np.arange(start, start + BATCH, dtype=np.int64)
+        # key n: an A at time 2n, and a B one second later for every fourth key
+        types = (line % 2).astype(np.int32)
+        keys = np.where(types == 0, line // 2, np.maximum(line // 2 - 500, 0) * np.where(line % 8 == 1, 1, -1))
+        columns = {"k": Column(Kind.INTEGER, keys)}
+        batch = EventBatch(line, np.zeros(BATCH, np.int64), line, Column(Kind.STRING, types, None, names), columns)
+        matches, tally = engine.feed(batch, np.where(types == 0, 1, 2).astype(np.uint64), Watermarks(start + BATCH))
+        found, timeouts = found + len(matches), timeouts + tally.timeouts
+        sizes.append(sum(array.nbytes for array in engine._store.memory()))
+    assert found == pytest.approx(EVENTS / 8, rel=0.01)
+    assert timeouts == (pytest.approx(EVENTS * 3 / 8, rel=0.02) if "timeout" in extra else 0)
+    assert max(sizes[5:]) <= 1.5 * max(sizes[:5]), "a window of 2,000 events, whatever has gone by"
+    assert max(sizes) < 60e6
