@@ -16,7 +16,7 @@ from app.cli.query_streams import print_findings, settings_of, streams_for_valid
 from app.cli.replay_input import Choices, ReplayInput, read_input
 from app.cli.why_not import explain_why_not
 from app.errors import CepError
-from app.query.compile import Compilation, Compiled, read_queries
+from app.query.compile import Compilation, Compiled, query_files, read_queries
 from app.query.elements import mentioned_elements
 from app.query.explain import STAGES
 from app.query.explain import explain as render
@@ -44,6 +44,8 @@ def explain(  # noqa: PLR0917 - the command's options
     sample: Annotated[Path | None, typer.Option(help="File of events: measures on it what the query costs per event.")] = None,
 ) -> None:
     """Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match."""
+    if expect is not None and why_not is None:
+        raise CepError("--expect says which match --why-not should explain\nhint: add --why-not with the file of events")
     file = Path(name)
     paths = [file] if file.suffix in (".yaml", ".yml") and file.is_file() else queries or [Path("queries")]
     events = sample if why_not is None else why_not
@@ -63,7 +65,7 @@ def explain(  # noqa: PLR0917 - the command's options
 
 def _read(events: Path, paths: list[Path], config: Path | None) -> ReplayInput:
     """Events as `cep replay` reads them."""
-    texts = [(str(path), path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    texts = [(str(path), path.read_text(encoding="utf-8")) for path in query_files(paths)]
     return read_input(events, settings_of(config), Choices(elements=mentioned_elements(texts)))
 
 

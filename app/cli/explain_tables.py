@@ -10,7 +10,11 @@ from app.bucket.temporal import as_one_item
 from app.cep import opcodes
 from app.cep.arrays import COLUMNS
 from app.cep.layout import EngineOptions, Layout, layout_of, text_constants
+from app.cep.runs.layout import grammar_of
+from app.cep.runs.layout import layout_of as run_layout_of
+from app.cep.runs.layout import text_constants as run_text_constants
 from app.cep.texts import TextTable
+from app.cli.explain_automaton import AUTOMATON
 from app.coalesce.arrays import RULE_NAMES
 from app.coalesce.coalescer import rules_of
 from app.errors import CepError
@@ -18,6 +22,8 @@ from app.query.compile import Compiled
 from app.query.explain import Stage
 from app.query.plan import Plan
 
+TABLE = 2
+"""Axes of a table."""
 OPCODES = {value: name.removeprefix("OP_").lower() for name, value in vars(opcodes).items() if name.startswith("OP_")}
 
 
@@ -33,7 +39,28 @@ def _layout(query: Compiled) -> Layout:
     return layout_of(plan, {}, TextTable(text_constants(plan)), EngineOptions())
 
 
+def _tables_of_runs(plan: Plan) -> dict[str, Any]:
+    """Rows without names: the columns are those of `app.cep.runs.arrays`. Of the automaton the states next to the start are known."""
+    grammar = grammar_of(plan)
+    layout = run_layout_of(plan, grammar, {}, TextTable(run_text_constants(plan)))
+    tables = {name: rows for name, rows in {**layout.static, **grammar.automaton.tables()}.items() if rows.ndim == TABLE}
+    return {
+        "cells": dict(layout.taking.attributes),
+        "cells_per_event": layout.taking.width,
+        **{name: rows.tolist() for name, rows in tables.items()},
+        "local": [list(one) for one in layout.taking.local],
+        "code": _code(layout.programs.code.tolist()),
+        "constants": layout.programs.constants.tolist(),
+    }
+
+
+def _code(rows: list[list[int]]) -> list[list[Any]]:
+    return [[OPCODES.get(operation, str(operation)), *arguments] for operation, *arguments in rows]
+
+
 def _tables(query: Compiled) -> dict[str, Any]:
+    if (plan := _plan(query)).runs is not None:
+        return _tables_of_runs(plan)
     layout, temporal = _layout(query), _plan(query).temporal
     if temporal is None:
         tables: dict[str, Any] = {
@@ -42,13 +69,12 @@ def _tables(query: Compiled) -> dict[str, Any]:
         }
     else:
         tables = {"coalescing": dict(zip(RULE_NAMES, rules_of(temporal).tolist(), strict=True))}
-    code = [[OPCODES.get(operation, str(operation)), *arguments] for operation, *arguments in layout.programs.code.tolist()]
     return {
         "cells": dict(layout.attributes),
         "cells_per_event": layout.width,
         **tables,
         "local": [list(one) for one in layout.local],
-        "code": code,
+        "code": _code(layout.programs.code.tolist()),
         "constants": layout.programs.constants.tolist(),
     }
 
@@ -71,6 +97,8 @@ def _row(row: Any) -> str:
 
 
 def _mermaid(query: Compiled) -> str:
+    if _plan(query).runs is not None:
+        return AUTOMATON.mermaid(query)
     layout = _layout(query)
     lines = ["flowchart LR"]
     if _plan(query).temporal is not None:

@@ -10,7 +10,7 @@ import orjson
 
 from app.cep.runs.diagnosis import Diagnosis, Reason
 from app.cep.runs.plain_events import Seen, Stream, shown_value
-from app.cep.runs.why_not import Answer, Partial, Refused, why_not, why_not_these
+from app.cep.runs.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
 from app.cli.replay_input import ReplayInput
 from app.errors import CepError
 from app.events.types import Kind
@@ -86,7 +86,7 @@ def _wanted(diagnosis: Diagnosis, expect: str) -> list[Seen]:
 def _text(query: Compiled, answer: Answer, diagnosis: Diagnosis) -> str:
     lines = [f"why not {query.name}: {answer.events:,} events, {answer.matches:,} matches{_chosen(diagnosis) if answer.matches else ''}"]
     if not answer.followed_all:
-        lines.append("there are very many partial matches; the first thousands were followed: a smaller file tells more")
+        lines.append(f"there are very many partial matches; the first {MOST_RUNS:,} were followed, and counted: a smaller file tells more")
     for number, partial in enumerate(answer.partials):
         head = "nothing began: " if not partial.bound else "the furthest: " if number == 0 else f"number {number + 1}: "
         lines += _lines(partial, diagnosis, head)
@@ -109,11 +109,11 @@ def _lines(partial: Partial, diagnosis: Diagnosis, head: str) -> Iterator[str]:
     if partial.lacking == 0 and partial.ended is not None:
         return
     for refused in partial.refused:
-        yield from _refused(refused, bool(partial.bound), diagnosis)
+        ended = partial.ended is not None and partial.ended.cause in ("strategy", "negation")
+        yield from _refused(refused, " until it ended" if ended else " behind them" if partial.bound else "", diagnosis)
 
 
-def _refused(refused: Refused, began: bool, diagnosis: Diagnosis) -> Iterator[str]:  # noqa: FBT001
-    where = " behind them" if began else ""
+def _refused(refused: Refused, where: str, diagnosis: Diagnosis) -> Iterator[str]:
     types = next(("/".join(item.types) or "any" for item in diagnosis.plan.items if refused.item in (item.variable, f"#{item.index}")), "")
     count = len(refused.reasons)
     yield f"  {refused.item}: {count or 'no'} event{'s' if count != 1 else ''} of type {types} came{where}"

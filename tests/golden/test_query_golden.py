@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.cli.explain import ALL_STAGES
+from app.cli.replay_input import Choices, read_input
+from app.cli.why_not import explain_why_not
 from app.errors import CepError
 from app.query.compile import Compilation, compile_texts
 from app.query.explain import explain
@@ -75,3 +77,19 @@ def test_automaton_of_a_plain_sequence_is_refused_in_words() -> None:
     query = _compiled(HERE / "plan" / "stocks.yaml").queries[0]
     with pytest.raises(CepError, match="stacks evaluator"):
         explain(query, "automaton", "text", ALL_STAGES)
+
+
+@pytest.mark.parametrize("stage", ["asc", "code"])
+@pytest.mark.parametrize("form", ["text", "mermaid", "json"])
+@pytest.mark.parametrize("path", _queries("runs"), ids=lambda path: path.stem)
+def test_selection_and_tables_of_runs_can_be_shown(path: Path, stage: str, form: str) -> None:
+    assert explain(_compiled(path).queries[0], stage, form, ALL_STAGES)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("path", _queries("whynot"), ids=lambda path: path.stem)
+def test_why_events_give_no_match(path: Path, form: str, golden: Golden) -> None:
+    source = read_input(path.with_suffix(".jsonl"), None, Choices())
+    compiled = compile_texts([(path.name, path.read_text(encoding="utf-8"))], source.streams)
+    assert not compiled.errors, compiled.errors
+    golden(path.with_suffix({"text": ".txt", "json": ".json"}[form]), explain_why_not(compiled.queries[0], source, form, None))

@@ -132,7 +132,7 @@ def test_rising_prices_name_the_element(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strategy", ["strict-contiguity", "partition-contiguity"])
 def test_contiguity(tmp_path: Path, strategy: str) -> None:
     _, _, ended = furthest(tmp_path, f"event: SEQ(A a, B b)\nwithin: 10 s\nstrategy: {strategy}", "1 A v=5\n2 C v=1\n3 B v=1")
-    assert ended == ("strategy", "contiguity: line 1 (C) came next and is not the next item")
+    assert ended == ("strategy", "contiguity: line 1 (C) came next and could not be taken")
 
 
 def test_event_that_skip_till_next_match_took_instead(tmp_path: Path) -> None:

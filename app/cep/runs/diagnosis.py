@@ -209,7 +209,7 @@ class Diagnosis:
         return None
 
     def _contiguity(self, run: Run, event: Seen) -> Reason:
-        return Reason("strategy", f"contiguity: line {event.line} ({event.type}) came next and is not the next item", event)
+        return Reason("strategy", f"contiguity: line {event.line} ({event.type}) came next and could not be taken", event)
 
     def _differs(self, run: Run, item: int, count: int, event: Seen) -> bool:
         own = run.of(self.grammar.bindings[item], self.grammar.bindings)[-count:]

@@ -92,7 +92,7 @@ class Explorer:
     def play(self, events: Sequence[Seen]) -> None:
         """Follows the partial matches of one partition."""
         waiting: list[Run] = []
-        for event in events:
+        for event in events if self.followed_all else ():
             after: dict[Run, None] = {}
             for run in waiting:
                 met = self._diagnosis.meet(run, event)
@@ -106,8 +106,12 @@ class Explorer:
             for run in after:
                 if run.last is event:
                     self._note(run)
-            self.followed_all &= len(self._all) <= MOST_RUNS
-            waiting = list(after)[:MOST_RUNS] if self.followed_all else []
+            waiting = list(after)
+            if len(self._all) > MOST_RUNS:
+                # what became of these is not known: they are not told
+                self._extended.update(map(_places, waiting))
+                self.followed_all = False
+                return
 
     def _note(self, run: Run) -> None:
         places = _places(run)
@@ -135,13 +139,14 @@ def partial_of(diagnosis: Diagnosis, run: Run, ended: Reason | None) -> Partial:
     items = diagnosis.plan.items
     last = len(diagnosis.stream.events)
     if ended is not None and ended.cause in ("strategy", "negation") and ended.event is not None:
-        last = ended.event.rank
+        last = ended.event.rank + 1
     events = diagnosis.stream.events[run.last.rank + 1 if run.steps else 0 : last]
     refused: dict[str, list[Reason]] = {}
     for edge in _needed(diagnosis, run):
         item = items[edge[at.EDGE_ITEM]]
         own = refused.setdefault(name_of(item), [])
-        own += [why_refused(diagnosis, run, edge, event) for event in events if diagnosis.stream.fits_type(item, event)]
+        able = [event for event in events if diagnosis.stream.fits_type(item, event)]
+        own += [reason for event in able if (reason := why_refused(diagnosis, run, edge, event)) is not None]
     told = tuple(Refused(item, tuple(sorted(own, key=_telling))) for item, own in refused.items())
     bound = tuple((name_of(items[step.item]), step.event) for step in run.steps)
     return Partial(bound, _lacking(diagnosis, run), tuple(refused), told, ended)
@@ -154,8 +159,8 @@ def _needed(diagnosis: Diagnosis, run: Run) -> list[list[int]]:
     return needed or edges
 
 
-def why_refused(diagnosis: Diagnosis, run: Run, edge: list[int], event: Seen) -> Reason:
-    """Why an event does not continue a partial match on a way."""
+def why_refused(diagnosis: Diagnosis, run: Run, edge: list[int], event: Seen) -> Reason | None:
+    """Why an event does not continue a partial match on a way; None where it does, or would if the match had not ended."""
     if run.steps and event.key == run.first.key:
         stopper = next((one for one in _between(diagnosis, run, event) if diagnosis.stopped_by(run, one) is not None), None)
         if stopper is not None:
@@ -164,7 +169,7 @@ def why_refused(diagnosis: Diagnosis, run: Run, edge: list[int], event: Seen) ->
     if refusal is None:
         refusal = diagnosis.prevented(run, edge, event)
         refusal = None if refusal is None else Reason("negation", refusal.text, event)
-    return refusal or Reason("strategy", "the match had ended before", event)
+    return refusal
 
 
 def _between(diagnosis: Diagnosis, run: Run, event: Seen) -> Iterator[Seen]:
@@ -238,6 +243,9 @@ def _stuck(diagnosis: Diagnosis, runs: Sequence[Run], event: Seen, ended: Reason
     """A partial match that cannot take the next of the wanted events, for each item that it could be."""
     run = runs[0]
     items = diagnosis.plan.items
-    refused = [Refused(name_of(items[edge[at.EDGE_ITEM]]), (why_refused(diagnosis, run, edge, event),)) for edge in diagnosis.edges(run)]
+    refused = []
+    for edge in diagnosis.edges(run):
+        reason = why_refused(diagnosis, run, edge, event)
+        refused.append(Refused(name_of(items[edge[at.EDGE_ITEM]]), () if reason is None else (reason,)))
     bound = tuple((name_of(items[step.item]), step.event) for step in run.steps)
     return Partial(bound, _lacking(diagnosis, run), tuple(dict.fromkeys(one.item for one in refused)), tuple(refused), ended)
