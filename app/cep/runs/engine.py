@@ -144,6 +144,7 @@ class RunsEngine:
         start = 0
         self._horizon = int(horizons[0]) if len(masks) else watermarks.default_ms
         while start < len(masks):
+            self._store.drop_texts(self._tables, self._texts, self._layout)
             # the stacks engine's stage asks for texts, the layout and which cells were ever not present
             chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._texts, self._store))  # type: ignore[arg-type]
             if self._layout.opener_bit >= 0:
@@ -183,7 +184,7 @@ class RunsEngine:
             else:
                 # what has run out of window by now is dead
                 self._pass(Watermarks(self._horizon), final=False)
-                self._store.make_room(self._tables, self._texts, self._layout, self._policies, now=self._horizon, fan=self._fan)
+                self._store.make_room(self._tables, self._policies, now=self._horizon, fan=self._fan)
 
     def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
         """Lets time come to the watermarks: matches that waited, then runs that run out of window."""

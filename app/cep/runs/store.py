@@ -98,9 +98,9 @@ class RunStore:
         self.found = _grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
         self.expired = _grown(self.expired, 4 * len(self.expired))
 
-    def make_room(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, *, now: int, fan: int) -> None:
+    def make_room(self, tables: RunTables, policies: Policies, *, now: int, fan: int) -> None:
         """Sweeps what is dead; where more than half is alive after that, the tables double."""
-        self._sweep(tables, texts, layout, policies, now)
+        self._sweep(tables, policies, now)
         needed = int(self.state[at.NEEDED]) + fan + 2
         self.nodes = _grown(self.nodes, 2 * int(self.state[at.NODES]) + 2 * needed)
         negations = len(tables.negations)
@@ -111,10 +111,16 @@ class RunStore:
 
     def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies) -> None:
         """Leaves nothing but what is alive."""
-        self._sweep(tables, texts, layout, policies, int(self.state[at.LAST_TIME]))
+        self._sweep(tables, policies, int(self.state[at.LAST_TIME]))
+        self.drop_texts(tables, texts, layout)
         self.renew_slots(tables)
 
-    def _sweep(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, now: int) -> None:
+    def drop_texts(self, tables: RunTables, texts: TextTable, layout: RunLayout) -> None:
+        """Drops texts that no stored event uses, where they have doubled. Only between chunks: candidates taken up hold numbers, too."""
+        if len(texts) > 2 * self._texts_kept:
+            self._keep_texts(texts, layout, tables)
+
+    def _sweep(self, tables: RunTables, policies: Policies, now: int) -> None:
         state, memory = self.state, self.memory()
         world = self._world(tables)
         counts = [int(state[k]) for k in (at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED)]
@@ -135,8 +141,6 @@ class RunStore:
         self.nodes, self.cells, self.crossed, self.negated = new.nodes, new.cells, new.crossed, new.negated
         for counter, count in zip((at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED), kept, strict=True):
             state[counter] = count
-        if len(texts) > 2 * self._texts_kept:
-            self._keep_texts(texts, layout, tables)
 
     def _kept_windows(self, tables: RunTables, nodes: Integers, rows: Integers) -> int:
         """The first window that is still of interest; events that opened later ones stay."""
