@@ -4,6 +4,7 @@ TERMS: dict[str, str] = {
     "event": "something that happened: type, time, position, attributes",
     "composite event": "what a query emits: identity, match time, return fields, constituents",
     "timeout": "a partial match whose window ended before it was complete, written where the query says so",
+    "run": "a partial match of the runs evaluator: a node of bound events, and what is left of the pattern as its state",
     "match": "events bound to all positive items of a pattern such that order, predicates, window and negations hold",
     "partial match": "the first part of a match that may still be completed",
     "item": "one place of a pattern; positive or negated",

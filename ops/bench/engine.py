@@ -50,6 +50,7 @@ SCENARIOS = (
     Scenario("a !b c 1k keys 10 s", 1_000, 10_000, negated=(1,), target=10),
     Scenario("a !b c 100k keys 1000 s", 100_000, 1_000_000, events=4_000_000, negated=(1,), target=8),
     Scenario("abc 20 keys 4 matches/event", 20, 5_280, events=600_000, target=4),
+    Scenario("abc 20 keys 41 matches/event", 20, 16_300, events=300_000, target=0.6),
     Scenario("abc 20 keys, join a.v < c.v", 20, 5_280, events=600_000, join=True),
     Scenario("a b !c, 1k keys 10 s", 1_000, 10_000, negated=(2,), end=True),
     Scenario("!a b c, 1k keys 10 s", 1_000, 10_000, negated=(0,)),
