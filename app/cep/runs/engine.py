@@ -54,7 +54,7 @@ class RunsEngine:
         self._store = RunStore(self._layout)
         self._policies = Policies(plan, self._grammar)
         self._emits = plan.on_timeout == "emit"
-        self._horizon = NEVER  # no event to come is earlier
+        self._safe = Watermarks(NEVER)  # no event to come is earlier
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
@@ -142,7 +142,7 @@ class RunsEngine:
         in_order = not watermarks.by_source and bool(never_falls(time))
         horizons = time if in_order else np.minimum.accumulate(time[::-1])[::-1]
         start = 0
-        self._horizon = int(horizons[0]) if len(masks) else watermarks.default_ms
+        self._safe = _capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):
             self._store.drop_texts(self._tables, self._texts, self._layout)
             # the stacks engine's stage asks for texts, the layout and which cells were ever not present
@@ -152,8 +152,9 @@ class RunsEngine:
             self._advance(chunk)
             start = chunk.following
             if start < len(masks):
-                self._horizon = int(horizons[start])
-                self._pass_waiting(Watermarks(self._horizon), final=False)
+                self._safe = _capped(watermarks, int(horizons[start]))
+                self._pass_waiting(self._safe, final=False)
+        self._safe = watermarks
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
 
     def _open_outside_partitions(self, chunk: Chunk, masks: Integers) -> None:
@@ -183,8 +184,8 @@ class RunsEngine:
                 self._store.renew_slots(self._tables)
             else:
                 # what has run out of window by now is dead
-                self._pass(Watermarks(self._horizon), final=False)
-                self._store.make_room(self._tables, self._policies, now=self._horizon, fan=self._fan)
+                self._pass(self._safe, final=False)
+                self._store.make_room(self._tables, self._policies, now=_clipped(self._safe.default_ms), fan=self._fan)
 
     def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
         """Lets time come to the watermarks: matches that waited, then runs that run out of window."""
@@ -203,7 +204,7 @@ class RunsEngine:
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
         self._store.state[at.MATCHES] = self._store.state[at.EXPIRED] = 0
-        self._store.compact(self._tables, self._texts, self._layout, self._policies)
+        self._store.compact(self._tables, self._texts, self._layout, self._policies, now=_clipped(self._safe.default_ms))
         kinds = {name: kind.value for name, kind in self._kinds.items()}
         terms = np.frombuffer(terms_to_bytes(self._grammar.automaton.states), np.uint8)
         arrays = {**self._store.saved(), **self._texts.saved(), **self._policies.saved(), "terms": terms}
@@ -245,4 +246,15 @@ def _passing(watermarks: Watermarks, *, final: bool) -> tuple[Integers, Integers
     """Watermarks as the kernels take them: sources, their times, the default, whether the input has ended."""
     sources = np.array(sorted(watermarks.by_source), np.int64)
     times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
-    return sources, times, max(-MOST, min(watermarks.default_ms, MOST)), int(final)
+    return sources, times, _clipped(watermarks.default_ms), int(final)
+
+
+def _clipped(time_ms: int) -> int:
+    """A time from which windows can be taken without leaving 64 bit."""
+    return max(-MOST, min(time_ms, MOST))
+
+
+def _capped(watermarks: Watermarks, horizon: int) -> Watermarks:
+    """What certainly holds while events from ``horizon`` on are still to be fed."""
+    own = {source: min(time, horizon) for source, time in watermarks.by_source.items()}
+    return Watermarks(min(watermarks.default_ms, horizon), own)

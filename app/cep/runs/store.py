@@ -109,9 +109,9 @@ class RunStore:
         self.found = _grown(self.found, 2 * int(self.state[at.MATCHES]) + 2 * needed)
         self.expired = _grown(self.expired, 2 * int(self.state[at.EXPIRED]) + 2 * needed)
 
-    def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies) -> None:
-        """Leaves nothing but what is alive."""
-        self._sweep(tables, policies, int(self.state[at.LAST_TIME]))
+    def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, *, now: int) -> None:
+        """Leaves nothing but what is alive, when no event to come is earlier than ``now``."""
+        self._sweep(tables, policies, now)
         self.drop_texts(tables, texts, layout)
         self.renew_slots(tables)
 
