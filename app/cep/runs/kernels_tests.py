@@ -431,6 +431,19 @@ def different(chosen, taken, part):
     return False
 
 
+@kernel(types.boolean(WORLD, types.int64, types.int64), counted=False)
+def agrees(world, row, node):
+    """Whether a negated event outside partitions has the values of a run in the equivalence attributes that its type does have."""
+    shape = line(world, T_SHAPE)
+    keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    for k in range(len(keys)):
+        if cell_state(cells, row, keys[k], shape[STATES_AT]) != 2 and cells[row, keys[k]] != cells[nodes[node, ROW], keys[k]]:
+            return False
+    return True
+
+
 @kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, INTEGERS, types.int64))
 def prevented(world, slot, negation, node, lower, upper_row, scope, opened):
     """Whether events of all parts of a negation, different ones, lie in its scope (a negated AND needs all of its parts).
@@ -462,7 +475,11 @@ def prevented(world, slot, negation, node, lower, upper_row, scope, opened):
             while entry >= 0 and found < count:
                 if lower >= 0 and negated[entry, N_ROW] <= nodes[lower, ROW]:
                     break
-                if in_scope(world, part, entry, lower, upper_row, scope) and counts(world, part, entry, node, opened):
+                if (
+                    (side == 0 or agrees(world, negated[entry, N_ROW], node))
+                    and in_scope(world, part, entry, lower, upper_row, scope)
+                    and counts(world, part, entry, node, opened)
+                ):
                     chosen[part - first, found] = negated[entry, N_ROW]
                     found += 1
                 entry = negated[entry, OLDER]
