@@ -42,7 +42,9 @@ def catalog_of(count: int, stream: EventBatch, symbols: list[str]) -> Catalog:
     for number in range(count):
         first, second = random.choice(len(symbols), 2, replace=False)
         where = f"a.symbol = '{symbols[first]}' AND b.symbol = '{symbols[second]}' AND b.price > {bounds[second]}"
-        query = f'name: q{number}\nevent: SEQ(Stock a, Stock b)\nwhere: "{where}"\nwithin: 5 minutes\nreturn: {{low: a.price, high: b.price}}\n'
+        query = (
+            f'name: q{number}\nevent: SEQ(Stock a, Stock b)\nwhere: "{where}"\nwithin: 5 minutes\nreturn: {{low: a.price, high: b.price}}\n'
+        )
         texts.append((f"q{number}.yaml", query))
     compiled = compile_texts(texts, {"s": STREAM})
     if compiled.errors:
@@ -89,7 +91,9 @@ def main() -> None:
         rates = sorted(len(tail) / seconds / 1e6 for seconds, _ in runs)
         figures[str(count)] = {"m_events_per_s": statistics.median(rates), "lowest": rates[0], "highest": rates[-1], "matches": runs[0][1]}
         target = f"target {TARGETS[count]:g}" if count in TARGETS else ""
-        print(f"{count:5} queries {statistics.median(rates):6.2f} M events/s ({rates[0]:.2f} .. {rates[-1]:.2f})  {runs[0][1]} matches  {target}")
+        print(
+            f"{count:5} queries {statistics.median(rates):6.2f} M events/s ({rates[0]:.2f} .. {rates[-1]:.2f})  {runs[0][1]} matches  {target}"
+        )
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 

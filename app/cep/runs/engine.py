@@ -192,14 +192,14 @@ class RunsEngine:
         self._pass_waiting(watermarks, final=final)
         own = _passing(watermarks, final=final)
         while not pass_runs(self._world(), *own):
-            self._store.grow_output(self._tables)
+            self._store.grow_output()
 
     def _pass_waiting(self, watermarks: Watermarks, *, final: bool) -> None:
         if not self._store.state[at.WAITS]:
             return
         own = _passing(watermarks, final=final)
         while not pass_waiting(self._world(), *own):
-            self._store.grow_output(self._tables)
+            self._store.grow_output()
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""

@@ -92,9 +92,8 @@ class RunStore:
             cells[: len(self.cells)] = self.cells
             self.cells = cells
 
-    def grow_output(self, tables: RunTables) -> None:
+    def grow_output(self) -> None:
         """Room for twice as many matches and timeouts."""
-        del tables
         self.found = _grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
         self.expired = _grown(self.expired, 4 * len(self.expired))
 
