@@ -53,7 +53,9 @@ def watched() -> Iterator[Seen]:
 
 
 def in_a_partition(query: Query, event: Event) -> bool:
-    return all(event["attributes"].get(one.attribute) is not None for one in query.equivalence)
+    """Null and NaN equal nothing, so an event with one of them is in no partition."""
+    values = [event["attributes"].get(one.attribute) for one in query.equivalence]
+    return all(value is not None and value == value for value in values)  # noqa: PLR0124
 
 
 def counting(plan: Plan, ranks: str) -> Plan:
