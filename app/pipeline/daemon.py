@@ -4,16 +4,28 @@ Set as ``spark.python.daemon.module``; Spark starts it as ``python -m app.pipeli
 """
 
 import gc
+from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
+import pyspark.daemon
 import pyspark.worker
-from pyspark.daemon import manager
 
 from app.pipeline import assemble
 
 IMPORTED = (assemble, pd, pyspark.worker)
+_work = pyspark.daemon.worker
+
+
+def worker(sock: Any, authenticated: bool) -> int:  # noqa: FBT001 - as Spark calls it
+    """A task, or code 1 when Spark's side has gone meanwhile: a query that is stopped between tasks is no failure to be told."""
+    try:
+        return int(_work(sock, authenticated))
+    except BrokenPipeError:
+        return 1
+
 
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # see app.pipeline.worker; and the workers' collections leave the daemon's pages shared
-    manager()
+    pyspark.daemon.worker = worker
+    pyspark.daemon.manager()
