@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from app.bucket.hold import FOREVER, NEVER
 from app.cep.arrays import as_input
-from app.cep.candidates import Chunk, take_up
+from app.cep.candidates import Chunk, pin_kinds, take_up
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.layout import layout_of, text_constants
 from app.cep.matches import Constituents, EventTable, Matches
@@ -94,7 +94,8 @@ class TemporalEngine:
             items: uint64 (events,), whether an event is a tuple.
             watermarks: after the batch; a window with a t less than the default is due.
         """
-        self._learn(batch)
+        if pin_kinds(batch, self._parts.layout.attributes, self._kinds):
+            self._lay_out()
         if len(self._texts) > 2 * self._texts_kept:
             self._keep_texts()
         masks = as_input(items, np.uint64).view(np.int64)
@@ -128,22 +129,6 @@ class TemporalEngine:
             partitions=int(state[at.KEYS]),
             texts=len(self._texts),
         )
-
-    def _learn(self, batch: EventBatch) -> None:
-        """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches."""
-        news = {}
-        for name in self._parts.layout.attributes if len(batch) else ():
-            column = batch.columns.get(name)
-            if column is None:
-                continue
-            known = self._kinds.get(name)
-            if known is None:
-                news[name] = column.kind
-            elif known.textual != column.kind.textual or (column.kind is Kind.FLOAT and known is not Kind.FLOAT):
-                raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
-        if news:
-            self._kinds.update(news)
-            self._lay_out()
 
     def _arrivals(self, chunk: Chunk) -> Arrivals:
         cells = chunk.table.cells

@@ -168,6 +168,11 @@ MAX_PLAN_ITEMS = 64
 """An event's candidate items are the bits of one word."""
 
 
+def signed(mask: int) -> int:
+    """64 bits as the number that an int64 holds."""
+    return mask - (1 << 64) if mask >= 1 << 63 else mask
+
+
 def as_input(values: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
     """A contiguous, read-only view for a kernel's read-only argument (a copy if it must be).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,34 @@ class Chunk:
     rows: Integers
     table: Candidates
     following: int
+
+
+def pin_kinds(batch: EventBatch, attributes: Iterable[str], kinds: dict[str, Kind]) -> bool:
+    """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches.
+
+    Args:
+        batch: whose columns are looked at; an empty one tells nothing.
+        attributes: that an engine reads.
+        kinds: of columns seen so far, in-out.
+
+    Returns:
+        Whether a kind has become known.
+
+    Raises:
+        ValueError: a column has become one of another kind.
+    """
+    news = {}
+    for name in attributes if len(batch) else ():
+        column = batch.columns.get(name)
+        if column is None:
+            continue
+        known = kinds.get(name)
+        if known is None:
+            news[name] = column.kind
+        elif known.textual != column.kind.textual or (column.kind is Kind.FLOAT and known is not Kind.FLOAT):
+            raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
+    kinds.update(news)
+    return bool(news)
 
 
 def take_up(batch: EventBatch, masks: Integers, start: int, size: int, parts: Parts) -> Chunk:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from app.cep import arrays as at
 from app.cep.arrays import Candidates, Integers, Machine, Output, as_input
-from app.cep.candidates import take_up
+from app.cep.candidates import pin_kinds, take_up
 from app.cep.kernels_columns import count_candidates, never_falls
 from app.cep.kernels_machine import machine_scratch
 from app.cep.kernels_scan import advance
@@ -129,7 +129,8 @@ class Engine:
             items: uint64 (events,), candidate items.
             watermarks: after the batch. No event fed later may have a time below the watermark of its source.
         """
-        self._learn(batch)
+        if pin_kinds(batch, self._layout.attributes, self._kinds):
+            self._lay_out()
         masks = as_input(items, np.uint64).view(np.int64)
         expected = count_candidates(masks, self._layout.all_items, 0)
         self._store.prepare(expected, self._texts, self._layout)
@@ -168,24 +169,6 @@ class Engine:
         if found == 0:
             self._no_matches = matches
         return matches
-
-    def _learn(self, batch: EventBatch) -> None:
-        """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches."""
-        if not len(batch):
-            return
-        news = {}
-        for name in self._layout.attributes:
-            column = batch.columns.get(name)
-            if column is None:
-                continue
-            known = self._kinds.get(name)
-            if known is None:
-                news[name] = column.kind
-            elif known.textual != column.kind.textual or (column.kind is Kind.FLOAT and known is not Kind.FLOAT):
-                raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
-        if news:
-            self._kinds.update(news)
-            self._lay_out()
 
     def _machine(self) -> Machine:
         """The machine with the texts as they are now: their arrays move when they grow."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from app.cep import arrays as at
-from app.cep.arrays import PlanTables
+from app.cep.arrays import PlanTables, signed
 from app.cep.kernels_machine import Programs
 from app.cep.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
-from app.cep.program import Cell, Compiler, ProgramCell, TextCell, constants_of, unsupported
+from app.cep.program import Cell, Compiler, ProgramCell, TextCell, texts_in, unsupported
 from app.cep.texts import TextTable
 from app.events.types import Kind
 from app.query.expressions import Arithmetic, Comparison, Expression, Literal
@@ -87,13 +87,7 @@ def text_constants(plan: Plan) -> list[bytes]:
     expressions: list[Expression] = [join.condition for join in plan.joins]
     expressions += [local for item in plan.items for local in item.local]
     expressions += [field.expression for field in plan.returns]
-    found = {
-        value.encode() if isinstance(value, str) else value
-        for e in expressions
-        for value in constants_of(e)
-        if isinstance(value, str | bytes)
-    }
-    return sorted(found)
+    return texts_in(expressions)
 
 
 def refusals(plan: Plan) -> list[str]:
@@ -143,7 +137,7 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
     shape[at.SLOT_STACKS], shape[at.STACKS] = negations.slot_stacks, negations.stacks
     shape[at.WITHIN] = -1 if plan.within is None else plan.within.size
     shape[at.STATES_AT] = states_at
-    shape[at.OPENING] = _signed(sum(1 << k for k, row in enumerate(negations.items) if row[at.ITEM_NEEDS] < 0))
+    shape[at.OPENING] = signed(sum(1 << k for k, row in enumerate(negations.items) if row[at.ITEM_NEEDS] < 0))
     shape[at.WINDOW_PUSHDOWN] = int(options.window_pushdown)
     shape[at.RESIDUAL] = int(not options.partitioned and bool(plan.equivalence))
     has_end = plan.items[-1].negated
@@ -180,8 +174,8 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
         fields=fields,
         key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
         place_of_item=np.array([row[at.ITEM_PLACE] for row in negations.items], np.int64),
-        all_items=_signed((1 << len(plan.items)) - 1),
-        outside_mask=_signed(sum(1 << item.index for item in plan.items if item.negated and item.lacks)),
+        all_items=signed((1 << len(plan.items)) - 1),
+        outside_mask=signed(sum(1 << item.index for item in plan.items if item.negated and item.lacks)),
         link_width=1 + negations.stacks + int(has_end) + int(expires),
         slot_width=_padded(at.KEY + len(tables.keys) + negations.slot_stacks),
         wild_stacks=negations.stacks - negations.slot_stacks,
@@ -190,11 +184,6 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
 
 def _table(name: str, rows: Iterable[Iterable[int]]) -> np.ndarray:
     return np.array(list(rows), np.int64).reshape(-1, len(at.COLUMNS[name]))
-
-
-def _signed(mask: int) -> int:
-    """64 bits as the number that an int64 holds."""
-    return mask - (1 << 64) if mask >= 1 << 63 else mask
 
 
 def _padded(width: int) -> int:

@@ -35,6 +35,8 @@ EARTH_RADIUS_M = 6_371_000.0
 
 STATES_PER_WORD = 31
 """Cell states packed into one int64: two bits each, the sign bit stays free."""
+ALL_ABSENT = int("10" * STATES_PER_WORD, 2)
+"""A word of states that are all ABSENT."""
 BECAME_FLOAT = 3
 """State of a cell of an integer column whose value left 64 bit and is a float."""
 

@@ -7,7 +7,7 @@ sequence construction, into a derived cell; what is left for the inner loop is m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -88,6 +88,12 @@ def constants_of(expression: Expression) -> Iterator[Constant]:
         yield expression.value
     for child in children(expression):
         yield from constants_of(child)
+
+
+def texts_in(expressions: Iterable[Expression]) -> list[bytes]:
+    """All text constants of some expressions, sorted."""
+    constants = (value for expression in expressions for value in constants_of(expression))
+    return sorted({value.encode() if isinstance(value, str) else value for value in constants if isinstance(value, str | bytes)})
 
 
 def _of_no_item(expression: Expression) -> Any:

@@ -12,15 +12,13 @@ from app.cep.kernels_columns import gather_cells, gather_present
 from app.cep.kernels_machine import evaluate_rows, machine_scratch
 from app.cep.layout import FieldSource
 from app.cep.matches import EventTable, Matches
-from app.cep.opcodes import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
+from app.cep.opcodes import ALL_ABSENT, BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
 from app.cep.store import Parts
 from app.cep.texts import TextTable
 from app.events.batch import NULL, Column, Dictionary
 from app.events.types import Kind
 
 _ALL_PRESENT = 1
-_ALL_ABSENT = int("10" * STATES_PER_WORD, 2)
-"""A word of states that are all ABSENT."""
 FEW_TEXTS = 256
 """Below this, sharing the engine's texts costs readers less than looking up which occur."""
 
@@ -46,7 +44,7 @@ def timeouts_of(output: Output, count: int, parts: Parts) -> Matches:
     used, places = np.unique(rows[rows >= 0], return_inverse=True)
     rows[rows >= 0] = places
     nothing = np.zeros((1, parts.layout.width), np.int64)
-    nothing[0, parts.layout.states_at :] = _ALL_ABSENT
+    nothing[0, parts.layout.states_at :] = ALL_ABSENT
     cells = np.concatenate([parts.store.cells[used], nothing])
     types = Column(Kind.STRING, cells[:-1, CELL_TYPE], None, parts.texts.dictionary())
     events = EventTable(cells[:-1, CELL_TIME], cells[:-1, CELL_SOURCE], cells[:-1, CELL_OFFSET], types)

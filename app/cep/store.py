@@ -6,7 +6,7 @@ handed out keep the old ones. Partitions that died are overwritten by new ones, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ class Store:
         self.state[at.WILD_HEADS :] = -1
         self.links = np.empty((0, layout.link_width), np.int64)
         self.cells = np.empty((0, layout.width), np.int64)
-        self.slots = _slots(64, layout.slot_width)
+        self.slots = empty_slots(64, layout.slot_width)
         self.pending = np.empty((0, 1 + int(layout.tables.shape[at.POSITIVES])), np.int64)
         self.spotted: set[int] = set()
         """Cells that were not present in some event so far; the others need no look at their states."""
@@ -80,16 +80,12 @@ class Store:
         # new arrays: matches that were handed out keep the old numbers, and dead rows do not keep dangling ones
         self._move(len(self.links))
         live, columns = self.live, text_cells(layout)
-        used = self.cells[live][:, columns].reshape(-1)
-        renumbered = texts.keep(used[(used >= 0) & (used < len(texts))])  # a number is undefined where a cell is not present
+        renumbered = keep_used(texts, self.cells[live][:, columns])
         self._texts_kept = max(1024, len(texts))
-        for column in columns:
-            numbers = self.cells[live, column]
-            valid = (numbers >= 0) & (numbers < len(renumbered))
-            self.cells[live, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
+        renumber_cells(self.cells[live], columns, renumbered)
         keys = layout.tables.keys.tolist()
         if set(keys) & set(columns):
-            slots = _slots(len(self.slots), self.slots.shape[1])
+            slots = empty_slots(len(self.slots), self.slots.shape[1])
             alive = self.slots[self.slots[:, at.NEWEST] >= self.state[at.LOW]].copy()
             for k, key in enumerate(keys):
                 if key in columns:
@@ -100,10 +96,7 @@ class Store:
     def renew_slots(self, layout: Layout) -> None:
         """A partition table with the live partitions only, an eighth to a quarter full."""
         low = int(self.state[at.LOW])
-        capacity = 64
-        while capacity < 4 * live_slots(self.slots, low) + 64:
-            capacity *= 2
-        slots = _slots(capacity, layout.slot_width)
+        slots = empty_slots(slots_for(live_slots(self.slots, low)), layout.slot_width)
         self.state[at.OCCUPIED] = refill_slots(_places(layout), self.slots, slots, low)
         self.slots = slots
 
@@ -125,14 +118,8 @@ class Store:
         """Takes over what `saved` gave."""
         self.state[:] = arrays["state"]
         self.links, self.cells, self.pending = (arrays[name].copy() for name in ("links", "cells", "pending"))
-        capacity = 64
-        while capacity < 4 * len(arrays["slots"]) + 64:
-            capacity *= 2
-        self.slots = _slots(capacity, layout.slot_width)
-        words = np.bitwise_or.reduce(self.cells[:, layout.states_at :], axis=0) if len(self.cells) else []
-        self.spotted = {
-            cell for cell in range(layout.states_at) if len(words) and words[cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3
-        }
+        self.slots = empty_slots(slots_for(len(arrays["slots"])), layout.slot_width)
+        self.spotted = spotted_cells(self.cells, layout.states_at)
         self.state[at.OCCUPIED] = refill_slots(_places(layout), arrays["slots"].copy(), self.slots, int(self.state[at.LOW]))
 
 
@@ -157,7 +144,34 @@ def text_cells(layout: Layout) -> list[int]:
     return cells
 
 
-def _slots(capacity: int, width: int) -> NDArray[np.int64]:
+def keep_used(texts: TextTable, used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drops the texts whose numbers are not among those used (undefined where a cell is not present); returns the new numbers."""
+    return texts.keep(used[(used >= 0) & (used < len(texts))])
+
+
+def renumber_cells(cells: NDArray[np.int64], columns: Iterable[int], renumbered: NDArray[np.int64]) -> None:
+    """New numbers of texts in the columns of live rows (a view); 0 where a cell is not present."""
+    for column in columns:
+        numbers = cells[:, column]
+        valid = (numbers >= 0) & (numbers < len(renumbered))
+        cells[:, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
+
+
+def spotted_cells(cells: NDArray[np.int64], states_at: int) -> set[int]:
+    """Cells that are not present in some row."""
+    words = np.bitwise_or.reduce(cells[:, states_at:], axis=0, initial=0)
+    return {cell for cell in range(states_at) if words[cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3}
+
+
+def slots_for(live: int) -> int:
+    """How many slots so many partitions get: an eighth to a quarter will be full."""
+    capacity = 64
+    while capacity < 4 * live + 64:
+        capacity *= 2
+    return capacity
+
+
+def empty_slots(capacity: int, width: int) -> NDArray[np.int64]:
     """An empty partition table whose rows do not straddle cache lines: numpy aligns large arrays to 16 bytes only."""
     raw = np.empty(capacity * width + CACHE_LINE // 8, np.int64)
     skip = (-raw.ctypes.data % CACHE_LINE) // 8

@@ -49,8 +49,8 @@ def _tables_of_runs(plan: Plan) -> dict[str, Any]:
         "cells_per_event": layout.taking.width,
         **{name: rows.tolist() for name, rows in tables.items()},
         "local": [list(one) for one in layout.taking.local],
-        "code": _code(layout.programs.code.tolist()),
-        "constants": layout.programs.constants.tolist(),
+        "code": _code(layout.taking.programs.code.tolist()),
+        "constants": layout.taking.programs.constants.tolist(),
     }
 
 

@@ -105,7 +105,19 @@ def _counted(expression: Any) -> Any:
 
 
 def _headed(query: r.Resolved, equivalence: tuple[str, ...], items: tuple[Item, ...], joins: tuple[JoinPredicate, ...]) -> Plan:
-    """What every plan takes from its document, without columns and fingerprint."""
+    """What every plan of a pattern takes from its query, without columns and fingerprint."""
+    return replace(
+        headed(query, items),
+        equivalence=equivalence,
+        joins=joins,
+        within=query.document.plain("within"),
+        returns=tuple(replace(field, expression=_known(field, query)) for field in query.returns),
+        on_timeout=query.document.plain("on_timeout", "drop"),
+    )
+
+
+def headed(query: r.Resolved | r.ResolvedTemporal, items: tuple[Item, ...]) -> Plan:
+    """What every plan takes from its document."""
     document = query.document
     output = document.record("output")
     return Plan(
@@ -116,12 +128,11 @@ def _headed(query: r.Resolved, equivalence: tuple[str, ...], items: tuple[Item, 
         weight=document.plain("weight", 1.0),
         streams=query.streams,
         items=items,
-        equivalence=equivalence,
-        joins=joins,
-        within=document.plain("within"),
-        returns=tuple(replace(field, expression=_known(field, query)) for field in query.returns),
+        equivalence=(),
+        joins=(),
+        within=None,
+        returns=query.returns,
         columns=(),
-        on_timeout=document.plain("on_timeout", "drop"),
         output=Output(output_value(output, "topic"), output_value(output, "key")),
         shedding=shedding_of(document.record("shedding")),
     )

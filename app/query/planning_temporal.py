@@ -12,8 +12,8 @@ from app.query import resolved as r
 from app.query import tree as t
 from app.query.constant_tests import conjuncts
 from app.query.fingerprint import fingerprint
-from app.query.plan import IntervalTest, Item, Output, Plan, SlidingWindow, Temporal
-from app.query.planning import FALSE, output_value, shedding_of, simplified
+from app.query.plan import IntervalTest, Item, Plan, SlidingWindow, Temporal
+from app.query.planning import FALSE, headed, simplified
 from app.query.vocabulary import BUILT_IN
 
 UNTIL_NEXT = "until-next"
@@ -27,22 +27,10 @@ def plan_temporal_query(query: r.ResolvedTemporal) -> Plan:
     gap, duration = coalesce.get("max_gap"), coalesce["duration"].value
     sliding = SlidingWindow(window["range"].value.size, window["slide"].value.size, window["range"].value.unit)
     mentioned = {node.attribute for condition in where for node in e.walk(condition) if isinstance(node, e.AttributeOf)}
-    output = document.record("output")
-    plan = Plan(
-        name=document.name,
-        version=document.plain("version", 1),
-        title=document.plain("title", ""),
-        labels=tuple((key, one.value) for key, one in document.plain("labels", {}).items()),
-        weight=document.plain("weight", 1.0),
-        streams=query.streams,
-        items=(Item(0, None, query.types, local=where),),
+    plan = replace(
+        headed(query, (Item(0, None, query.types, local=where),)),
         equivalence=tuple(name for name in query.key if name not in BUILT_IN) if sliding.unit == "ms" else (),
-        joins=(),
-        within=None,
-        returns=query.returns,
         columns=tuple(sorted((mentioned | {*query.key, *query.select}) - set(BUILT_IN))),
-        output=Output(output_value(output, "topic"), output_value(output, "key")),
-        shedding=shedding_of(document.record("shedding")),
         evaluator="coalesce",
         temporal=Temporal(
             select=query.select,

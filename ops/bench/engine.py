@@ -13,6 +13,7 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from app.cep.engine import Engine, EngineOptions, Watermarks
+from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Comparison
@@ -108,9 +110,8 @@ def slices(batch: EventBatch, masks: np.ndarray, size: int) -> list[tuple[EventB
     return parts
 
 
-def once(plan: Plan, parts: list[tuple[EventBatch, np.ndarray]], options: EngineOptions) -> tuple[float, float, int]:
+def once(engine: Engine | RunsEngine, parts: list[tuple[EventBatch, np.ndarray]]) -> tuple[float, float, int]:
     """Seconds, seconds of the processor (fewer where others use it too), and matches of one run with a fresh engine."""
-    engine = Engine(plan, options)
     found = 0
     begin, busy = time.perf_counter(), time.process_time()
     for batch, masks in parts:
@@ -121,12 +122,16 @@ def once(plan: Plan, parts: list[tuple[EventBatch, np.ndarray]], options: Engine
 
 def measure(scenario: Scenario, events: int | None, repeats: int, batch: int, options: EngineOptions) -> dict[str, Any]:
     """Median and spread of a scenario's repeats, after one warm-up."""
-    count = events or scenario.events
-    stream, masks = stream_of(scenario, count)
-    parts = slices(stream, masks, batch)
+    stream, masks = stream_of(scenario, events or scenario.events)
     plan = plan_of(scenario)
-    once(plan, parts[:2], options)
-    runs = [once(plan, parts, options) for _ in range(repeats)]
+    return {**timed(lambda: Engine(plan, options), slices(stream, masks, batch), repeats), "target": scenario.target}
+
+
+def timed(new: Callable[[], Engine | RunsEngine], parts: list[tuple[EventBatch, np.ndarray]], repeats: int) -> dict[str, Any]:
+    """Figures of runs with fresh engines over batches, after one warm-up on the first two of them."""
+    count = sum(len(batch) for batch, _ in parts)
+    once(new(), parts[:2])
+    runs = [once(new(), parts) for _ in range(repeats)]
     rates = sorted(count / seconds / 1e6 for seconds, _, _ in runs)
     busy_rates = [count / busy / 1e6 for _, busy, _ in runs]
     return {
@@ -137,8 +142,14 @@ def measure(scenario: Scenario, events: int | None, repeats: int, batch: int, op
         "m_events_per_busy_s": round(statistics.median(busy_rates), 2),
         "lowest": round(rates[0], 2),
         "highest": round(rates[-1], 2),
-        "target": scenario.target,
     }
+
+
+def line_of(name: str, f: dict[str, Any]) -> str:
+    """A scenario's figures for people."""
+    target = f"target {f['target']:g}" if f["target"] else ""
+    clock = f"{f['m_events_per_s']:7.2f} M/s ({f['lowest']:.1f} .. {f['highest']:.1f})"
+    return f"{name:34} {clock:28} {f['m_events_per_busy_s']:7.2f} M per busy s  {f['matches_per_event']:.2f} matches/event  {target}"
 
 
 def run(
@@ -160,9 +171,7 @@ def main() -> None:
     arguments = parser.parse_args()
     figures = run(arguments.events, arguments.repeats, arguments.batch, arguments.only)
     for name, f in figures.items():
-        target = f"target {f['target']:g}" if f["target"] else ""
-        clock = f"{f['m_events_per_s']:7.2f} M/s ({f['lowest']:.1f} .. {f['highest']:.1f})"
-        print(f"{name:32} {clock:28} {f['m_events_per_busy_s']:7.2f} M per busy s  {f['matches_per_event']:.2f} matches/event  {target}")
+        print(line_of(name, f))
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 

@@ -12,21 +12,18 @@ import argparse
 import csv
 import gzip
 import json
-import statistics
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
 from app.query.plan import Plan
-from ops.bench.engine import slices
+from ops.bench.engine import line_of, slices, timed
 
 RECORDING = "stocks/us_1min_2015-10-12_to_16.csv.gz"
 MINUTE_MS = 60_000
@@ -130,33 +127,11 @@ def masks_of(plan: Plan, batch: EventBatch) -> np.ndarray:
     return masks
 
 
-def once(plan: Plan, parts: list[tuple[EventBatch, np.ndarray]]) -> tuple[float, float, int]:
-    """Seconds, seconds of the processor, and matches of one run with a fresh engine."""
-    engine = RunsEngine(plan)
-    found = 0
-    begin, busy = time.perf_counter(), time.process_time()
-    for batch, masks in parts:
-        matches, _ = engine.feed(batch, masks, Watermarks(int(batch.time[-1]) + 1))
-        found += len(matches)
-    return time.perf_counter() - begin, time.process_time() - busy, found
-
-
 def measure(scenario: Scenario, stream: EventBatch, repeats: int) -> dict[str, Any]:
     """Median and spread, after one warm-up."""
     plan = plan_of(scenario)
     parts = slices(stream, masks_of(plan, stream), 262_144)
-    once(plan, parts[:1])
-    runs = [once(plan, parts) for _ in range(repeats)]
-    rates = sorted(len(stream) / seconds / 1e6 for seconds, _, _ in runs)
-    return {
-        "events": len(stream),
-        "matches_per_event": round(runs[0][2] / len(stream), 3),
-        "m_events_per_s": round(statistics.median(rates), 2),
-        "m_events_per_busy_s": round(statistics.median(len(stream) / busy / 1e6 for _, busy, _ in runs), 2),
-        "lowest": round(rates[0], 2),
-        "highest": round(rates[-1], 2),
-        "target": scenario.target,
-    }
+    return {**timed(lambda: RunsEngine(plan), parts, repeats), "target": scenario.target}
 
 
 def main() -> None:
@@ -175,11 +150,7 @@ def main() -> None:
         stream = uniform(scenario.keys, scenario.events)[0] if scenario.keys else quotes
         assert stream is not None, "scenarios on the recording exist only where it is"
         f = figures[scenario.name] = measure(scenario, stream, arguments.repeats)
-        target = f"target {f['target']:g}" if f["target"] else ""
-        clock = f"{f['m_events_per_s']:7.2f} M/s ({f['lowest']:.1f} .. {f['highest']:.1f})"
-        print(
-            f"{scenario.name:34} {clock:28} {f['m_events_per_busy_s']:7.2f} M per busy s  {f['matches_per_event']:.2f} matches/event  {target}"
-        )
+        print(line_of(scenario.name, f))
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
+from app.bucket import matching as bucket_matching
 from app.bucket.bucket import Bucket
 from app.bucket.composite import Constituent, composite_events, match_identity
 from app.bucket.hold import Progress, TimeRules
@@ -57,11 +59,16 @@ class Found:
     """Of the first query: end of the window, bound events, identity."""
 
 
-def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int]) -> Found:
-    """Steps (micro-batches) of tasks of events in order of arrival; closing comes as a last, empty step."""
+Late = list[tuple[int, int]]
+
+
+def driven(
+    catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int]
+) -> Iterator[tuple[Late, Sequence[bucket_matching.Found]]]:
+    """Steps (micro-batches) of tasks of events in order of arrival; closing comes as a last, empty step. Gives what was late, and found."""
     plan = IngressPlan(catalog, rules, buckets)
     states = [Bucket(catalog, [rules], number) for number in range(buckets)]
-    found, greatest = Found(Counter(), Counter(), [], Counter()), {}
+    greatest: dict[int, int] = {}
     for number, tasks in enumerate([*steps, []]):
         progress = Progress(greatest, SOURCES, closing=number == len(steps))
         chunks: list[list[bytes]] = [[] for _ in range(buckets)]
@@ -70,7 +77,7 @@ def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules:
             batch = event_batch(events, schemas_)
             ingested = plan.ingest(batch, progress)
             assert len(batch) == len(ingested.late) + ingested.irrelevant + ingested.shed + ingested.forwarded
-            found.late += [(int(batch.source[row]), int(batch.offset[row])) for row in ingested.late]
+            yield [(int(batch.source[row]), int(batch.offset[row])) for row in ingested.late], ()
             news |= {s: t for s, t in ingested.judgement.greatest_times.items() if t > news.get(s, t - 1)}
             for bucket, packed in ingested.packed():
                 chunks[bucket].append(packed)
@@ -80,17 +87,24 @@ def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules:
                 states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot())
             output = states[bucket].advance(reversed(chunks[bucket]), progress)
             states[bucket].validate()
-            found.late += [(int(source), int(offset)) for source, offset in output.late]
-            for one in output.found:
-                own = catalog.plans[one.query]
-                if own.name == "q":
-                    found.answers += Counter(answers(own, one.matches))
-                found.identities += Counter(event.id for event in composite_events(own, one.matches, TOPICS))
-                if own.name == "q" and one.timeouts is not None:
-                    found.timeouts += Counter(
-                        (event.time, tuple((c.partition, c.offset) for c in event.events), event.id)
-                        for event in composite_events(own, one.timeouts, TOPICS, "timeout")
-                    )
+            yield [(int(source), int(offset)) for source, offset in output.late], output.found
+
+
+def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int]) -> Found:
+    """What all steps give together."""
+    found = Found(Counter(), Counter(), [], Counter())
+    for late, news in driven(catalog, schemas_, steps, rules, buckets, restarts):
+        found.late += late
+        for one in news:
+            own = catalog.plans[one.query]
+            if own.name == "q":
+                found.answers += Counter(answers(own, one.matches))
+            found.identities += Counter(event.id for event in composite_events(own, one.matches, TOPICS))
+            if own.name == "q" and one.timeouts is not None:
+                found.timeouts += Counter(
+                    (event.time, tuple((c.partition, c.offset) for c in event.events), event.id)
+                    for event in composite_events(own, one.timeouts, TOPICS, "timeout")
+                )
     return found
 
 

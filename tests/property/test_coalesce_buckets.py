@@ -8,18 +8,15 @@ from dataclasses import replace
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from app.bucket.bucket import Bucket
 from app.bucket.composite import composite_events
-from app.bucket.hold import Progress, TimeRules
-from app.bucket.ingress import IngressPlan
+from app.bucket.hold import TimeRules
 from app.query.plan import Catalog
 from tests.naive.arrival import on_time
 from tests.naive.language import Equivalence, Item, Query
 from tests.naive.temporal import TemporalQuery, coalesced
 from tests.property.application_way import plan_of
-from tests.property.event_arrays import event_batch
 from tests.property.temporal_cases import SCHEMAS, coalesced_of, temporal_plan, temporal_queries, tuple_streams
-from tests.property.test_bucket_way import SOURCES, TOPICS, arrivals_of, split
+from tests.property.test_bucket_way import TOPICS, arrivals_of, driven, split
 
 NEIGHBOUR = Query((Item(("T",), "a"), Item(("U",), "b")), (Equivalence("g"),), within=9)
 """A pattern query of the same stream and key: it must not share a group with a temporal one."""
@@ -27,28 +24,12 @@ NEIGHBOUR = Query((Item(("T",), "a"), Item(("U",), "b")), (Equivalence("g"),), w
 
 def run(query: TemporalQuery, catalog: Catalog, steps: list, rules: TimeRules, buckets: int, restarts: set[int]) -> tuple[Counter, Counter]:
     """What the temporal query (named q) finds, and the identities of its composite events; closing comes as a last, empty step."""
-    plan = IngressPlan(catalog, rules, buckets)
-    states = [Bucket(catalog, [rules], number) for number in range(buckets)]
-    found, identities, greatest = Counter(), Counter(), {}
-    for number, tasks in enumerate([*steps, []]):
-        progress = Progress(greatest, SOURCES, closing=number == len(steps))
-        chunks: list[list[bytes]] = [[] for _ in range(buckets)]
-        news = dict(greatest)
-        for events in tasks:
-            ingested = plan.ingest(event_batch(events, SCHEMAS), progress)
-            news |= {s: t for s, t in ingested.judgement.greatest_times.items() if t > news.get(s, t - 1)}
-            for bucket, packed in ingested.packed():
-                chunks[bucket].append(packed)
-        greatest = news
-        for bucket in range(buckets):
-            if number in restarts:
-                states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot())
-            output = states[bucket].advance(reversed(chunks[bucket]), progress)
-            states[bucket].validate()
-            for one in output.found:
-                if catalog.plans[one.query].name == "q":
-                    found += Counter(coalesced_of(query, one.matches))
-                    identities += Counter(event.id for event in composite_events(catalog.plans[one.query], one.matches, TOPICS))
+    found, identities = Counter(), Counter()
+    for _, news in driven(catalog, SCHEMAS, steps, rules, buckets, restarts):
+        for one in news:
+            if catalog.plans[one.query].name == "q":
+                found += Counter(coalesced_of(query, one.matches))
+                identities += Counter(event.id for event in composite_events(catalog.plans[one.query], one.matches, TOPICS))
     return found, identities
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from app.cli.main import main
 
 QUERY = """\
 name: rise
@@ -19,24 +16,6 @@ where: "[symbol] AND b.price > a.price"
 within: 10 s
 return: {symbol: a.symbol, gain: b.price - a.price, took: b.time - a.time}
 """
-
-
-@pytest.fixture
-def cep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture):
-    """Runs a command in an empty folder; gives exit code, standard output and error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["cep", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            code = exit_.code or 0
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 def write(path: str, text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from app.bucket.temporal import TemporalEngine
 from app.cep.engine import Watermarks
-from app.cli.main import main
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
@@ -26,24 +24,6 @@ where: humidity > 75
 coalesce: {duration: until-next}
 window: {range: 10 s, slide: 5 s}
 """
-
-
-@pytest.fixture
-def cep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture):
-    """Runs a command in an empty folder; gives exit code, standard output and error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["cep", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as exit_:
-            code = exit_.code or 0
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
 
 
 def reading(time: int, humidity: float | None, mote: str | None = "M", **more: object) -> dict:

@@ -21,6 +21,8 @@ WITHIN, WITHIN_EVENTS, GAP, STATES_AT, BINDINGS, FRAME, REGISTERS, NODE_WIDTH = 
 """-1 where there is none; FRAME, REGISTERS: columns of a node where they begin."""
 WINDOW_KIND, WINDOW_SIZE, WINDOW_SLIDE, OPENER = 8, 9, 10, 11
 NO_WINDOW, TIME_WINDOW, COUNT_WINDOW, PARTITION_WINDOW, OPENED_TIME, OPENED_COUNT = 0, 1, 2, 3, 4, 5
+LISTED_WINDOWS = (COUNT_WINDOW, OPENED_TIME, OPENED_COUNT)
+"""Kinds whose windows stand in a table of their own; those of the others are numbers that follow from a time or a rank."""
 TIMEOUTS, CONTIGUOUS, START_STATE, LIMIT_MATCHES, LIMIT_RUNS, POSITIVE_MASK, NEGATED_MASK, ASKED_MASK = 12, 13, 14, 15, 16, 17, 18, 19
 LISTS, WILD_LISTS, RANKS = 20, 21, 22
 """How many lists of negated events a partition has, how many there are outside partitions; RANKS: 0 none, 1 partition, 2 stream."""
@@ -55,8 +57,8 @@ BESIDE_ALL, BESIDE_ITEMS = 0, 1
 CODE, CODE_END, REFERENCES, REFERENCES_END, ARGUMENTS, ARGUMENTS_END = 0, 1, 2, 3, 4, 5
 # references[k, ...]
 SLOT, REF_BINDING, ANCHOR, NUMBER = 0, 1, 2, 3
-PLAIN, FIXED, LAST, RUNNING, SELF = 0, 1, 2, 3, 4
-"""FIXED: NUMBER is a column of the frame; LAST, RUNNING: NUMBER elements back; SELF: the event at hand."""
+PLAIN, FIXED, LAST, RUNNING = 0, 1, 2, 3
+"""FIXED: NUMBER is a column of the frame; LAST, RUNNING: NUMBER elements back."""
 # arguments[k, ...]: aggregates, handed to programs as constants
 CONSTANT, ARG_BINDING, FUNCTION, ARG_RUNNING, ARG_BACK, REGISTER = 0, 1, 2, 3, 4, 5
 COUNT_OF, SUM, MIN, MAX, AVG = 0, 1, 2, 3, 4
@@ -101,13 +103,13 @@ S_RANK, P_RANK, FIRST_P_RANK, FLAGS, HASH, WINDOW_LOW, WINDOW_HIGH, CROSSED, ENT
 FOLLOWED, CLOSED = 18, 19
 """Time of the event that came next in the stream (kept for timeouts under contiguity); items whose ways are closed but for skip-till-any ones."""
 NODE_HEAD = 20
-ENDED, WAITING = -1, -2
-"""In place of a state: the run is over; it is a match that waits for its partition's ranks to reach its end."""
+LEFT = -10
+"""A node that is no run (any more) keeps its state as LEFT - state: a match that waits needs it."""
 MATCHED = 1
 """Flag: has been a match."""
 
-# slots[slot, ...]: after the state (in place of NEWEST) and the key
-USED = 0
+# slots[slot, ...]: after the state (in place of NEWEST: 0, or DEAD: without runs and negated events) and the key
+USED, DEAD = 0, -5
 S_HEAD, S_COUNT, S_PRANK, S_TIME, S_LISTS = 0, 1, 2, 3, 4
 """From shape-dependent places behind the key on: newest run, number of runs, rank of the next event, time of the last event, lists of negated events."""
 # negated[k, ...]: next older of its list, row, ranks
@@ -119,6 +121,8 @@ W_NODE, W_END, W_WINDOW, W_LEAST = 0, 1, 2, 3
 # windows[k, ...]: count windows and opened ones, from window WINDOW_BASE on: row of the opener, rank and time of the start, time of the end
 O_ROW, O_RANK, O_TIME, O_END = 0, 1, 2, 3
 UNKNOWN_END = -(2**63)
+END_OF_TIME = 2**62
+"""Behind every time: windows can be added to it, or taken from its negative, without leaving 64 bit."""
 
 # state[...]: counters
 NODES, ROWS, NEGATED, CROSSINGS, WAITS, WINDOWS, OCCUPIED, STREAM_RANK = 0, 1, 2, 3, 4, 5, 6, 7

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.cep.arrays import signed
 from app.cep.runs import arrays as at
 from app.cep.runs.predicates import Rewritten
 from app.cep.runs.terms import Built, Crossing, Term, Way, asked, items_of, passed, ways
@@ -178,12 +179,8 @@ class Automaton:
             beside = len(self.rows["beside"])
             for number, operand in crossing.beside:
                 items = frozenset().union(*(own for k, own in enumerate(self._built.operands[number]) if k != operand))
-                self.rows["beside"].append([number, _signed(sum(1 << item for item in items))])
+                self.rows["beside"].append([number, signed(sum(1 << item for item in items))])
             predicates = self._negated[crossing.number]
             settled = not any(one.indexed or any(opened >> b & 1 for b in one.bindings()) for one in predicates)
             self.rows["crosses"].append([crossing.number, int(now and settled), beside, len(self.rows["beside"])])
         return start, len(self.rows["crosses"])
-
-
-def _signed(mask: int) -> int:
-    return mask - (1 << 64) if mask >= 1 << 63 else mask

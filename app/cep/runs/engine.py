@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input
-from app.cep.candidates import Chunk, take_up
+from app.cep.candidates import Chunk, pin_kinds, take_up
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.kernels_columns import never_falls
 from app.cep.kernels_machine import machine_scratch
@@ -30,8 +30,6 @@ from app.cep.texts import TextTable
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
-
-MOST = 2**62
 
 
 class RunsEngine:
@@ -59,7 +57,7 @@ class RunsEngine:
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
         self._layout = layout_of(self.plan, self._grammar, self._kinds, self._texts)
-        self._scratch = machine_scratch(len(self._layout.programs.code))
+        self._scratch = machine_scratch(len(self._layout.taking.programs.code))
         self._bound = np.zeros(self._layout.slots, np.int64)
         self._tabulate()
 
@@ -73,7 +71,8 @@ class RunsEngine:
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
-        self._learn(batch)
+        if pin_kinds(batch, self._layout.taking.attributes, self._kinds):
+            self._lay_out()
         masks = np.ascontiguousarray(items, np.uint64).view(np.int64)
         if self._layout.everything:
             masks = masks | np.int64(1 << RANK_BIT)
@@ -116,25 +115,7 @@ class RunsEngine:
         return self._parts().world()
 
     def _machine(self) -> RunMachine:
-        return RunMachine(self._layout.programs, self._texts.arrays(), self._scratch, self._bound)
-
-    def _learn(self, batch: EventBatch) -> None:
-        """Pins the kinds of columns when they are first seen; cells of one column must mean the same in all batches."""
-        if not len(batch):
-            return
-        news = {}
-        for name in self._layout.taking.attributes:
-            column = batch.columns.get(name)
-            if column is None:
-                continue
-            known = self._kinds.get(name)
-            if known is None:
-                news[name] = column.kind
-            elif known.textual != column.kind.textual or (column.kind is Kind.FLOAT and known is not Kind.FLOAT):
-                raise ValueError(f"column {name!r} was {known} and is now {column.kind}")
-        if news:
-            self._kinds.update(news)
-            self._lay_out()
+        return RunMachine(self._layout.taking.programs, self._texts.arrays(), self._scratch, self._bound)
 
     def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks) -> None:
         """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows."""
@@ -153,7 +134,7 @@ class RunsEngine:
             start = chunk.following
             if start < len(masks):
                 self._safe = _capped(watermarks, int(horizons[start]))
-                self._pass_waiting(self._safe, final=False)
+                self._pass_waiting(_passing(self._safe, final=False))
         self._safe = watermarks
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
 
@@ -189,16 +170,13 @@ class RunsEngine:
 
     def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
         """Lets time come to the watermarks: matches that waited, then runs that run out of window."""
-        self._pass_waiting(watermarks, final=final)
         own = _passing(watermarks, final=final)
+        self._pass_waiting(own)
         while not pass_runs(self._world(), *own):
             self._store.grow_output()
 
-    def _pass_waiting(self, watermarks: Watermarks, *, final: bool) -> None:
-        if not self._store.state[at.WAITS]:
-            return
-        own = _passing(watermarks, final=final)
-        while not pass_waiting(self._world(), *own):
+    def _pass_waiting(self, own: tuple[Integers, Integers, int, int]) -> None:
+        while self._store.state[at.WAITS] and not pass_waiting(self._world(), *own):
             self._store.grow_output()
 
     def snapshot(self) -> bytes:
@@ -251,7 +229,7 @@ def _passing(watermarks: Watermarks, *, final: bool) -> tuple[Integers, Integers
 
 def _clipped(time_ms: int) -> int:
     """A time from which windows can be taken without leaving 64 bit."""
-    return max(-MOST, min(time_ms, MOST))
+    return max(-at.END_OF_TIME, min(time_ms, at.END_OF_TIME))
 
 
 def _capped(watermarks: Watermarks, horizon: int) -> Watermarks:

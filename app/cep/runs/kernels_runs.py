@@ -9,7 +9,7 @@ from numba import types
 
 from app.cep.arrays import CANDIDATES, NEWEST, OUTSIDE
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import cell_state
+from app.cep.kernels_machine import INTEGERS, cell_state
 from app.cep.kernels_slots import find_slot
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
@@ -43,6 +43,7 @@ from app.cep.runs.arrays import (
     EDGES,
     EDGES_END,
     ELEMENT,
+    END_OF_TIME,
     ENDING,
     ENDING_END,
     ENDS,
@@ -74,6 +75,7 @@ from app.cep.runs.arrays import (
     ITEM_LIST,
     ITEM_WILD,
     LAST_TIME,
+    LEFT,
     LIMIT_MATCHES,
     LIMIT_RUNS,
     LIMITED_MATCHES,
@@ -199,8 +201,6 @@ from app.cep.runs.kernels_world import line, table
 
 _NEVER = np.int64(-(2**63))
 _FOREVER = np.int64(2**63 - 1)
-_LEFT = np.int64(-10)
-"""A node that is no run (any more) keeps its state as -10 - state: a match that waits needs it."""
 
 
 @kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
@@ -405,7 +405,7 @@ def ends_hold(world, slot, node, window):
     crosses = table(world, T_CROSSES)
     nodes = table(world, T_NODES)
     state = nodes[node, STATE]
-    state = state if state >= 0 else _LEFT - state
+    state = state if state >= 0 else LEFT - state
     for k in range(states[state, ENDS], states[state, ENDS_END]):
         negation = crosses[k, CROSS_NEGATION]
         scope = end_scope(world, node, window)
@@ -480,7 +480,7 @@ def take(world, slot, edge, parent):
     if accepts:
         accept(world, slot, top)
     if final:
-        nodes[top, STATE] = _LEFT - target
+        nodes[top, STATE] = LEFT - target
     else:
         nodes[top, NEXT_RUN] = slots[slot, base + S_HEAD]
         slots[slot, base + S_HEAD] = top
@@ -764,7 +764,7 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
             last = node
         else:
             slots[slot, base + S_COUNT] -= 1
-            nodes[node, STATE] = _LEFT - nodes[node, STATE]
+            nodes[node, STATE] = LEFT - nodes[node, STATE]
         node = following
     start = shape[START_STATE]
     if mask & shape[POSITIVE_MASK] and window_high >= low:
@@ -779,7 +779,7 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
             following = nodes[node, NEXT_RUN]
             if closed_by_rank(world, slot, node, time, partition_rank):
                 slots[slot, base + S_COUNT] -= 1
-                nodes[node, STATE] = _LEFT - nodes[node, STATE]
+                nodes[node, STATE] = LEFT - nodes[node, STATE]
                 if kept >= 0:
                     nodes[kept, NEXT_RUN] = following
                 else:
@@ -885,6 +885,16 @@ def end_waiting(world, cells, k, time, partition_rank):
             waiting[w, W_END] = max(time, waiting[w, W_LEAST])
 
 
+@kernel(types.int64(INTEGERS, INTEGERS, types.int64), counted=False)
+def windows_of_event(shape, state, oldest):
+    """In how many windows an event can lie at most; ``oldest``: the first one that counts, of those that events open."""
+    if shape[WINDOW_KIND] == OPENED_TIME or shape[WINDOW_KIND] == OPENED_COUNT:
+        return state[WINDOWS] - oldest + 1
+    if shape[WINDOW_KIND] != NO_WINDOW:
+        return shape[WINDOW_SIZE] // shape[WINDOW_SLIDE] + 1
+    return 1
+
+
 @kernel(types.boolean(WORLD, types.int64, types.int64), counted=False)
 def has_room(world, slot, fan):
     """Whether the tables have room for whatever the next event of a partition can do; how much it needs stands in the state otherwise."""
@@ -899,11 +909,7 @@ def has_room(world, slot, fan):
     found = table(world, T_FOUND)
     expired = table(world, T_EXPIRED)
     runs = slots[slot, 1 + len(keys) + S_COUNT] if slot >= 0 else 0
-    windows = np.int64(1)
-    if shape[WINDOW_KIND] == OPENED_TIME or shape[WINDOW_KIND] == OPENED_COUNT:
-        windows = state[WINDOWS] - state[WINDOW_FIRST_OPEN] + 1
-    elif shape[WINDOW_KIND] != NO_WINDOW:
-        windows = shape[WINDOW_SIZE] // shape[WINDOW_SLIDE] + 1
+    windows = windows_of_event(shape, state, state[WINDOW_FIRST_OPEN])
     nodes = (runs + 1) * fan + 1
     needed = nodes * windows + runs * windows
     state[NEEDED] = needed
@@ -936,7 +942,7 @@ def advance(world, candidates, first, stop, fan):
         inside = candidates.hashes[k] != OUTSIDE and candidates.masks[k] != 0
         slot = np.int64(-1)
         if inside and (mask or shape[RANKS] == 1 or shape[CONTIGUOUS]):
-            slot = find_slot(slots, keys, candidates.cells, k, candidates.hashes[k], np.int64(-(2**62)))
+            slot = find_slot(slots, keys, candidates.cells, k, candidates.hashes[k], -END_OF_TIME)
             if slot < 0 and (mask & (shape[POSITIVE_MASK] | shape[NEGATED_MASK]) or shape[WINDOW_KIND] == PARTITION_WINDOW):
                 if 2 * (state[OCCUPIED] + 1) > len(slots):
                     return k, SLOTS_FULL

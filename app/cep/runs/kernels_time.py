@@ -15,9 +15,12 @@ from app.cep.opcodes import CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
     C_LOWER,
     C_OLDER,
+    C_UPPER,
     COUNT_WINDOW,
     CROSSED,
     CROSSINGS,
+    DEAD,
+    END_OF_TIME,
     EXPIRED,
     F_NODE,
     F_WINDOW,
@@ -25,6 +28,7 @@ from app.cep.runs.arrays import (
     FRAME,
     GAP,
     LAST_TIME,
+    LEFT,
     LISTS,
     MATCHES,
     N_PRANK,
@@ -53,6 +57,7 @@ from app.cep.runs.arrays import (
     S_PRANK,
     S_TIME,
     STATE,
+    STREAM_RANK,
     T_CELLS,
     T_CROSSED,
     T_EXPIRED,
@@ -86,11 +91,8 @@ from app.cep.runs.arrays import (
     WITHIN_EVENTS,
     WORLD,
 )
-from app.cep.runs.kernels_runs import emit, ends_hold, expire, outlived
+from app.cep.runs.kernels_runs import emit, ends_hold, expire, outlived, windows_of_event
 from app.cep.runs.kernels_world import line, table
-
-_LEFT = np.int64(-10)
-_END_OF_TIME = np.int64(2**62)
 
 
 @kernel(types.int64(WORLD, types.int64))
@@ -99,7 +101,7 @@ def slot_of(world, row):
     keys = line(world, T_KEYS)
     cells = table(world, T_CELLS)
     slots = table(world, T_SLOTS)
-    slot = find_slot(slots, keys, cells, row, hash_key(keys, cells, row), np.int64(-(2**62)))
+    slot = find_slot(slots, keys, cells, row, hash_key(keys, cells, row), -END_OF_TIME)
     return max(slot, -1)
 
 
@@ -185,11 +187,7 @@ def pass_runs(world, sources, watermarks, default, final):
     state = line(world, T_STATE)
     expired = table(world, T_EXPIRED)
     base = 1 + len(keys)
-    windows = 1
-    if shape[WINDOW_KIND] == OPENED_TIME or shape[WINDOW_KIND] == OPENED_COUNT:
-        windows = state[WINDOWS] - state[WINDOW_BASE] + 1
-    elif shape[WINDOW_KIND] != NO_WINDOW:
-        windows = shape[WINDOW_SIZE] // shape[WINDOW_SLIDE] + 1
+    windows = windows_of_event(shape, state, state[WINDOW_BASE])
     if state[EXPIRED] + count_runs(world) * windows >= len(expired):
         return False
     for slot in range(len(slots)):
@@ -199,14 +197,14 @@ def pass_runs(world, sources, watermarks, default, final):
         before = np.int64(-1)
         while node >= 0:
             following = nodes[node, NEXT_RUN]
-            now = min(watermark_of(sources, watermarks, default, cells[nodes[node, ROW], CELL_SOURCE]), _END_OF_TIME)
+            now = min(watermark_of(sources, watermarks, default, cells[nodes[node, ROW], CELL_SOURCE]), END_OF_TIME)
             over = False
             if final and shape[GAP] < 0 and (shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW):
-                expire(world, slot, node, _END_OF_TIME, slots[slot, base + S_TIME])
+                expire(world, slot, node, END_OF_TIME, slots[slot, base + S_TIME])
                 over = True
             elif final and (shape[WINDOW_KIND] == COUNT_WINDOW or shape[WINDOW_KIND] == OPENED_COUNT):
                 close_rest(world)
-                over = outlived(world, slot, node, now, 0, _END_OF_TIME)
+                over = outlived(world, slot, node, now, 0, END_OF_TIME)
             elif shape[WINDOW_KIND] == TIME_WINDOW:
                 over = outlived(world, slot, node, now, 0, (now - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1)
             elif shape[WINDOW_KIND] == OPENED_TIME:
@@ -224,7 +222,7 @@ def pass_runs(world, sources, watermarks, default, final):
                 over = outlived(world, slot, node, now, np.int64(-1), np.int64(-1))
             if over:
                 slots[slot, base + S_COUNT] -= 1
-                nodes[node, STATE] = _LEFT - nodes[node, STATE]
+                nodes[node, STATE] = LEFT - nodes[node, STATE]
                 if before >= 0:
                     nodes[before, NEXT_RUN] = following
                 else:
@@ -330,7 +328,7 @@ def mark_negated(world, node_marks, row_marks, negated_marks, now):
             elif shape[WINDOW_KIND] == TIME_WINDOW or shape[WINDOW_KIND] == OPENED_TIME:
                 keep = cells[row, CELL_TIME] > now - shape[WINDOW_SIZE]
             elif shape[WINDOW_KIND] != NO_WINDOW:
-                keep = negated[k, N_SRANK] >= state[7] - shape[WINDOW_SIZE]
+                keep = negated[k, N_SRANK] >= state[STREAM_RANK] - shape[WINDOW_SIZE]
         if keep:
             negated_marks[k] = 1
             row_marks[row] = 1
@@ -402,7 +400,7 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
                 new_crossed[at, j] = crossed[k, j]
             new_crossed[at, C_OLDER] = moved(crossing_numbers, crossed[k, C_OLDER])
             new_crossed[at, C_LOWER] = moved(node_numbers, crossed[k, C_LOWER])
-            new_crossed[at, 3] = row_numbers[crossed[k, 3]]
+            new_crossed[at, C_UPPER] = row_numbers[crossed[k, C_UPPER]]
     for k in range(state[NEGATED]):
         at = negated_numbers[k]
         if at >= 0:
@@ -443,7 +441,7 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
 
 @kernel(types.void(WORLD))
 def mark_slots(world):
-    """Slots without runs and negated events are dead (their place NEWEST becomes -5); those whose ranks number windows never die."""
+    """Slots without runs and negated events are dead (NEWEST becomes DEAD); those whose ranks number windows never die."""
     shape = line(world, T_SHAPE)
     keys = line(world, T_KEYS)
     slots = table(world, T_SLOTS)
@@ -455,4 +453,4 @@ def mark_slots(world):
         for j in range(shape[LISTS]):
             alive |= slots[slot, base + S_LISTS + j] >= 0
         if not alive:
-            slots[slot, NEWEST] = -5
+            slots[slot, NEWEST] = DEAD

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from app.cep import arrays as stacks
-from app.cep.arrays import PlanTables
-from app.cep.kernels_machine import Programs
+from app.cep.arrays import PlanTables, signed
 from app.cep.layout import Layout
 from app.cep.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, STATES_PER_WORD
-from app.cep.program import Compiler, constants_of
+from app.cep.program import Compiler, texts_in
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton import Automaton
 from app.cep.runs.predicates import Argument, Rewritten, function_of, rewrite, strict
@@ -79,7 +78,6 @@ class RunLayout:
     """
 
     taking: Layout
-    programs: Programs
     static: Mapping[str, Any]
     fields: tuple[RunField, ...]
     slots: int
@@ -107,8 +105,7 @@ def text_constants(plan: Plan) -> list[bytes]:
     expressions += [local for item in plan.items for local in item.local]
     expressions += [field.expression for field in plan.returns]
     expressions += [take.until for take in built(runs_of(plan).pattern).untils if take.until is not None]
-    found = {v.encode() if isinstance(v, str) else v for x in expressions for v in constants_of(x) if isinstance(v, str | bytes)}
-    return sorted(found)
+    return texts_in(expressions)
 
 
 def grammar_of(plan: Plan) -> Grammar:
@@ -173,8 +170,8 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
         fields=(),
         key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
         place_of_item=np.full(max(slots, len(plan.items)), -1, np.int64),  # derived cells call the event by their predicate's slots
-        all_items=_signed((1 << len(plan.items)) - 1) | (1 << RANK_BIT if everything else 0),
-        outside_mask=_signed(outside),
+        all_items=signed((1 << len(plan.items)) - 1) | (1 << RANK_BIT if everything else 0),
+        outside_mask=signed(outside),
         link_width=0,
         slot_width=0,
         wild_stacks=0,
@@ -183,7 +180,6 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
     shape = static["shape"]
     return RunLayout(
         taking=taking,
-        programs=taking.programs,
         static=static,
         fields=tables.fields(),
         slots=slots,
@@ -199,10 +195,6 @@ def _of_item(condition: Any, item: int) -> Any:
     if isinstance(condition, e.AttributeOf):
         return replace(condition, item=item, index=None)
     return e.rebuilt(condition, lambda inner: _of_item(inner, item))
-
-
-def _signed(mask: int) -> int:
-    return mask - (1 << 64) if mask >= 1 << 63 else mask
 
 
 def _hoisted(expression: Any, compiler: Compiler) -> Any:
@@ -354,7 +346,7 @@ class _Tables:
                 asked |= 1 << item.index
             else:
                 masks[item.negated] |= 1 << item.index
-        shape[at.POSITIVE_MASK], shape[at.NEGATED_MASK], shape[at.ASKED_MASK] = _signed(masks[False]), _signed(masks[True]), _signed(asked)
+        shape[at.POSITIVE_MASK], shape[at.NEGATED_MASK], shape[at.ASKED_MASK] = signed(masks[False]), signed(masks[True]), signed(asked)
         shape[at.LISTS], shape[at.WILD_LISTS] = lists, wild
         shape[at.RANKS] = {"none": 0, "partition": 1, "stream": 2}[plan.ranks]
         fixed = [[binding, number, column] for (binding, number), column in self._fixed.items()]

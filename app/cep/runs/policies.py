@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,8 @@ from app.cep.arrays import Integers
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.runs import arrays as at
 from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, oldest_alive
-from app.cep.runs.kernels_returns import chain_events, chain_starts
 from app.cep.runs.layout import Grammar, runs_of
-from app.cep.runs.returns import RunParts
+from app.cep.runs.returns import RunParts, chains
 from app.query import plan as p
 
 Position = tuple[int, int, int]
@@ -200,13 +200,9 @@ class Policies:
 
 def _chains(parts: RunParts, found: Integers) -> Iterator[tuple[list[int], list[int]]]:
     """Items and rows of every match, in total order."""
-    world, nodes = parts.world(), np.ascontiguousarray(found[:, at.F_NODE])
-    starts = np.zeros(len(nodes) + 1, np.int64)
-    chain_starts(world, nodes, starts)
-    items, rows = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
-    chain_events(world, nodes, starts, items, rows)
-    for k in range(len(nodes)):
-        yield items[starts[k] : starts[k + 1]].tolist(), rows[starts[k] : starts[k + 1]].tolist()
+    bound = chains(parts.world(), np.ascontiguousarray(found[:, at.F_NODE]))
+    for begin, end in pairwise(bound.starts.tolist()):
+        yield bound.items[begin:end].tolist(), bound.rows[begin:end].tolist()
 
 
 def _position(parts: RunParts, row: int) -> Position:

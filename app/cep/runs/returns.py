@@ -35,6 +35,15 @@ class RunParts:
         return world_of(self.tables, self.machine, self.store.memory())
 
 
+def chains(world: Integers, nodes: Integers) -> Constituents:
+    """The bound events of matches that end with some nodes, in total order."""
+    starts = np.zeros(len(nodes) + 1, np.int64)
+    chain_starts(world, nodes, starts)
+    items, rows = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
+    chain_events(world, nodes, starts, items, rows)
+    return Constituents(starts, items, rows)
+
+
 def matches_of(parts: RunParts, found: Integers) -> Matches:
     """Matches (or timeouts) as columns.
 
@@ -44,14 +53,10 @@ def matches_of(parts: RunParts, found: Integers) -> Matches:
     """
     memory, layout, world = parts.store.memory(), parts.layout, parts.world()
     nodes = np.ascontiguousarray(found[:, at.F_NODE])
-    starts = np.zeros(len(nodes) + 1, np.int64)
-    chain_starts(world, nodes, starts)
-    items, rows = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
-    chain_events(world, nodes, starts, items, rows)
     cells = memory.cells[: parts.store.state[at.ROWS]] if len(nodes) else memory.cells[:0].copy()
     types = Column(Kind.STRING, cells[:, CELL_TYPE], None, parts.texts.dictionary())
     events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
-    fields = {field.name: _field(parts, field, nodes) for field in layout.fields}
+    fields = {field.name: _field(parts, world, field, nodes) for field in layout.fields}
     key = {}
     for name, kind, cell in layout.taking.key:
         values, states = np.empty(len(nodes), np.int64), np.zeros(len(nodes), np.uint8)
@@ -64,11 +69,10 @@ def matches_of(parts: RunParts, found: Integers) -> Matches:
         if kind in (at.OPENED_TIME, at.OPENED_COUNT):
             windows = memory.windows[windows - parts.store.state[at.WINDOW_BASE], at.O_ROW]
     empty = np.zeros((len(nodes), 0), np.int64)
-    return Matches(found[:, at.F_TIME].copy(), empty, events, fields, key, Constituents(starts, items, rows), windows)
+    return Matches(found[:, at.F_TIME].copy(), empty, events, fields, key, chains(world, nodes), windows)
 
 
-def _field(parts: RunParts, field: RunField, nodes: Integers) -> Column | Lists:
-    world = parts.world()
+def _field(parts: RunParts, world: Integers, field: RunField, nodes: Integers) -> Column | Lists:
     if field.predicate >= 0:
         values, states = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.uint8)
         seen = field_values(world, field.predicate, nodes, values, states)

@@ -12,19 +12,17 @@ from app.cep import arrays as stacks
 from app.cep.arrays import Integers
 from app.cep.kernels_machine import Programs, Scratch, Texts
 from app.cep.kernels_slots import refill_slots
-from app.cep.opcodes import CELL_TYPE, STATES_PER_WORD
-from app.cep.program import TextCell
+from app.cep.opcodes import ALL_ABSENT
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunMemory, RunTables, world_of
 from app.cep.runs.kernels_time import least_window, mark, mark_negated, mark_slots, move, number_marked
 from app.cep.runs.layout import RunLayout
+from app.cep.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
 from app.cep.texts import TextTable
 
 if TYPE_CHECKING:
     from app.cep.runs.policies import Policies
 
-_ABSENT_WORD = int("10" * STATES_PER_WORD, 2)
-LARGEST = 2**62
 _LINE, _TABLE = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
 _NO_MACHINE = RunMachine(Programs(_TABLE, _TABLE), Texts(np.zeros(0, np.uint8), _LINE), Scratch(_LINE, _LINE), _LINE)
 
@@ -39,10 +37,10 @@ class RunStore:
     def __init__(self, layout: RunLayout) -> None:
         self.state = np.zeros(at.WILD_HEADS + max(1, layout.wild_lists), np.int64)
         self.state[at.WILD_HEADS :] = -1
-        self.state[at.LAST_TIME] = -LARGEST
+        self.state[at.LAST_TIME] = -at.END_OF_TIME
         self.nodes = np.zeros((1024, layout.node_width), np.int64)
         self.cells = np.zeros((0, layout.taking.width), np.int64)
-        self.slots = _slots(64, layout.slot_width)
+        self.slots = empty_slots(64, layout.slot_width)
         self.negated = np.zeros((64, 4), np.int64)
         self.crossed = np.zeros((256, 4), np.int64)
         self.waiting = np.zeros((64, 4), np.int64)
@@ -53,7 +51,7 @@ class RunStore:
         """Cells that were not present in some event so far."""
         self._texts_kept = 1024
         self._grow_cells(1, layout)
-        self.cells[at.ABSENT_ROW, layout.taking.states_at :] = _ABSENT_WORD
+        self.cells[at.ABSENT_ROW, layout.taking.states_at :] = ALL_ABSENT
         self.state[at.ROWS] = 1
 
     def memory(self) -> RunMemory:
@@ -78,9 +76,9 @@ class RunStore:
     def reserve(self, events: int, layout: RunLayout) -> None:
         """Room for the rows, negated events and windows of that many events."""
         self._grow_cells(int(self.state[at.ROWS]) + events + 1, layout)
-        lists = int(np.count_nonzero(layout.static["items"][:, at.ITEM_LIST] >= 0))
-        self.negated = _grown(self.negated, int(self.state[at.NEGATED]) + events * lists + 1)
-        if layout.static["shape"][at.WINDOW_KIND] not in (at.NO_WINDOW, at.TIME_WINDOW, at.PARTITION_WINDOW):
+        shape = layout.static["shape"]
+        self.negated = _grown(self.negated, int(self.state[at.NEGATED]) + events * int(shape[at.LISTS]) + 1)
+        if shape[at.WINDOW_KIND] in at.LISTED_WINDOWS:
             self.windows = _grown(self.windows, int(self.state[at.WINDOWS] - self.state[at.WINDOW_BASE]) + events + 1)
 
     def _grow_cells(self, rows: int, layout: RunLayout) -> None:
@@ -144,7 +142,7 @@ class RunStore:
     def _kept_windows(self, tables: RunTables, nodes: Integers, rows: Integers) -> int:
         """The first window that is still of interest; events that opened later ones stay."""
         state = self.state
-        if tables.shape[at.WINDOW_KIND] in (at.NO_WINDOW, at.TIME_WINDOW, at.PARTITION_WINDOW):
+        if tables.shape[at.WINDOW_KIND] not in at.LISTED_WINDOWS:
             return 0
         base = least_window(self._world(tables), int(state[at.WINDOW_FIRST_OPEN]), nodes, int(state[at.NODES]))
         base = max(base, int(state[at.WINDOW_BASE]))
@@ -153,18 +151,15 @@ class RunStore:
         return int(base)
 
     def _keep_texts(self, texts: TextTable, layout: RunLayout, tables: RunTables) -> None:
-        columns = _text_cells(layout)
+        columns = text_cells(layout.taking)
         live = slice(0, int(self.state[at.ROWS]))
         used = self.cells[live][:, columns].reshape(-1)
         keys = [(k, key) for k, key in enumerate(tables.keys.tolist()) if key in columns]
         slots = self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE]
         used = np.concatenate([used, *(slots[:, 1 + k] for k, _ in keys)])
-        renumbered = texts.keep(used[(used >= 0) & (used < len(texts))])
+        renumbered = keep_used(texts, used)
         self._texts_kept = max(1024, len(texts))
-        for column in columns:
-            numbers = self.cells[live, column]
-            valid = (numbers >= 0) & (numbers < len(renumbered))
-            self.cells[live, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
+        renumber_cells(self.cells[live], columns, renumbered)
         if keys:
             for k, _ in keys:
                 taken = self.slots[:, stacks.NEWEST] != stacks.FREE
@@ -175,10 +170,7 @@ class RunStore:
         """A partition table with the live partitions only, an eighth to a quarter full."""
         mark_slots(self._world(tables))
         live = int(np.count_nonzero(self.slots[:, stacks.NEWEST] >= 0))
-        capacity = 64
-        while capacity < 4 * live + 64:
-            capacity *= 2
-        slots = _slots(capacity, self.slots.shape[1])
+        slots = empty_slots(slots_for(live), self.slots.shape[1])
         self.state[at.OCCUPIED] = refill_slots(_places(tables), self.slots, slots, 0)
         self.slots = slots
 
@@ -206,13 +198,9 @@ class RunStore:
             setattr(self, name, table)
         count = int(self.state[at.NODES])
         old = self.nodes[:count, at.STATE].copy()
-        self.nodes[:count, at.STATE] = np.where(old >= 0, states[np.maximum(old, 0)], -10 - states[np.maximum(-10 - old, 0)])
-        words = np.bitwise_or.reduce(self.cells[1 : self.state[at.ROWS], layout.taking.states_at :], axis=0, initial=0)
-        self.spotted = {c for c in range(layout.taking.states_at) if words[c // STATES_PER_WORD] >> 2 * (c % STATES_PER_WORD) & 3}
-        capacity = 64
-        while capacity < 4 * len(arrays["slots"]) + 64:
-            capacity *= 2
-        self.slots = _slots(capacity, layout.slot_width)
+        self.nodes[:count, at.STATE] = np.where(old >= 0, states[np.maximum(old, 0)], at.LEFT - states[np.maximum(at.LEFT - old, 0)])
+        self.spotted = spotted_cells(self.cells[1 : self.state[at.ROWS]], layout.taking.states_at)
+        self.slots = empty_slots(slots_for(len(arrays["slots"])), layout.slot_width)
         places = np.arange(1, 1 + len(layout.static["keys"]), dtype=np.int64)
         self.state[at.OCCUPIED] = refill_slots(places, arrays["slots"].copy(), self.slots, 0)
 
@@ -247,15 +235,3 @@ def _grown(table: Integers, rows: int) -> Integers:
 
 def _places(tables: RunTables) -> Integers:
     return np.arange(1, 1 + len(tables.keys), dtype=np.int64)
-
-
-def _text_cells(layout: RunLayout) -> list[int]:
-    taking = layout.taking
-    cells = [CELL_TYPE, *(cell for name, cell in taking.attributes.items() if name in taking.kinds and taking.kinds[name].textual)]
-    return cells + [d.column for d in taking.derived if isinstance(d, TextCell) and d.function in ("lower", "upper")]
-
-
-def _slots(capacity: int, width: int) -> Integers:
-    slots = np.zeros((capacity, width), np.int64)
-    slots[:, stacks.NEWEST] = stacks.FREE
-    return slots
