@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding import kernels
-from shedding.interface import Mask
+from shedding.candidates import Mask
 
 
 def withdraw(
     bitmap: NDArray[np.uint64],
     own: NDArray[np.uint64],
-    dropped: Mask,
+    kept: Mask,
     *,
     protected: NDArray[np.uint64] | None = None,
     spared: Mask | None = None,
@@ -27,7 +27,7 @@ def withdraw(
     Args:
         bitmap: uint64 (events, words), in-out: items that each event can be.
         own: uint64 (words,), the query's items.
-        dropped: bool (events,), the query's decision.
+        kept: bool (events,), the query's decision, as its gate makes it.
         protected: uint64 (words,), items whose events must stay (negated ones, when false positives are not allowed).
         spared: bool (events,), events that are never shed (the control sample).
 
@@ -35,9 +35,9 @@ def withdraw(
         How many events the query lost.
 
     >>> bits = np.array([[0b01], [0b11]], dtype=np.uint64)
-    >>> withdraw(bits, np.array([0b01], dtype=np.uint64), np.array([True, True])), bits.ravel().tolist()
+    >>> withdraw(bits, np.array([0b01], dtype=np.uint64), np.array([False, False])), bits.ravel().tolist()
     (2, [0, 2])
     """
     guard = np.zeros_like(own) if protected is None else protected
-    exempt = np.zeros(len(dropped), dtype=np.bool_) if spared is None else spared
-    return int(kernels.withdraw(bitmap, own, guard, dropped, exempt))
+    exempt = np.zeros(len(kept), dtype=np.bool_) if spared is None else spared
+    return int(kernels.withdraw(bitmap, own, guard, kept, exempt))

@@ -1,89 +1,159 @@
-"""What every event shedder must be able to do. Axis names: ``events``, ``attributes``, ``words`` (64 items each)."""
+"""What every shedder is: a method that learns a model, a model that makes gates, a gate that says what to keep.
+
+Methods, models and gates are values: they pickle, they decide from their arguments alone, and calling them changes nothing. A new method is one file
+with these three, and a line in `shedding.registry`; the conformance suite then checks it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from platform import python_version
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
 from numpy.typing import NDArray
 
-Mask = NDArray[np.bool_]
+from shedding.candidates import Mask
+
+Level = Literal["events", "events per window", "events per partial match", "partial matches", "tuples"]
+Arrays = dict[str, NDArray[Any]]
+Json = dict[str, Any]
+
+Candidates = TypeVar("Candidates", contravariant=True)  # noqa: PLC0105 - reads better in signatures
+Observations = TypeVar("Observations", contravariant=True)  # noqa: PLC0105
+
+_LIBRARIES = ("numpy", "numba", "scikit-learn")
 
 
-def _no_times() -> NDArray[np.int64]:
-    return np.empty(0, dtype=np.int64)
-
-
-def _no_types() -> NDArray[np.int32]:
-    return np.empty(0, dtype=np.int32)
-
-
-def _no_values() -> NDArray[np.float64]:
-    return np.empty((0, 0), dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgedEvents:
-    """The events of a batch as shedders see them. Arrays are read, never written; what a shedder does not need may be empty.
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Where a model comes from.
 
     Attributes:
-        identity: uint64 (events,), see `shedding.identity`: equal for the same event in every batch, run and replay.
-        time: int64 (events,), ms.
-        type: int32 (events,), event type numbers, stable over the life of a model.
-        values: float64 (attributes, events), NaN where an event lacks the attribute.
+        method: name of the method in `shedding.registry`.
+        query: fingerprint of the query or queries that it was learned for; empty for any.
+        seed: all chance in training and gates comes from it.
+        observed: how many events, pairs, steps it was learned from.
+        first_ms: time of the first of them; 0 without time.
+        last_ms: time of the last of them.
+        libraries: versions of Python and libraries that made it.
     """
 
-    identity: NDArray[np.uint64]
-    time: NDArray[np.int64] = field(default_factory=_no_times)
-    type: NDArray[np.int32] = field(default_factory=_no_types)
-    values: NDArray[np.float64] = field(default_factory=_no_values)
+    method: str
+    query: str = ""
+    seed: int = 0
+    observed: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+    libraries: tuple[tuple[str, str], ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.identity)
+    def as_json(self) -> Json:
+        """The same for a file."""
+        return {**asdict(self), "libraries": dict(self.libraries)}
+
+    @staticmethod
+    def from_json(fields: Json) -> Manifest:
+        """The inverse.
+
+        Raises:
+            TypeError, ValueError, KeyError: it is none.
+        """
+        return Manifest(**{**fields, "libraries": tuple(sorted(fields["libraries"].items()))})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Contributions:
-    """What became of events: the lesson that shedders with a model learn from.
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a model must know besides observations.
 
     Attributes:
-        weight: float64 (events,), sum of the weights of the composite events that the event contributed to.
+        seed: for all chance, not negative.
+        query: fingerprint of the query; empty for any.
     """
 
-    weight: NDArray[np.float64]
+    seed: int = 0
+    query: str = ""
+
+    def manifest(self, method: str, observed: int = 0, first_ms: int = 0, last_ms: int = 0) -> Manifest:
+        """The manifest of a model made here and now."""
+        return Manifest(method, self.query, self.seed, observed, first_ms, last_ms, library_versions())
+
+
+def library_versions() -> tuple[tuple[str, str], ...]:
+    """Python and the libraries that decisions depend on, by name."""
+    return tuple(sorted([("python", python_version()), *((name, version(name)) for name in _LIBRARIES)]))
 
 
 @runtime_checkable
-class EventShedder(Protocol):
-    """Decides which events of one query to drop.
+class Gate(Protocol[Candidates]):
+    """A model at one drop ratio."""
 
-    A shedder is a value: it pickles, it decides from its arguments and its model alone, and calling it changes nothing.
-    Learning gives a new shedder.
-    """
+    def keep(self, candidates: Candidates) -> Mask:
+        """Which candidates stay.
 
-    @property
-    def trained(self) -> bool:
-        """Whether it can decide already; one without a model always can."""
-        ...
-
-    def mask(self, events: JudgedEvents, drop_ratio: float) -> Mask:
-        """Which events to drop.
-
-        Args:
-            events: candidates of the query.
-            drop_ratio: share to drop in the long run, 0 to 1. What is dropped at a ratio is dropped at every higher one.
+        The same candidates always give the same answer, batch by batch as all at once. Ties are broken by a hash of the candidate's identity.
 
         Returns:
-            bool (events,), True = drop.
+            bool (candidates,), True = keep; a new array.
         """
         ...
 
-    def learn(self, events: JudgedEvents, contributions: Contributions) -> EventShedder:
-        """A shedder that knows these events too; itself when it has nothing to learn.
+
+@runtime_checkable
+class Model(Protocol[Candidates]):
+    """What a method has learned; immutable."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """Where it comes from."""
+        ...
+
+    def gate(self, drop_ratio: float) -> Gate[Candidates]:
+        """A gate that drops this share in the long run.
 
         Args:
-            events: events that were not shed and whose windows are over.
-            contributions: what became of them.
+            drop_ratio: 0 keeps all, 1 drops all that the method may drop. What is dropped at a ratio is dropped at every higher one.
+        """
+        ...
+
+    def arrays(self) -> Arrays:
+        """All its arrays by name, for a file."""
+        ...
+
+    def parameters(self) -> Json:
+        """Everything else, as JSON knows it."""
+        ...
+
+
+@runtime_checkable
+class Method(Protocol[Observations]):
+    """A way to shed. Its settings are its fields, with the paper's values as defaults."""
+
+    @property
+    def name(self) -> str:
+        """As queries write it."""
+        ...
+
+    @property
+    def level(self) -> Level:
+        """What it drops; decides its candidates and observations."""
+        ...
+
+    def train(self, observations: Observations | None, training: Training) -> Model[Any]:
+        """Learns a model.
+
+        Args:
+            observations: what became of candidates; None for methods that learn nothing.
+            training: seed and query.
+
+        Raises:
+            ValueError: observations that nothing can be learned from (none at all).
+        """
+        ...
+
+    def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> Model[Any]:
+        """The model that had these parameters and arrays.
+
+        Raises:
+            KeyError, ValueError, TypeError: they are not those of such a model.
         """
         ...

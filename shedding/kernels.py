@@ -31,10 +31,10 @@ def hash_places(source: NDArray[np.int64], offset: NDArray[np.int64], hashes: ND
 
 
 @njit(types.void(_UINT64, types.uint64, types.uint64, types.boolean[:]), cache=True, nogil=True)
-def below(identity: NDArray[np.uint64], seed: np.uint64, threshold: np.uint64, dropped: NDArray[np.bool_]) -> None:
-    """Marks identities that, mixed with the seed, are less than the threshold in their upper 53 bits."""
+def at_least(identity: NDArray[np.uint64], seed: np.uint64, threshold: np.uint64, kept: NDArray[np.bool_]) -> None:
+    """Marks identities that, mixed with the seed, are at least the threshold in their upper 53 bits."""
     for k in range(len(identity)):
-        dropped[k] = (mixed(seed, identity[k]) >> np.uint64(11)) < threshold
+        kept[k] = (mixed(seed, identity[k]) >> np.uint64(11)) >= threshold
 
 
 @njit(types.int64(types.uint64[:, :], _UINT64, _UINT64, _BOOL, _BOOL), cache=True, nogil=True)
@@ -42,14 +42,14 @@ def withdraw(
     bitmap: NDArray[np.uint64],
     own: NDArray[np.uint64],
     protected: NDArray[np.uint64],
-    dropped: NDArray[np.bool_],
+    kept: NDArray[np.bool_],
     spared: NDArray[np.bool_],
 ) -> int:
     """Clears one query's items from dropped events; returns how many candidates that were."""
     words = len(own)
     withdrawn = 0
-    for k in range(len(dropped)):
-        if not dropped[k] or spared[k]:
+    for k in range(len(kept)):
+        if kept[k] or spared[k]:
             continue
         candidate = False
         needed = False

@@ -1,23 +1,64 @@
-"""Every event shedder by the name that queries use. Adding one: a file, a line here; the conformance suite then checks it."""
+"""Every method by the name that queries use. Adding one: a file, a line here; the conformance suite then checks it.
+
+Methods are imported when they are asked for: scikit-learn and the kernels of methods that nobody uses cost no start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from shedding.events.none import NoShedder
-from shedding.events.random import RandomShedder
-from shedding.interface import EventShedder
+from shedding.interface import Level, Method, Model, Training
 
-EVENT_SHEDDERS: dict[str, Callable[..., EventShedder]] = {
-    "none": NoShedder,
-    "random": RandomShedder,
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A method that is not imported yet.
+
+    Attributes:
+        level: what it drops.
+        title: one line for people.
+        place: module and class.
+        learns: whether its models come from observations.
+    """
+
+    level: Level
+    title: str
+    place: str
+    learns: bool = True
+
+
+METHODS: dict[str, Entry] = {
+    "none": Entry("events", "drops nothing", "shedding.events.none:NoShedding", learns=False),
+    "random": Entry("events", "drops events at random", "shedding.events.random:RandomShedding", learns=False),
 }
 
 
-def event_shedder(name: str, seed: int = 0) -> EventShedder:
-    """A fresh shedder.
+def method(name: str, **settings: Any) -> Method[Any]:
+    """A method with the paper's settings, or others.
 
     Raises:
-        KeyError: no shedder of this name; queries are checked before they get here.
+        KeyError: no method of this name; queries are checked before they get here.
+        TypeError: it has no such setting.
     """
-    return EVENT_SHEDDERS[name](seed=seed)
+    module, _, attribute = METHODS[name].place.partition(":")
+    made: Method[Any] = getattr(import_module(module), attribute)(**settings)
+    return made
+
+
+def unlearned(name: str, seed: int = 0) -> Model[Any]:
+    """The model of a method that learns nothing.
+
+    Raises:
+        KeyError: no method of this name.
+        ValueError: the method must learn.
+    """
+    if METHODS[name].learns:
+        raise ValueError(f'"{name}" needs a model')
+    return method(name).train(None, Training(seed))
+
+
+def names(level: Level, *, learning: bool = True) -> tuple[str, ...]:
+    """The methods of one level; without ``learning`` only those that need no model."""
+    return tuple(name for name, entry in METHODS.items() if entry.level == level and (learning or not entry.learns))

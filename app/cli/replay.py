@@ -28,8 +28,9 @@ from app.pipeline.gate import shedding_gate
 from app.query.compile import query_files, read_queries
 from app.query.elements import mentioned_elements
 from app.query.plan import Catalog
-from shedding.registry import EVENT_SHEDDERS
+from shedding.registry import names
 
+EVENT_SHEDDERS = names("events", learning=False)
 GateOf = Callable[[Catalog, Selection], Gate | None]
 
 

@@ -10,10 +10,10 @@ from app.bucket.ingress import Gate
 from app.control.directives import Directive
 from app.events.batch import EventBatch
 from app.query.plan import Catalog
+from shedding.candidates import JudgedEvents
 from shedding.gate import withdraw
 from shedding.identity import identities
-from shedding.interface import JudgedEvents
-from shedding.registry import event_shedder
+from shedding.registry import unlearned
 
 RANDOM = "random"
 
@@ -35,8 +35,8 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive) 
         events = JudgedEvents(identities(batch.source[rows], batch.offset[rows]), batch.time[rows])
         shed = selected.with_bitmaps(selected.bitmaps.copy())
         for query, orders in active:
-            dropped = event_shedder(orders.shedder, directive.seed).mask(events, orders.drop_ratio)
-            withdraw(shed.bitmaps, selected.own_words(query), dropped, protected=_guarded(catalog, selection, query))
+            kept = unlearned(orders.shedder, directive.seed).gate(orders.drop_ratio).keep(events)
+            withdraw(shed.bitmaps, selected.own_words(query), kept, protected=_guarded(catalog, selection, query))
         return shed.without_empty()
 
     return gate
@@ -60,7 +60,7 @@ def dropped_before_decoding(
     if not orders or guarded or counting or len(unseen) < len(orders):
         return None
     ratio = min(one.drop_ratio for one in unseen)
-    return event_shedder(RANDOM, directive.seed).mask(JudgedEvents(identities(source, offset)), ratio)
+    return ~unlearned(RANDOM, directive.seed).gate(ratio).keep(JudgedEvents(identities(source, offset)))
 
 
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from shedding.interface import Contributions, JudgedEvents, Mask
+from shedding.candidates import JudgedEvents, Mask
+from shedding.interface import Arrays, Json, Level, Manifest, Training
 
 
 @dataclass(frozen=True, slots=True)
-class NoShedder:
-    """The default: every query sheds nothing until it says otherwise.
+class KeepAll:
+    """Gate and model in one: there is nothing to know."""
 
-    Attributes:
-        seed: unused, as nothing is left to chance; every shedder takes one.
-    """
+    manifest: Manifest
 
-    seed: int = 0
-
-    @property
-    def trained(self) -> bool:
-        """There is nothing to learn."""
-        return True
-
-    def mask(self, events: JudgedEvents, drop_ratio: float) -> Mask:
-        """Keeps all events."""
-        return np.zeros(len(events), dtype=np.bool_)
-
-    def learn(self, events: JudgedEvents, contributions: Contributions) -> NoShedder:
-        """Stays as it is."""
+    def gate(self, drop_ratio: float) -> KeepAll:
+        """The same at every ratio."""
         return self
+
+    def keep(self, candidates: JudgedEvents) -> Mask:
+        """All."""
+        return np.ones(len(candidates), dtype=np.bool_)
+
+    def arrays(self) -> Arrays:
+        """None."""
+        return {}
+
+    def parameters(self) -> Json:
+        """None."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class NoShedding:
+    """The default: every query sheds nothing until it says otherwise."""
+
+    name = "none"
+    level: Level = "events"
+
+    def train(self, observations: Any, training: Training) -> KeepAll:
+        """Learns nothing."""
+        return KeepAll(training.manifest(self.name))
+
+    def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> KeepAll:
+        """A model has no content."""
+        return KeepAll(manifest)

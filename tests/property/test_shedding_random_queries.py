@@ -14,9 +14,9 @@ from app.control.directives import Directive, QueryShedding
 from app.pipeline.gate import shedding_gate
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
+from shedding.candidates import JudgedEvents
 from shedding.identity import identities
-from shedding.interface import JudgedEvents
-from shedding.registry import event_shedder
+from shedding.registry import unlearned
 from tests.naive.language import Event, yaml_text
 from tests.naive.matching import matches
 from tests.property.application_way import Answer, answers, expected
@@ -50,8 +50,8 @@ def test_each_query_finds_what_is_in_the_events_that_it_kept(data: st.DataObject
     columns = [np.array([event[name] for event in events], dtype=np.int64) for name in ("source", "offset", "time")]
     judged = JudgedEvents(identities(columns[0], columns[1]), columns[2])
     for query in wanted:
-        dropped = event_shedder("random", seed).mask(judged, ratios[query.name]) if ratios[query.name] else np.zeros(len(events), bool)
-        kept = [event for event, gone in zip(events, dropped, strict=True) if not gone]
+        stays = unlearned("random", seed).gate(ratios[query.name]).keep(judged)
+        kept = [event for event, stay in zip(events, stays, strict=True) if stay]
         whole = expected(matches(query, events), known)
         if ratios[query.name] == 0:
             assert found[query.name] == whole, "drop ratio 0 changes nothing"

@@ -1,0 +1,70 @@
+"""What shedders learn from: candidates that were not shed, whose windows are over, and what became of them. One record per level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shedding.candidates import JudgedEvents, JudgedInWindows
+
+
+def _float64() -> NDArray[np.float64]:
+    return np.empty(0, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EventObservations:
+    """Consecutive events of the input stream and their use.
+
+    Attributes:
+        events: the events, in the order of the stream.
+        weight: float64 (events,), sum of the weights of the composite events that each one contributed to, over all queries and windows.
+        abandoned: float64 (events,), the same of partial matches that a negated event ended: for the events in it and for that event.
+            Empty: none.
+        repetition: float64 (types,), how often the patterns name each event type, times the queries' weights. Only `bl` reads it.
+    """
+
+    events: JudgedEvents
+    weight: NDArray[np.float64]
+    abandoned: NDArray[np.float64] = field(default_factory=_float64)
+    repetition: NDArray[np.float64] = field(default_factory=_float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowObservations:
+    """Whole windows and the use of events in each of them.
+
+    Attributes:
+        pairs: every event of every observed window.
+        weight: float64 (pairs,), sum of the weights of the window's composite events that the event contributed to.
+        repetition: as in `EventObservations`. Only `e-bl` reads it.
+    """
+
+    pairs: JudgedInWindows
+    weight: NDArray[np.float64]
+    repetition: NDArray[np.float64] = field(default_factory=_float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatchObservations:
+    """Steps of partial matches: one row each time that a partial match was held against an event.
+
+    Attributes:
+        query: int32 (steps,), number of the query.
+        before: int32 (steps,), state before the event, from 0.
+        after: int32 (steps,), state after it.
+        spent_s: float64 (steps,), seconds of processing.
+        states: int32 (queries,), number of states of each query; the last one is complete.
+        weight: float64 (queries,).
+        window_size: float64 (queries,), events in a window, the mean where it varies.
+    """
+
+    query: NDArray[np.int32]
+    before: NDArray[np.int32]
+    after: NDArray[np.int32]
+    spent_s: NDArray[np.float64]
+    states: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    window_size: NDArray[np.float64]

@@ -1,0 +1,85 @@
+"""Candidates and observations of every level, for the conformance suite: a level gets its checks by a line in `CASES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from shedding.candidates import JudgedEvents
+from shedding.identity import identities
+from shedding.observations import EventObservations
+from shedding.panes import Pane, carried
+
+SIZE = 20_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to check the methods of one level.
+
+    Attributes:
+        candidates: candidates by seed; all seeds have the same distribution, and no two candidates share an identity.
+        observations: what to learn from, by seed.
+        parts: candidates cut into consecutive batches; None when a gate chooses among all that it is given.
+    """
+
+    candidates: Callable[[int], Any]
+    observations: Callable[[int], Any]
+    parts: Callable[[Any], list[Any]] | None = None
+
+
+def some_events(seed: int) -> JudgedEvents:
+    """Five types of different shares; two attributes, one of whole numbers that decides about use, one that does not."""
+    chance = np.random.default_rng(seed)
+    return JudgedEvents(
+        identity=identities(np.full(SIZE, seed), np.arange(SIZE)),
+        time=np.cumsum(chance.integers(0, 100, SIZE)),
+        type=chance.choice(5, SIZE, p=[0.4, 0.3, 0.15, 0.1, 0.05]).astype(np.int32),
+        values=np.stack(
+            [chance.integers(1, 11, SIZE).astype(np.float64), np.where(chance.random(SIZE) < 0.1, np.nan, chance.random(SIZE))]
+        ),
+    )
+
+
+def event_observations(seed: int) -> EventObservations:
+    """Of use are types 0 to 2 with a small first attribute, the more the rarer."""
+    events = some_events(seed)
+    chance = np.random.default_rng([seed, 1])
+    likely = np.array([0.1, 0.4, 0.9, 0.0, 0.0])[events.type] * (events.values[0] <= 5)
+    weight = chance.poisson(likely).astype(np.float64)
+    abandoned = np.where(events.type == 1, chance.poisson(0.1, SIZE), 0).astype(np.float64)
+    return EventObservations(events, weight, abandoned, repetition=np.array([1.0, 1.0, 2.0, 0.0, 0.0]))
+
+
+def event_parts(events: JudgedEvents) -> list[JudgedEvents]:
+    """Three batches, one of them empty, each with what went before."""
+    parts, before = [], events.before
+    for cut in (slice(0, 17), slice(17, 17), slice(17, None)):
+        part = JudgedEvents(events.identity[cut], events.time[cut], events.type[cut], events.values[:, cut], before)
+        before = carried(before, part, [Pane(events=SIZE)])
+        parts.append(part)
+    return parts
+
+
+CASES: dict[str, Case] = {
+    "events": Case(some_events, event_observations, event_parts),
+}
+
+
+def arrays_of(record: Any) -> list[np.ndarray]:
+    """All arrays of a record and of the records in it."""
+    if isinstance(record, np.ndarray):
+        return [record]
+    return [array for one in fields(record) for array in arrays_of(getattr(record, one.name))] if is_dataclass(record) else []
+
+
+def locked(record: Any) -> Any:
+    """The same record with arrays that cannot be written."""
+    if isinstance(record, np.ndarray):
+        array = record.copy()
+        array.flags.writeable = False
+        return array
+    return replace(record, **{one.name: locked(getattr(record, one.name)) for one in fields(record)}) if is_dataclass(record) else record
