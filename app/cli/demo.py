@@ -69,7 +69,7 @@ def demo(
     keep: Annotated[Path | None, typer.Option(help="Folder for settings, logs, checkpoint and topics; kept.")] = None,
 ) -> None:
     """Run everything on this machine and watch composite events arrive; Ctrl-C ends it."""
-    _end_like_ctrl_c()
+    interrupted = _on_interrupt()
     started = time.monotonic() - max(0.0, time.time() - float(os.environ.get("CEP_STARTED_AT", time.time())))
     folder = keep or Path(tempfile.mkdtemp(prefix="cep-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def demo(
             screen = TableScreen() if sys.stdout.isatty() else LinesScreen()
             reader = cleanup.enter_context(contextlib.closing(_reader(running)))
             with contextlib.suppress(KeyboardInterrupt), screen:
-                _watch(running, reader, seen, screen, Limits(started, seconds, until_composites))
+                _watch(running, reader, seen, screen, Limits(started, seconds, until_composites, interrupted))
             _finish(running, reader, seen)
         except KeyboardInterrupt:
             say("interrupted")
@@ -100,18 +100,29 @@ class Limits:
     started: float
     seconds: float | None
     composites: int | None
+    interrupted: threading.Event
 
     def reached(self, streaming_s: float, composites: int) -> bool:
         """Whether it is time."""
-        return (self.seconds is not None and streaming_s >= self.seconds) or (self.composites is not None and composites >= self.composites)
+        over = self.seconds is not None and streaming_s >= self.seconds
+        return over or self.interrupted.is_set() or (self.composites is not None and composites >= self.composites)
 
 
-def _end_like_ctrl_c() -> None:
+def _on_interrupt() -> threading.Event:
+    """SIGTERM ends the demo as Ctrl-C does; and neither gets lost.
+
+    Python drops a KeyboardInterrupt that happens to be raised inside a finalizer, so the demo looks at what is returned as well.
+    """
+    interrupted = threading.Event()
+
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        interrupted.set()
         raise KeyboardInterrupt
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, interrupt)
+        signal.signal(signal.SIGINT, interrupt)
+    return interrupted
 
 
 @contextlib.contextmanager
