@@ -80,7 +80,7 @@ class RunsEngine:
         state[at.MATCHES] = state[at.EXPIRED] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
         final = watermarks.default_ms >= FOREVER
-        parts = self._parts()
+        parts = self.parts()
         reported = self._policies.report(parts, self._found(), final=final)
         matches = matches_of(parts, reported)
         if self._emits:
@@ -107,12 +107,13 @@ class RunsEngine:
     def _found(self) -> Integers:
         return self._store.found[: self._store.state[at.MATCHES]].copy()
 
-    def _parts(self) -> RunParts:
+    def parts(self) -> RunParts:
+        """The engine's arrays as they stand now, for those who look inside (`app.cep.runs.live`)."""
         return RunParts(self._layout, self._tables, self._machine(), self._texts, self._store)
 
     def _world(self) -> Integers:
         """The tables as they stand now: they move when they grow."""
-        return self._parts().world()
+        return self.parts().world()
 
     def _machine(self) -> RunMachine:
         return RunMachine(self._layout.taking.programs, self._texts.arrays(), self._scratch, self._bound)

@@ -1,0 +1,99 @@
+"""The partial matches of a runs engine as arrays, for shedders that drop partial matches: looked at between two feeds, or ended.
+
+    live = live_runs(engine)
+    end_runs(engine, live, live.time_left_ms(now) > limit)       # bool: True = keep
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep.arrays import Integers
+from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.runs import arrays as at
+from app.cep.runs import kernels_live
+from app.cep.runs.engine import RunsEngine
+from app.cep.runs.kernels_time import count_runs
+
+_ENDLESS = np.int64(2**62)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveRuns:
+    """Live partial matches, one row each. The arrays are copies.
+
+    Attributes:
+        node: int64, number in the engine; only good until the next feed.
+        item: int64, index in `Plan.items` of the newest event's place: the state, for shedders. In a sequence it says how far the partial match came.
+        begun_ms: int64, time of the first event.
+        newest_ms: int64, time of the newest event.
+        first: int64 (runs, 2), source and offset of the first event.
+        newest: int64 (runs, 2), source and offset of the newest event.
+        events_left: int64, events of its partition that may still come in its window (``within N events``); 2**62 without.
+        window_ms: length of the window, ms; None without one.
+    """
+
+    node: Integers
+    item: Integers
+    begun_ms: Integers
+    newest_ms: Integers
+    first: Integers
+    newest: Integers
+    events_left: Integers
+    window_ms: int | None
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def time_left_ms(self, now_ms: int) -> Integers:
+        """int64 (runs,): how long each may still live, ms; 2**62 without a window in time."""
+        if self.window_ms is None:
+            return np.full(len(self), _ENDLESS)
+        return np.maximum(0, self.begun_ms + self.window_ms - now_ms)
+
+
+def live_runs(engine: RunsEngine) -> LiveRuns:
+    """All live partial matches of an engine, without matches that wait for a negated end."""
+    parts = engine.parts()
+    store, world = parts.store, parts.world()
+    nodes, cells = store.nodes, store.cells
+    listed = np.empty((int(count_runs(world)), 2), np.int64)
+    count = kernels_live.list_runs(world, listed)
+    node, slot = listed[:, 0].copy(), listed[:, 1]
+    first, newest = cells[nodes[node, at.FIRST_ROW]], cells[nodes[node, at.ROW]]
+    within = engine.plan.within
+    left = np.full(count, _ENDLESS)
+    if within is not None and within.unit == "events":
+        rank = store.slots[slot, 1 + len(parts.tables.keys) + at.S_PRANK]
+        left = np.maximum(0, nodes[node, at.FIRST_P_RANK] + within.size - rank)
+    places = [CELL_SOURCE, CELL_OFFSET]
+    return LiveRuns(
+        node,
+        nodes[node, at.ITEM].copy(),
+        nodes[node, at.FIRST_TIME].copy(),
+        newest[:, CELL_TIME].copy(),
+        first[:, places],
+        newest[:, places],
+        left,
+        within.size if within is not None and within.unit == "ms" else None,
+    )
+
+
+def end_runs(engine: RunsEngine, live: LiveRuns, kept: NDArray[np.bool_]) -> int:
+    """Ends partial matches: they complete nothing any more, and no timeout tells of them.
+
+    Args:
+        engine: not fed since ``live`` was taken.
+        live: of the engine.
+        kept: bool (runs,), True = lives on.
+
+    Returns:
+        How many were ended.
+    """
+    parts = engine.parts()
+    marks = np.zeros(len(parts.store.nodes), np.int64)
+    marks[live.node[~kept]] = 1
+    return int(kernels_live.end_runs(parts.world(), marks))
