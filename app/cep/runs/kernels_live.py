@@ -9,8 +9,7 @@ from numba import types
 from app.cep.arrays import FREE, NEWEST
 from app.cep.kernel import kernel
 from app.cep.kernels_machine import INTEGERS, TABLE
-from app.cep.runs.arrays import NEXT_RUN, S_COUNT, S_HEAD, STATE, T_KEYS, T_NODES, T_SLOTS, WORLD
-from app.cep.runs.kernels_time import _LEFT
+from app.cep.runs.arrays import LEFT, NEXT_RUN, S_COUNT, S_HEAD, STATE, T_KEYS, T_NODES, T_SLOTS, WORLD
 from app.cep.runs.kernels_world import line, table
 
 
@@ -48,7 +47,7 @@ def end_runs(world, marks):
             following = nodes[node, NEXT_RUN]
             if marks[node]:
                 slots[slot, base + S_COUNT] -= 1
-                nodes[node, STATE] = _LEFT - nodes[node, STATE]
+                nodes[node, STATE] = LEFT - nodes[node, STATE]
                 ended += 1
                 if before >= 0:
                     nodes[before, NEXT_RUN] = following

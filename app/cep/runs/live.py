@@ -1,7 +1,7 @@
 """The partial matches of a runs engine as arrays, for shedders that drop partial matches: looked at between two feeds, or ended.
 
-    live = live_runs(engine)
-    end_runs(engine, live, live.time_left_ms(now) > limit)       # bool: True = keep
+live = live_runs(engine)
+end_runs(engine, live, live.time_left_ms(now) > limit)       # bool: True = keep
 """
 
 from __future__ import annotations
