@@ -32,6 +32,7 @@ class Entry:
 METHODS: dict[str, Entry] = {
     "none": Entry("events", "drops nothing", "shedding.events.none:NoShedding", learns=False),
     "random": Entry("events", "drops events at random", "shedding.events.random:RandomShedding", learns=False),
+    "gspice": Entry("events", "gSPICE: by type, attributes and predecessor pane, in hash tables", "shedding.events.gspice:Gspice"),
 }
 
 

@@ -20,6 +20,8 @@ from tests.conformance.shedding_cases import CASES, SIZE, Case, arrays_of, locke
 RATIOS = (0.0, 0.01, 0.1, 0.33, 0.5, 0.9, 0.95, 1.0)
 TOLERANCE = 4 * 0.5 / SIZE**0.5
 """Four standard deviations of a share of independent choices."""
+LEARNED = TOLERANCE * 6**0.5
+"""Where the threshold itself is measured on a fifth as many candidates."""
 
 
 @pytest.fixture(params=sorted(METHODS))
@@ -114,7 +116,7 @@ def test_share_of_dropped_candidates_is_the_ratio(name: str, ratio: float) -> No
     if name == "none":
         assert mask.all()
     else:
-        assert abs((1 - mask.mean()) - ratio) <= TOLERANCE
+        assert abs((1 - mask.mean()) - ratio) <= (LEARNED if METHODS[name].learns else TOLERANCE)
 
 
 def test_ratio_zero_keeps_all_and_ratio_one_drops_all(name: str) -> None:
