@@ -1,117 +1,233 @@
-"""One attribute of a stream and all tests on it: narrows the rows that are still alive."""
+"""One attribute of a stream and all tests on it: its regions, and how the region of a column's value is found.
+
+* integers between constants that are not far apart: a table of all values;
+* other numbers: the cell of the value, then a binary search among the cell's constants;
+* texts: the region of every dictionary entry, found once per dictionary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc import kernels
-from app.asc.regions import BitTest, LikeTest, Regions, float_regions, integer_regions, like_tests, text_regions
+from app.asc.likes import LikeTest
+from app.asc.regions import BitTest, Form, Regions, like_tests, regions_of
 from app.events.batch import Column, Dictionary
+from app.events.types import Kind
 
-NO_STATE = np.zeros(0, dtype=np.uint8)
-_SPECIAL_ROWS = 2
-"""In a table for codes null and absent come first, because rows for combinations of ``like`` are added behind."""
+DIRECT_VALUES = 1 << 14
+"""Integers are looked up in a table of all values when the constants span no more: 64 kB stay in the second-level cache."""
+FAR_OUT = 1 << 62
+"""Values before and behind the constants must be integers of 64 bit as well."""
+DOUBLINGS = 20
+"""Cells halve towards the lowest constant so often; constants that lie a million times closer together than all of them share a cell."""
+CELLS_PER_CONSTANT = 2
+FORMS: dict[Kind, Form] = {Kind.FLOAT: "floats", Kind.STRING: "text", Kind.BYTES: "text"}
+"""How a kind's columns store values; other kinds as integers."""
+_FORM_OF_DTYPE: dict[str, Form] = {"i": "integers", "u": "integers", "b": "integers", "f": "floats"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedColumn:
+    """A column of a batch as the kernels read it.
+
+    Attributes:
+        fields: int64 (`kernels.FIELDS`,).
+        scales: float64 (4,).
+        kept: arrays whose addresses are in ``fields``; they must live as long as it is used.
+    """
+
+    fields: NDArray[np.int64]
+    scales: NDArray[np.float64]
+    kept: tuple[NDArray[np.generic], ...]
 
 
 class AttributeSelection:
     """All tests of all items on one attribute, as regions and bitmaps.
 
-    What it holds depends on the queries alone; regions are made when a column of the kind (integers, floats, codes) is first seen.
+    What it holds depends on the queries alone; regions are made when a column of the form (integers, floats, text) is first seen.
+
+    Attributes:
+        form: of the columns that the queries' schema promises; numbers of its regions are those of micro-arrows.
     """
 
     def __init__(self, attribute: str, tests: Sequence[BitTest], words: int) -> None:
         self.attribute = attribute
         self._tests = tuple(tests)
         self._words = words
-        self._numbers: dict[str, Regions] = {}
-        self._text: _TextTable | None = None
+        kinds = [entry.test.kind for entry in tests if entry.test.values] or [tests[0].test.kind]
+        self.form: Form = FORMS.get(kinds[0], "integers")
+        self._numbers: dict[Form, _NumberLookup] = {}
+        self._text: _TextLookup | None = None
         self._only_null_tests = all(entry.test.operator == "is not null" for entry in tests)
 
     @property
     def tests(self) -> int:
-        """How many tests the attribute has; the more, the earlier it is asked."""
+        """How many tests the attribute has."""
         return len(self._tests)
+
+    @property
+    def regions(self) -> Regions:
+        """Those of the promised form."""
+        return self._texts().regions if self.form == "text" else self._numbers_of(self.form).regions
 
     def idle(self, column: Column) -> bool:
         """Whether no value of this column can fail a test."""
         return self._only_null_tests and column.state is None
 
-    def pass_over(self, column: Column) -> Callable[[NDArray[np.int64], NDArray[np.uint64]], int]:
-        """Prepares the column (strings: asks every dictionary entry once).
-
-        Returns:
-            A function that narrows, in place, ``rows`` (alive,) and their ``bitmaps`` (alive, words); it returns how many stay, at the front.
-        """
-        state = NO_STATE if column.state is None else column.state
+    def prepare(self, column: Column) -> PreparedColumn:
+        """Makes a column ready for the kernels; of strings, every dictionary entry is looked at once."""
         if column.dictionary is not None:
-            text = self._text or _TextTable(self._tests, self._words)
-            self._text = text
-            codes = np.ascontiguousarray(column.values, dtype=np.int32)
-            entry_row = text.rows(column.dictionary)
-            table, usage = text.table(), text.usage
-            return lambda rows, bitmaps: kernels.narrow_codes(codes, state, entry_row, table, usage, rows, bitmaps)
-        values = np.ascontiguousarray(column.values)
-        make, dtype = _MAKE_REGIONS[values.dtype.kind]
-        if values.dtype.kind not in self._numbers:
-            self._numbers[values.dtype.kind] = make(self._tests, self._words)
-        regions = self._numbers[values.dtype.kind]
-        values = values.astype(dtype, copy=False)
-        return lambda rows, bitmaps: kernels.narrow_numbers(values, state, regions.points, regions.table, regions.usage, rows, bitmaps)
+            text = self._texts()
+            fields, kept = text.fields(column.dictionary)
+            return _prepared(fields, text.scales, column, (np.require(column.values, np.int32, ["C", "A"]), *kept))
+        form = _FORM_OF_DTYPE[column.values.dtype.kind]
+        numbers = self._numbers_of(form)
+        values = np.require(column.values, np.int64 if form == "integers" else np.float64, ["C", "A"])
+        return _prepared(numbers.fields, numbers.scales, column, (values, *numbers.kept))
+
+    def without_combinations(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The regions of rows of bitmaps, as micro-arrows and sequences know them: combinations of ``like`` are no regions."""
+        regions = rows if self._text is None else self._text.region_of_row[rows]
+        return np.minimum(regions, len(self.regions.table) - 1)
+
+    def _numbers_of(self, form: Form) -> _NumberLookup:
+        if form not in self._numbers:
+            self._numbers[form] = _NumberLookup(regions_of(form, self._tests, self._words))
+        return self._numbers[form]
+
+    def _texts(self) -> _TextLookup:
+        if self._text is None:
+            self._text = _TextLookup(regions_of("text", self._tests, self._words), like_tests(self._tests))
+        return self._text
 
 
-_MAKE_REGIONS: dict[str, tuple[Callable[[Sequence[BitTest], int], Regions], type]] = {
-    "i": (integer_regions, np.int64),
-    "u": (integer_regions, np.int64),
-    "b": (integer_regions, np.int64),
-    "f": (float_regions, np.float64),
-}
+def _prepared(
+    fields: NDArray[np.int64], scales: NDArray[np.float64], column: Column, kept: tuple[NDArray[np.generic], ...]
+) -> PreparedColumn:
+    own = fields.copy()
+    own[kernels.COLUMN] = address(kept[0])
+    if column.state is not None:
+        state = np.require(column.state, np.uint8, ["C", "A"])
+        own[kernels.STATE] = address(state)
+        kept = (*kept, state)
+    return PreparedColumn(own, scales, kept)
 
 
-class _TextTable:
-    """Bitmaps for byte strings: one row per region, and further rows per combination of failed ``like`` tests, as they occur."""
+def address(array: NDArray[np.generic]) -> int:
+    """Where the array's data lies."""
+    return int(array.__array_interface__["data"][0])
 
-    def __init__(self, tests: Sequence[BitTest], words: int) -> None:
-        regions = text_regions(tests, words)
-        self.usage = regions.usage
-        self._likes: tuple[LikeTest, ...] = like_tests(tests)
+
+class _NumberLookup:
+    """From numbers to regions."""
+
+    def __init__(self, regions: Regions) -> None:
+        self.regions = regions
+        points = np.asarray(regions.points)
+        self.scales = np.zeros(4, dtype=np.float64)
+        self.fields = np.zeros(kernels.FIELDS, dtype=np.int64)
+        self.fields[[kernels.SIZE, kernels.NOT_A_NUMBER]] = len(points), regions.not_a_number
+        integers = points.dtype.kind == "i"
+        if integers and _close_together(points):
+            table = _all_values(points)
+            self.fields[[kernels.FORM, kernels.SIZE]] = kernels.DIRECT, len(table)
+            self.fields[kernels.LOWEST] = points[0] if len(points) else np.iinfo(np.int64).max
+        else:
+            table = self._cells(points)
+            self.fields[kernels.FORM] = kernels.INTEGERS if integers else kernels.FLOATS
+        self.kept: tuple[NDArray[np.generic], ...] = (table, points, regions.table)
+        self.fields[[kernels.LOOKUP, kernels.POINTS, kernels.TABLE]] = [address(array) for array in self.kept]
+
+    def _cells(self, points: NDArray[np.generic]) -> NDArray[np.int32]:
+        """int32 (cells + 1,): by cell, how many constants lie in cells before it. Sets `scales` first, see `kernels._cell`."""
+        values = points.astype(np.float64)
+        finite = values[np.isfinite(values)]
+        spread = float(finite[-1] - finite[0]) if len(finite) else 0.0
+        bits = max(0, int(CELLS_PER_CONSTANT * len(points) / DOUBLINGS).bit_length())
+        cells = (DOUBLINGS << bits) + 2 if 0 < spread < np.inf else 1
+        scale = 2.0**DOUBLINGS / spread if cells > 1 else 0.0
+        if not np.isfinite(scale):
+            cells, scale = 1, 0.0
+        self.scales[:] = finite[0] if len(finite) else 0.0, scale, bits, cells
+        return np.searchsorted(_cell_numbers(values, self.scales), np.arange(cells + 1)).astype(np.int32)
+
+
+def _close_together(points: NDArray[np.generic]) -> bool:
+    ends = [int(points[0]), int(points[-1])] if len(points) else [0, 0]
+    return ends[1] - ends[0] < DIRECT_VALUES and max(map(abs, ends)) < FAR_OUT
+
+
+def _cell_numbers(values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The cells of ascending numbers, bit by bit as `kernels._cell` finds them."""
+    lowest, scale, bits, cells = scales[0], scales[1], int(scales[2]), int(scales[3])
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = (values - lowest) * scale + 1.0
+    number = (distance.view(np.int64) >> (kernels.MANTISSA_BITS - bits)) - (kernels.EXPONENT_OF_ONE << bits)
+    return np.where(distance > 1.0, np.minimum(number, cells - 1), 0)
+
+
+def _all_values(points: NDArray[np.generic]) -> NDArray[np.int32]:
+    """int32 (span + 2,): the region of every integer from the lowest constant to the highest, with those before and behind at the ends."""
+    if not len(points):
+        return np.zeros(1, dtype=np.int32)
+    values = np.arange(int(points[0]) - 1, int(points[-1]) + 2)
+    below = np.searchsorted(points, values)
+    exact = points[np.minimum(below, len(points) - 1)] == values
+    return (2 * below + exact).astype(np.int32)
+
+
+class _TextLookup:
+    """From dictionary entries to rows of bitmaps: one row per region, and further rows per combination of failed ``like`` tests, as they occur."""
+
+    def __init__(self, regions: Regions, likes: tuple[LikeTest, ...]) -> None:
+        self.regions = regions
+        self.scales = np.zeros(4, dtype=np.float64)
+        self._likes = likes
         self._constants = Dictionary.of([point for point in regions.points if isinstance(point, bytes)])
-        self._rows: list[NDArray[np.uint64]] = [regions.table[-2], regions.table[-1], *regions.table[:-3]]
+        self._table = regions.table
+        self.region_of_row = np.arange(len(regions.table), dtype=np.int32)
         self._combinations: dict[tuple[int, tuple[bool, ...]], int] = {}
-        self._table: NDArray[np.uint64] | None = None
         self._last: tuple[Dictionary, NDArray[np.int32]] | None = None
 
-    def table(self) -> NDArray[np.uint64]:
-        """uint64 (rows, words): null, absent, regions, combinations."""
-        if self._table is None or len(self._table) != len(self._rows):
-            self._table = np.array(self._rows, dtype=np.uint64)
-        return self._table
-
-    def rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
-        """int32 (entries,): the table's row of every dictionary entry; batches often share their dictionary."""
+    def fields(self, dictionary: Dictionary) -> tuple[NDArray[np.int64], tuple[NDArray[np.generic], ...]]:
+        """For columns with this dictionary; batches often share theirs."""
         if self._last is None or self._last[0] is not dictionary:
             self._last = (dictionary, self._find_rows(dictionary))
-        return self._last[1]
+        rows = self._last[1]
+        fields = np.zeros(kernels.FIELDS, dtype=np.int64)
+        fields[[kernels.FORM, kernels.SIZE, kernels.NOT_A_NUMBER]] = kernels.CODES, len(rows), self.regions.not_a_number
+        fields[[kernels.LOOKUP, kernels.TABLE]] = address(rows), address(self._table)
+        return fields, (rows, self._table)
 
     def _find_rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
         regions = np.empty(len(dictionary), dtype=np.int32)
         kernels.entry_regions(dictionary.data, dictionary.offsets, self._constants.data, self._constants.offsets, regions)
         if not self._likes:
-            return regions + np.int32(_SPECIAL_ROWS)
+            return regions
         texts = (entry.decode(errors="replace") for entry in dictionary.entries())
-        found = [self._combination(int(region), text) for region, text in zip(regions, texts, strict=True)]
+        added: list[NDArray[np.uint64]] = []
+        found = [self._combination(int(region), text, added) for region, text in zip(regions, texts, strict=True)]
+        if added:
+            self._table = np.ascontiguousarray(np.concatenate([self._table, added]))
+            regions_of_rows = [region for region, _ in list(self._combinations)[-len(added) :]]
+            self.region_of_row = np.append(self.region_of_row, np.array(regions_of_rows, dtype=np.int32))
         return np.array(found, dtype=np.int32)
 
-    def _combination(self, region: int, text: str) -> int:
+    def _combination(self, region: int, text: str, added: list[NDArray[np.uint64]]) -> int:
         outcomes = tuple(like.holds(text) for like in self._likes)
+        if all(outcomes):
+            return region
         key = (region, outcomes)
         if key not in self._combinations:
-            row = self._rows[region + _SPECIAL_ROWS].copy()
+            row = self.regions.table[region].copy()
             for like, outcome in zip(self._likes, outcomes, strict=True):
                 if not outcome:
                     row[like.bit // 64] &= ~np.uint64(1 << like.bit % 64)
-            self._combinations[key] = len(self._rows)
-            self._rows.append(row)
+            self._combinations[key] = len(self._table) + len(added)
+            added.append(row)
         return self._combinations[key]

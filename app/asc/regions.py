@@ -1,25 +1,29 @@
 """The regions of one attribute: sorted constants cut its domain, and every region has the bitmap of the items it lets through.
 
-**Source:** Lee and Lee, Attribute Selection Constructs, JIIS 39(2) 2012, section 3 (``ra``, ``qrb``, ``qub``). Deviates: three more
-regions, for NaN, null and absent; items instead of queries own the bits.
+**Source:** Lee and Lee, Attribute Selection Constructs, JIIS 39(2) 2012, sections 3 (``ra``, ``qrb``, ``qub``) and 4.1 (``cab``).
+Deviates: three more regions, for NaN, null and absent; items instead of queries own the bits.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.asc.likes import LikeTest, like_range
 from app.query.plan import ConstantTest
 
 Point = int | float | bytes
+Form = Literal["integers", "floats", "text"]
+LIKES = ("like", "not like")
+SPECIALS = 3
+"""Rows behind the regions: NaN, null, absent."""
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 
 
@@ -31,12 +35,8 @@ class BitTest:
     test: ConstantTest
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a constant lies among the regions: all values of regions below ``lower`` are less, all from ``upper`` on are greater."""
-
-    lower: int
-    upper: int
+_Place = tuple[int, int]
+"""Where a constant lies among the regions: all values of regions below the first number are less, all from the second on are greater."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class Regions:
 
     Attributes:
         points: the constants, ascending; (m,) int64 or float64, or sorted byte strings.
-        table: uint64 (2 m + 1 + 3, words): per region, NaN, null, absent the bitmap of the items that it lets through.
+        table: uint64 (2 m + 1 + 3, words): per region, NaN, null, absent the bitmap of the items that it lets through (``qrb``).
         usage: uint64 (words,), items that test the attribute (``qub``).
     """
 
@@ -53,85 +53,92 @@ class Regions:
     table: NDArray[np.uint64]
     usage: NDArray[np.uint64]
 
+    @property
+    def not_a_number(self) -> int:
+        """The row for NaN; null and absent follow."""
+        return 2 * len(self.points) + 1
 
-def integer_regions(tests: Sequence[BitTest], words: int) -> Regions:
-    """Regions of a column of integers; constants that are no integers of 64 bit divide it exactly all the same."""
-    points = _sorted_points(_floor(constant) for constant in _constants(tests))
-    inside = [point for point in points if _INT64[0] <= point <= _INT64[1]]  # type: ignore[operator]  # numbers
+
+def candidate_arrows(table: NDArray[np.uint64], usages: NDArray[np.uint64], own: int) -> NDArray[np.bool_]:
+    """Where a micro-arrow of a region may lead (``cab``): to constructs that can fail an item which the region lets through.
+
+    Args:
+        table: uint64 (regions, words) of the construct.
+        usages: uint64 (constructs, words).
+        own: number of the construct; no arrow leads to itself.
+
+    Returns:
+        bool (regions, constructs).
+    """
+    found = np.zeros((len(table), len(usages)), dtype=np.bool_)
+    for number, usage in enumerate(usages):
+        if number != own:
+            found[:, number] = (table & usage).any(axis=1)
+    return found
+
+
+def regions_of(form: Form, tests: Sequence[BitTest], words: int) -> Regions:
+    """The regions of a column of the form; constants that its values cannot equal divide it exactly all the same."""
+    return _MAKE[form](tests, words)
+
+
+def _integer_regions(tests: Sequence[BitTest], words: int) -> Regions:
+    constants = set(_constants(tests))
+    inside = sorted({floor for constant in constants if _INT64[0] <= (floor := _floor(constant)) <= _INT64[1]})
 
     def place(constant: Point) -> _Place:
         floor = _floor(constant)
         if not _INT64[0] <= floor <= _INT64[1]:
             end = 2 * len(inside) + 1 if floor > 0 else 0
-            return _Place(end, end)
+            return end, end
         k = bisect_left(inside, floor)
-        return _Place(2 * k + 1, 2 * k + 2) if floor == constant else _Place(2 * k + 2, 2 * k + 2)
+        return (2 * k + 1, 2 * k + 2) if floor == constant else (2 * k + 2, 2 * k + 2)
 
-    return Regions(np.array(inside, dtype=np.int64), _table(tests, len(inside), words, place), _usage(tests, words))
+    return _regions(np.array(inside, dtype=np.int64), {constant: place(constant) for constant in constants}, tests, words)
 
 
-def float_regions(tests: Sequence[BitTest], words: int) -> Regions:
-    """Regions of a column of doubles; integer constants that are no doubles divide it exactly all the same."""
-    points = _sorted_points(_double_below(constant) for constant in _constants(tests))
+def _float_regions(tests: Sequence[BitTest], words: int) -> Regions:
+    constants = set(_constants(tests))
+    points = sorted({_double_below(constant) for constant in constants})
 
     def place(constant: Point) -> _Place:
         below = _double_below(constant)
         k = bisect_left(points, below)
-        return _Place(2 * k + 1, 2 * k + 2) if below == constant else _Place(2 * k + 2, 2 * k + 2)
+        return (2 * k + 1, 2 * k + 2) if below == constant else (2 * k + 2, 2 * k + 2)
 
-    return Regions(np.array(points, dtype=np.float64), _table(tests, len(points), words, place), _usage(tests, words))
-
-
-def text_regions(tests: Sequence[BitTest], words: int) -> Regions:
-    """Regions of a column of byte strings; ``like`` takes no part, see `like_tests`."""
-    points = _sorted_points(_encoded(constant) for constant in _constants(tests))
-
-    def place(constant: Point) -> _Place:
-        k = bisect_left(points, _encoded(constant))
-        return _Place(2 * k + 1, 2 * k + 2)
-
-    return Regions(points, _table(tests, len(points), words, place), _usage(tests, words))
+    return _regions(np.array(points, dtype=np.float64), {constant: place(constant) for constant in constants}, tests, words)
 
 
-@dataclass(frozen=True, slots=True)
-class LikeTest:
-    """A compiled ``[not] like`` of the item that owns a bit."""
+def _text_regions(tests: Sequence[BitTest], words: int) -> Regions:
+    constants = set(_constants(tests))
+    points = sorted({_encoded(constant) for constant in constants})
+    number = {point: k for k, point in enumerate(points)}
+    places = {constant: (2 * number[_encoded(constant)] + 1, 2 * number[_encoded(constant)] + 2) for constant in constants}
+    return _regions(points, places, tests, words)
 
-    bit: int
-    pattern: re.Pattern[str]
-    negated: bool
 
-    def holds(self, text: str) -> bool:
-        """Whether the text passes."""
-        return (self.pattern.fullmatch(text) is not None) != self.negated
+_MAKE: dict[Form, Callable[[Sequence[BitTest], int], Regions]] = {
+    "integers": _integer_regions,
+    "floats": _float_regions,
+    "text": _text_regions,
+}
 
 
 def like_tests(tests: Sequence[BitTest]) -> tuple[LikeTest, ...]:
-    """The ``like`` tests among the tests: they cut no regions, but are asked once per dictionary entry."""
-    return tuple(
-        LikeTest(
-            entry.bit, re.compile(_like_expression(_encoded(entry.test.values[0]).decode()), re.DOTALL), entry.test.operator == "not like"
-        )
-        for entry in tests
-        if entry.test.operator in ("like", "not like")
-    )
-
-
-def _like_expression(pattern: str) -> str:
-    r"""The regular expression of a LIKE pattern.
-
-    >>> _like_expression("a%b_.")
-    'a.*b.\\.'
-    """
-    return "".join({"%": ".*", "_": "."}.get(character) or re.escape(character) for character in pattern)
+    """The ``like`` tests that no range of texts decides: regions let all pass, and they are asked once per dictionary entry."""
+    asked = (entry for entry in tests if entry.test.operator in LIKES and not _values(entry.test))
+    return tuple(LikeTest.of(entry.bit, _encoded(entry.test.values[0]).decode(), entry.test.operator) for entry in asked)
 
 
 def _constants(tests: Sequence[BitTest]) -> Iterable[Any]:
-    return (value for entry in tests if "like" not in entry.test.operator for value in entry.test.values if value is not None)
+    return (value for entry in tests for value in _values(entry.test))
 
 
-def _sorted_points(points: Iterable[Point]) -> list[Point]:
-    return sorted(set(points))  # all of one kind
+def _values(test: ConstantTest) -> Sequence[Any]:
+    """The constants that cut regions."""
+    if test.operator in LIKES:
+        return like_range(_encoded(test.values[0]).decode()) or ()
+    return [value for value in test.values if value is not None]
 
 
 def _floor(constant: Point) -> int:
@@ -153,62 +160,68 @@ def _encoded(constant: object) -> bytes:
     return constant if isinstance(constant, bytes) else str(constant).encode()
 
 
-def _table(tests: Sequence[BitTest], points: int, words: int, place: Callable[[Point], _Place]) -> NDArray[np.uint64]:
-    """Starts from all ones and takes away, per test, the item's bit wherever the test cannot hold."""
-    regions = 2 * points + 1
-    table = np.full((regions + 3, words), ~np.uint64(0), dtype=np.uint64)
-    number = np.arange(regions)
+def _regions(points: Any, places: dict[Any, _Place], tests: Sequence[BitTest], words: int) -> Regions:
+    """Bitmaps by differences: between neighbouring regions only those bits change that a constant there concerns.
+
+    A bit is failed by a number of tests; it is taken away where this number is not 0. For 10,000 tests on ten attributes this takes
+    a tenth of the time that clearing bits test by test takes (`ops/bench/README.md`).
+    """
+    regions = 2 * len(points) + 1
+    failed: list[tuple[int, int, int]] = []  # bit, first and last + 1 of a run of rows that fail a test
     for entry in tests:
-        word, bit = divmod(entry.bit, 64)
-        allowed = np.empty(regions + 3, dtype=np.bool_)
-        allowed[:regions] = _allowed(entry.test, number, place)
-        allowed[regions:] = _allowed_specials(entry.test)
-        table[~allowed, word] &= ~np.uint64(1 << bit)
-    return table
+        test, bit = entry.test, entry.bit
+        failed += [(bit, low, high) for low, high in _failed_regions(test, places, regions) if low < high]
+        failed += [(bit, regions + k, regions + k + 1) for k, allowed in enumerate(_allowed_specials(test)) if not allowed]
+    rows = regions + SPECIALS
+    changes = np.zeros((rows + 1, words), dtype=np.uint64)
+    if failed:
+        bits, starts, stops = np.array(failed, dtype=np.int64).T
+        keys = np.concatenate([bits, bits]) * (rows + 1) + np.concatenate([starts, stops])
+        order = np.argsort(keys, kind="stable")
+        keys, failures = keys[order], np.cumsum(np.repeat([1, -1], len(bits))[order])  # per bit, the sum ends at 0
+        final = np.append(keys[1:] != keys[:-1], True)
+        keys, gone = keys[final], failures[final] > 0
+        turned = gone != np.append(False, gone[:-1])
+        bit, row = np.divmod(keys[turned], rows + 1)
+        np.bitwise_xor.at(changes, (row, bit // 64), np.uint64(1) << (bit % 64).astype(np.uint64))
+    table = ~np.bitwise_xor.accumulate(changes[:-1], axis=0)
+    usage = np.zeros(words, dtype=np.uint64)
+    bits = np.array([entry.bit for entry in tests], dtype=np.int64)
+    np.bitwise_or.at(usage, bits // 64, np.uint64(1) << (bits % 64).astype(np.uint64))
+    return Regions(points, np.ascontiguousarray(table), usage)
 
 
-def _allowed(test: ConstantTest, number: NDArray[np.int64], place: Callable[[Point], _Place]) -> NDArray[np.bool_]:
-    """Which regions pass; ``like`` is asked elsewhere and so lets all pass here."""
-    if test.operator in ("is not null", "like", "not like"):
-        return np.ones(len(number), dtype=np.bool_)
-    if test.operator == "is null":
-        return np.zeros(len(number), dtype=np.bool_)
-    places = [place(value) for value in test.values if value is not None]  # type: ignore[arg-type]
-    return _RELATIONS[test.operator](number, places)
+def _failed_regions(test: ConstantTest, places: dict[Any, _Place], regions: int) -> list[_Place]:
+    """Runs of regions that fail; a ``like`` that no range decides lets all pass here."""
+    values = _values(test)
+    if test.operator == "is not null" or (test.operator in LIKES and not values):
+        return []
+    return _FAILED[test.operator]([places[value] for value in values], regions)
 
 
-def _equal(number: NDArray[np.int64], places: Sequence[_Place]) -> NDArray[np.bool_]:
-    found = np.zeros(len(number), dtype=np.bool_)
-    for place in places:
-        found[place.lower : place.upper] = True
-    return found
+def _outside(places: Sequence[_Place], regions: int) -> list[_Place]:
+    """Regions that hold none of the constants."""
+    cuts = sorted(set(places))
+    return list(zip([0, *(stop for _, stop in cuts)], [*(start for start, _ in cuts), regions], strict=True))
 
 
-def _between(number: NDArray[np.int64], places: Sequence[_Place]) -> NDArray[np.bool_]:
-    return (number >= places[0].lower) & (number < places[1].upper)
-
-
-_RELATIONS: dict[str, Callable[[NDArray[np.int64], Sequence[_Place]], NDArray[np.bool_]]] = {
-    "=": _equal,
-    "!=": lambda number, places: ~_equal(number, places),
-    "in": _equal,
-    "not in": lambda number, places: ~_equal(number, places),
-    "<": lambda number, places: number < places[0].lower,
-    "<=": lambda number, places: number < places[0].upper,
-    ">": lambda number, places: number >= places[0].upper,
-    ">=": lambda number, places: number >= places[0].lower,
-    "between": _between,
-    "not between": lambda number, places: ~_between(number, places),
+_FAILED: dict[str, Callable[[Sequence[_Place], int], list[_Place]]] = {
+    "=": _outside,
+    "!=": lambda places, _: list(places),
+    "in": _outside,
+    "not in": lambda places, _: list(set(places)),
+    "<": lambda places, regions: [(places[0][0], regions)],
+    "<=": lambda places, regions: [(places[0][1], regions)],
+    ">": lambda places, _: [(0, places[0][1])],
+    ">=": lambda places, _: [(0, places[0][0])],
+    "between": lambda places, regions: [(0, places[0][0]), (places[1][1], regions)],
+    "not between": lambda places, _: [(places[0][0], places[1][1])],
+    "like": lambda places, regions: [(0, places[0][0]), (places[1][0], regions)],
+    "not like": lambda places, _: [(places[0][0], places[1][0])],
+    "is null": lambda _, regions: [(0, regions)],
 }
 
 
 def _allowed_specials(test: ConstantTest) -> tuple[bool, bool, bool]:
     """NaN (false in every comparison, also negated ones), null (only ``is null`` sees it), absent (every comparison is true)."""
     return test.operator == "is not null", test.operator == "is null", True
-
-
-def _usage(tests: Sequence[BitTest], words: int) -> NDArray[np.uint64]:
-    usage = np.zeros(words, dtype=np.uint64)
-    for entry in tests:
-        usage[entry.bit // 64] |= np.uint64(1 << entry.bit % 64)
-    return usage

@@ -1,15 +1,15 @@
 """Selection: for every event of a batch, the items of all queries that it can be.
 
     selection = Selection(catalog, stream)          # all items of all queries that read the stream
-    selected = selection.select(batch)              # SelectedEvents
+    selected = selection.select(batch)              # SelectedEvents; in the initial order, or along a given sequence
     selected.relevant                               # int64: rows with a non-empty bitmap, ascending
     selected.bitmaps                                # uint64 (relevant, words): their bitmaps; bit = selection.layout.bit(query, item)
     selected.bitmap                                 # uint64 (events, words): the same for all rows of the batch
     rows, items = selected.of_query(query)          # int64 (candidates,), uint64 (candidates,) bit i: may be item i of that query
     rows, bitmaps = selected.of_group(group)        # rows with a candidate of the group, and the group's words of their bitmaps
 
-An item is a conjunction of its type test, its constant tests, and "no equivalence attribute is null".
-First form: attributes are asked in a fixed order, those with most tests first; a row stops as soon as its bitmap is empty.
+An item is a conjunction of its type test, its constant tests, and "no equivalence attribute is null". The type is one more attribute.
+Bitmaps do not depend on the sequence; what it costs to find them does.
 """
 
 from __future__ import annotations
@@ -20,64 +20,93 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.asc import kernels
-from app.asc.attribute import AttributeSelection
+from app.asc.attribute import AttributeSelection, PreparedColumn
+from app.asc.constructs import Constructs
+from app.asc.evaluate import chunked, evaluate_columns
 from app.asc.layout import ItemLayout
 from app.asc.regions import BitTest
-from app.events.batch import Column, EventBatch
+from app.asc.sequence import Sequence
+from app.events.batch import ABSENT, Column, EventBatch
 from app.events.types import Kind
 from app.query.plan import Catalog, ConstantTest, Plan
 
-_BLOCK_BYTES = 1 << 18
-"""Bitmaps of one block of rows stay in the second-level cache while all attributes pass over them."""
-_OTHER = 0
-"""Row of the type table for types that no item names."""
-
 
 class Selection:
-    """All items of all queries of a catalog that read one stream (None: of all queries, for events that are every stream), ready to be asked."""
+    """All items of all queries of a catalog that read one stream (None: of all queries, for events that are every stream), ready to be asked.
+
+    Attributes:
+        initial: the order of constructs before anything is known about the data: the type, then attributes with many tests.
+    """
 
     def __init__(self, catalog: Catalog, stream: str | None) -> None:
         self.layout = ItemLayout.of(catalog, stream)
         places = [(query, catalog.plans[query]) for query in self.layout.queries]
-        self._type_rows, self._type_table = _type_table(self.layout, places)
-        self._attributes = _attributes(self.layout, places)
+        self._words = chunked(self.layout.words)
+        self._attributes = _attributes(self.layout, places, self._words)
+        self._items = np.zeros(self._words, dtype=np.uint64)
+        for query, plan in places:
+            word, shift = divmod(self.layout.bit(query, 0), 64)
+            self._items[word] |= np.uint64(((1 << len(plan.items)) - 1) << shift)
+        by_tests = sorted(range(len(self._attributes)), key=lambda k: (self._attributes[k].attribute != "type", -self._attributes[k].tests))
+        self.initial = Sequence.fixed(by_tests)
         alone = {group.number: ItemLayout.of_group(catalog, group) for group in catalog.groups if group.number in self.layout.groups}
         self._dispatch = Dispatch(self.layout, alone)
+        self._usage = np.zeros((len(self._attributes) + 1, self._words), dtype=np.uint64)
+        for number, attribute in enumerate(self._attributes):
+            self._usage[number] = attribute.regions.usage
+        self._usage[-1] = self._items
+
+    @property
+    def constructs(self) -> Constructs:
+        """The tables, for the search for a sequence and for showing them."""
+        attributes = self._attributes
+        tables = tuple(one.regions.table for one in attributes)
+        return Constructs(tuple(one.attribute for one in attributes), tables, self._usage[:-1], self._items)
 
     def bit(self, query: int, item: int) -> int:
         """The bit of the result bitmap that stands for an item of a query (index in `Catalog.plans`)."""
         return self.layout.bit(query, item)
 
-    def select(self, batch: EventBatch) -> SelectedEvents:
-        """Asks all items of all queries about all events of a batch of the stream."""
-        words = self.layout.words
-        rows = np.empty(len(batch), dtype=np.int64)
-        bitmaps = np.empty((len(batch), words), dtype=np.uint64)
-        entry_row = self._entry_rows(batch.type)
-        codes = np.ascontiguousarray(batch.type.values, dtype=np.int32)
-        passes = [
-            a.pass_over(column)
-            for a in self._attributes
-            if (column := attribute_column(batch, a.attribute)) is not None and not a.idle(column)
-        ]
-        block = max(64, _BLOCK_BYTES // (8 * words))
-        end = 0
-        for start in range(0, len(batch), block):
-            stop = min(len(batch), start + block)
-            count = kernels.select_types(codes, entry_row, self._type_table, start, stop, rows[end:], bitmaps[end:])
-            for narrow in passes:
-                if count == 0:
-                    break
-                count = narrow(rows[end : end + count], bitmaps[end : end + count])
-            end += count
-        return SelectedEvents(self._dispatch, rows[:end], bitmaps[:end], len(batch))
+    def select(self, batch: EventBatch, sequence: Sequence | None = None) -> SelectedEvents:
+        """Asks all items of all queries about all events of a batch of the stream.
 
-    def _entry_rows(self, types: Column) -> NDArray[np.int32]:
-        """int32 (entries,): the type table's row of every entry of the batch's type dictionary."""
-        if types.dictionary is None:
-            return np.zeros(0, dtype=np.int32)
-        known = self._type_rows
-        return np.array([known.get(entry, _OTHER) for entry in types.dictionary.entries()], dtype=np.int32)
+        Args:
+            batch: events.
+            sequence: in which order constructs are evaluated; None for the initial one.
+
+        Raises:
+            ValueError: the sequence is one of other constructs.
+        """
+        columns = [self._prepared(number, batch) for number in range(len(self._attributes))]
+        found = evaluate_columns(columns, self._usage, sequence or self.initial, len(batch), self.layout.words)
+        return SelectedEvents(self._dispatch, found.rows, found.bitmaps, len(batch), found.evaluated, found.followed)
+
+    def regions(self, batch: EventBatch, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The regions of some events: what a sequence is found from.
+
+        Args:
+            batch: events.
+            rows: int64 (sample,), rows of the batch.
+
+        Returns:
+            int32 (constructs, sample): rows of `Constructs.tables`.
+        """
+        found = np.empty((len(self._attributes), len(rows)), dtype=np.int32)
+        for number, attribute in enumerate(self._attributes):
+            column, own = attribute_column(batch, attribute.attribute), attribute.regions
+            if column is None:
+                found[number] = own.not_a_number + ABSENT
+                continue
+            prepared = attribute.prepare(column)
+            kernels.find_regions(prepared.fields.reshape(1, -1), prepared.scales.reshape(1, -1), 0, rows, found[number])
+            found[number] = attribute.without_combinations(found[number])
+        return found
+
+    def _prepared(self, number: int, batch: EventBatch) -> PreparedColumn | None:
+        """None where the batch has no value that could fail a test."""
+        attribute = self._attributes[number]
+        column = attribute_column(batch, attribute.attribute)
+        return None if column is None or attribute.idle(column) else attribute.prepare(column)
 
 
 class SelectedEvents:
@@ -87,14 +116,26 @@ class SelectedEvents:
         relevant: int64 (relevant,), rows of the batch that are a candidate of some item, ascending.
         bitmaps: uint64 (relevant, words), their result bitmaps.
         events: how many rows the batch has.
+        evaluated: how many constructs were evaluated for all of them.
+        followed: micro-arrows on the way.
     """
 
-    __slots__ = ("_by_query", "_dispatch", "bitmaps", "events", "relevant")
+    __slots__ = ("_by_query", "_dispatch", "bitmaps", "evaluated", "events", "followed", "relevant")
 
-    def __init__(self, dispatch: Dispatch, relevant: NDArray[np.int64], bitmaps: NDArray[np.uint64], events: int) -> None:
+    def __init__(  # noqa: PLR0917 - arrays of one answer
+        self,
+        dispatch: Dispatch,
+        relevant: NDArray[np.int64],
+        bitmaps: NDArray[np.uint64],
+        events: int,
+        evaluated: int = 0,
+        followed: int = 0,
+    ) -> None:
         self.relevant = relevant
         self.bitmaps = bitmaps
         self.events = events
+        self.evaluated = evaluated
+        self.followed = followed
         self._dispatch = dispatch
         self._by_query: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]] | None = None
 
@@ -143,17 +184,17 @@ class SelectedEvents:
 
     def with_bitmaps(self, bitmaps: NDArray[np.uint64]) -> SelectedEvents:
         """The same rows with other bitmaps, uint64 (relevant, words)."""
-        return SelectedEvents(self._dispatch, self.relevant, bitmaps, self.events)
+        return SelectedEvents(self._dispatch, self.relevant, bitmaps, self.events, self.evaluated, self.followed)
 
     def without_empty(self) -> SelectedEvents:
         """The same after a gate took bits back in `bitmaps`: rows that nobody wants any more are gone."""
         alive = self.bitmaps.any(axis=1)
-        return SelectedEvents(self._dispatch, self.relevant[alive], self.bitmaps[alive], self.events)
+        return SelectedEvents(self._dispatch, self.relevant[alive], self.bitmaps[alive], self.events, self.evaluated, self.followed)
 
     def only(self, rows: NDArray[np.bool_]) -> SelectedEvents:
         """The same with only the marked rows of the batch, bool (events,)."""
         kept = rows[self.relevant]
-        return SelectedEvents(self._dispatch, self.relevant[kept], self.bitmaps[kept], self.events)
+        return SelectedEvents(self._dispatch, self.relevant[kept], self.bitmaps[kept], self.events, self.evaluated, self.followed)
 
 
 class Dispatch:
@@ -214,36 +255,26 @@ def attribute_column(batch: EventBatch, attribute: str) -> Column | None:
     return batch.type if attribute == "type" else batch.columns.get(attribute)
 
 
-def _type_table(layout: ItemLayout, places: list[tuple[int, Plan]]) -> tuple[dict[bytes, int], NDArray[np.uint64]]:
-    """Row of every type that some item names, and per row the bitmap of the items that have it; row 0 is for all other types."""
-    names = sorted({name for _, plan in places for item in plan.items for name in item.types})
-    rows = {name.encode(): number for number, name in enumerate(names, start=1)}
-    table = np.zeros((len(names) + 1, layout.words), dtype=np.uint64)
-    for query, plan in places:
-        for item in plan.items:
-            word, bit = divmod(layout.bit(query, item.index), 64)
-            own = [rows[name.encode()] for name in item.types] or list(range(len(table)))
-            table[own, word] |= np.uint64(1 << bit)
-    return rows, table
-
-
-def _attributes(layout: ItemLayout, places: list[tuple[int, Plan]]) -> list[AttributeSelection]:
-    """One index per attribute, those with most tests first: they have the best chance to end a row early."""
+def _attributes(layout: ItemLayout, places: list[tuple[int, Plan]], words: int) -> list[AttributeSelection]:
+    """One construct per attribute that some item tests, by name: an attribute's number depends on the queries alone."""
     tests: dict[str, list[BitTest]] = {}
     for query, plan in places:
         for index, test in item_tests(plan):
             tests.setdefault(test.attribute, []).append(BitTest(layout.bit(query, index), test))
-    found = [AttributeSelection(attribute, entries, layout.words) for attribute, entries in sorted(tests.items())]
-    return sorted(found, key=lambda selection: -selection.tests)
+    return [AttributeSelection(attribute, entries, words) for attribute, entries in sorted(tests.items())]
 
 
 def item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
-    """The constant tests of every item, and that none of its equivalence attributes is null: such an event matches and prevents nothing.
+    """The tests of every item: its types, its constant tests, and that none of its equivalence attributes is null.
+
+    An event with such a null matches and prevents nothing.
 
     It may open a window, though: windows are cut before partitioning. To a temporal query a null key is a key.
     """
     opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
     for item in plan.items:
+        if item.types:
+            yield item.index, ConstantTest("type", Kind.STRING, "in", item.types)
         for test in item.tests:
             yield item.index, test
         if item.index == opener:

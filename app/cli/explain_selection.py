@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 
-from app.asc.regions import BitTest, Regions, float_regions, integer_regions, text_regions
+from app.asc.attribute import FORMS
+from app.asc.regions import BitTest, Regions, regions_of
 from app.asc.selection import item_tests
 from app.errors import CepError
 from app.events.types import Kind
 from app.query.compile import Compiled
 from app.query.explain import Stage
 from app.query.plan import Plan
-
-REGIONS_OF: dict[Kind, Callable[..., Regions]] = {Kind.FLOAT: float_regions, Kind.STRING: text_regions, Kind.BYTES: text_regions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,13 @@ def _plan(query: Compiled) -> Plan:
 def _attributes(plan: Plan) -> list[_Attribute]:
     tests: dict[str, list[BitTest]] = {}
     for index, test in item_tests(plan):
+        if test.attribute == "type" and index >= 0 and test.values == plan.items[index].types:
+            continue  # shown as types
         tests.setdefault(test.attribute, []).append(BitTest(index, test))
     found = []
     for name, own in sorted(tests.items(), key=lambda entry: (-len(entry[1]), entry[0])):
         compared = [entry.test.kind for entry in own if entry.test.values]
-        regions = REGIONS_OF.get(compared[0] if compared else Kind.INTEGER, integer_regions)(own, 1)
+        regions = regions_of(FORMS.get(compared[0] if compared else Kind.INTEGER, "integers"), own, 1)
         texts = [*_bounds(regions), "NaN", "null", "absent"]
         rows = tuple((text, _items(plan, int(regions.table[k, 0]))) for k, text in enumerate(texts))
         likes = tuple(f"{entry.test.operator} {entry.test.values[0]!r}: item {entry.bit}" for entry in own if "like" in entry.test.operator)

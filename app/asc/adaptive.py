@@ -1,0 +1,156 @@
+"""Rearrangement of evaluation sequences while events flow: a state machine that is fed with figures and samples, and decides nothing by the clock.
+
+It lives where decisions are made (the driver) and is told what was seen wherever events are evaluated (the tasks). What it decides, the sequence and
+how many events to sample, is written into the orders for a batch; so a batch that is done again takes the same way.
+
+**Source:** Lee and Lee, JIIS 39(2) 2012, section 5.2, equation 5. Deviates: the search takes one sample instead of one period per construct
+(figures of micro-batches arrive late, and the order is found n - 1 times sooner).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.constructs import Constructs
+from app.asc.monitor import Sample, find_arrows, macro_sequence
+from app.asc.sequence import Sequence
+
+Mode = Literal["macro", "hybrid", "fixed"]
+LEAST_SHARE = 256
+"""A region needs one in so many sampled events for a micro-arrow: fewer say little, and directives stay short."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveRules:
+    """How sequences adapt.
+
+    Attributes:
+        mode: ``fixed`` keeps the initial order; ``macro`` rearranges it; ``hybrid`` adds micro-arrows.
+        period: events after which the dropping ratio is looked at again (lambda), > 0.
+        threshold: relative change of the dropping ratio that rearranges (mu), >= 0; 0 rearranges after every period.
+        sample: events that a sequence is found from, at least.
+    """
+
+    mode: Mode = "hybrid"
+    period: int = 100_000
+    threshold: float = 0.1
+    sample: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What evaluation saw: ``events``, and how many of them no item wanted."""
+
+    events: int
+    dropped: int
+
+
+class Adaptive:
+    """The evaluation sequence of one stream.
+
+    Attributes:
+        sequence: the current one.
+        rearrangements: how often another one was searched for.
+    """
+
+    def __init__(self, constructs: Constructs, rules: AdaptiveRules, initial: Sequence) -> None:
+        self._constructs = constructs
+        self._rules = rules
+        self.sequence = initial
+        self.rearrangements = 0
+        self._searching = self._can_adapt
+        self._sampled: list[NDArray[np.int32]] = []
+        self._first_ratio: float | None = None
+        self._events = 0
+        self._dropped = 0
+
+    @property
+    def sample_wanted(self) -> int:
+        """How many more sampled events the search waits for; 0 while none goes on."""
+        return max(0, self._rules.sample - sum(part.shape[1] for part in self._sampled)) if self._searching else 0
+
+    def observe(self, seen: Seen, regions: NDArray[np.int32] | None = None) -> bool:
+        """Takes in what was seen along the current sequence.
+
+        Args:
+            seen: events of one or more batches.
+            regions: int32 (constructs, events), of sampled events among them.
+
+        Returns:
+            Whether there is another sequence now.
+        """
+        if not self._can_adapt:
+            return False
+        if self._searching:
+            if regions is not None and regions.shape[1]:
+                self._sampled.append(self._fitting(regions))
+            if not self._sampled or self.sample_wanted:
+                return False
+            self._rearrange()
+            return True
+        self._events += seen.events
+        self._dropped += seen.dropped
+        if self._events < self._rules.period:
+            return False
+        ratio = self._dropped / self._events
+        self._events = self._dropped = 0
+        if self._first_ratio is None:
+            self._first_ratio = ratio
+            self._searching = self._rules.threshold == 0
+        else:
+            self._searching = changed(self._first_ratio, ratio) >= self._rules.threshold
+        return False
+
+    def snapshot(self) -> dict[str, Any]:
+        """Values for JSON. A search that goes on begins anew after `restore`: samples are not kept."""
+        return {
+            "constructs": self._constructs.fingerprint(),
+            "sequence": self.sequence.to_plain(),
+            "rearrangements": self.rearrangements,
+            "searching": self._searching,
+            "first_ratio": self._first_ratio,
+            "events": self._events,
+            "dropped": self._dropped,
+        }
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Goes on from a snapshot; one of other constructs is left aside."""
+        if plain.get("constructs") != self._constructs.fingerprint() or not self._can_adapt:
+            return
+        self.sequence = Sequence.from_plain(plain["sequence"])
+        self.rearrangements = plain["rearrangements"]
+        self._searching, self._first_ratio = plain["searching"], plain["first_ratio"]
+        self._events, self._dropped = plain["events"], plain["dropped"]
+
+    @property
+    def _can_adapt(self) -> bool:
+        return self._rules.mode != "fixed" and len(self._constructs) > 1
+
+    def _fitting(self, regions: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Numbers of regions that exist: columns of a form that schemas did not promise have others."""
+        last = np.array([len(table) - 1 for table in self._constructs.tables], dtype=np.int32)
+        return np.clip(regions, 0, last[:, None])
+
+    def _rearrange(self) -> None:
+        sample = Sample(self._constructs, np.concatenate(self._sampled, axis=1))
+        order = macro_sequence(sample)
+        least = -(-sample.regions.shape[1] // LEAST_SHARE)
+        self.sequence = Sequence(order, find_arrows(sample, order, least) if self._rules.mode == "hybrid" else {})
+        self.rearrangements += 1
+        self._searching, self._sampled, self._first_ratio, self._events, self._dropped = False, [], None, 0, 0
+
+
+def changed(first: float, now: float) -> float:
+    """The relative change of a dropping ratio (equation 5); from 0, any other ratio is an infinite one.
+
+    >>> changed(0.5, 0.4), changed(0.0, 0.0), changed(0.0, 0.1)
+    (0.2, 0.0, inf)
+    """
+    if first == 0:
+        return 0.0 if now == 0 else float("inf")
+    return round(abs(now - first) / first, 12)
