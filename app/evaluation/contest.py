@@ -1,0 +1,287 @@
+"""Shedders side by side: the same query, recording, capacity and detector, at several rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import process_time_ns
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.evaluation.features import Features
+from app.evaluation.observing import event_observations, window_observations
+from app.evaluation.operator import Operator, Outcome
+from app.evaluation.partial_matches import MatchLoad, MatchOperator
+from app.evaluation.quality import Quality
+from app.evaluation.virtual_time import Load, overload
+from app.evaluation.windows import EventWindows, WindowedOperator
+from app.events.batch import EventBatch
+from app.query.plan import Plan
+from shedding.interface import Method, Model, Training
+from shedding.registry import METHODS
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one shedder did at one rate.
+
+    Attributes:
+        shedder: its name.
+        rate: arriving events as a multiple of the capacity.
+        asked: mean drop ratio that the detector asked for while there was overload.
+        dropped: share of the candidates that were dropped.
+        quality: against the answer without shedding.
+        latency_s: float64 (events,), in virtual time.
+        bound_s: the latency bound.
+        decision_ns: processor time per decision, ns; 0 where nothing was decided. The only figure that is not virtual.
+    """
+
+    shedder: str
+    rate: float
+    asked: float
+    dropped: float
+    quality: Quality
+    latency_s: NDArray[np.float64] = field(repr=False)
+    bound_s: float
+    decision_ns: float
+
+    @property
+    def late_share(self) -> float:
+        """Share of the events whose latency exceeded the bound."""
+        return float(np.mean(self.latency_s > self.bound_s)) if len(self.latency_s) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all shedders of a contest share.
+
+    Attributes:
+        capacity: events per second that the operator manages without shedding (virtual).
+        bound_s: the latency bound.
+        safety: share of the bound at which shedding starts.
+        interval: events between two looks at the queue.
+        match_share: of the work for an event, how much is spent on partial matches, when these are what is shed.
+        seed: of all chance.
+    """
+
+    capacity: float = 1000.0
+    bound_s: float = 1.0
+    safety: float = 0.8
+    interval: int = 50
+    match_share: float = 0.9
+    seed: int = 0
+
+
+class Contest:
+    """A query, a recording to learn from and another to be judged by.
+
+    Args:
+        plan: of the query; for shedders of partial matches one for the runs evaluator.
+        learning: recording in total order, streamed without overload.
+        judging: recording in total order, disjoint from the other one.
+        terms: what all shedders share.
+    """
+
+    def __init__(self, plan: Plan, learning: EventBatch, judging: EventBatch, terms: Terms) -> None:
+        self.plan, self.learning, self.judging, self.terms = plan, learning, judging, terms
+        self.features = Features.of(plan)
+        window = None if plan.runs is None else plan.runs.window
+        self._window = window if window is not None and window.slide is not None and not window.per_partition else None
+
+    @cached_property
+    def truth(self) -> Outcome:
+        """The composite events of the judging recording without shedding."""
+        return self._answer(None)
+
+    @cached_property
+    def _windows(self) -> EventWindows | None:
+        return None if self._window is None else EventWindows.of(self._window, self.judging)
+
+    @cached_property
+    def _windowed(self) -> WindowedOperator:
+        assert self._windows is not None  # noqa: S101 - asked for windowed queries only
+        return WindowedOperator(self.plan, self.judging, self._windows)
+
+    @cached_property
+    def _plain(self) -> Operator:
+        return Operator(self.plan, self.judging)
+
+    @cached_property
+    def _matches(self) -> MatchOperator:
+        return MatchOperator(self.plan, self.judging)
+
+    def _answer(self, kept: NDArray[np.bool_] | None) -> Outcome:
+        """Composite events when only some events are let through."""
+        if self._windows is None:
+            return self._plain.run(kept)
+        return self._windowed.run(None if kept is None else kept[self._windows.event])
+
+    def train(self, method: Method[Any]) -> Model[Any]:
+        """A model learned from the learning recording.
+
+        Raises:
+            ValueError: nothing can be learned, or the query has none of what the method drops.
+        """
+        training = Training(self.terms.seed, self.plan.fingerprint)
+        if not METHODS[method.name].learns:
+            return method.train(None, training)
+        return method.train(self._observations(method), training)
+
+    def _observations(self, method: Method[Any]) -> object:
+        if method.level == "events":
+            return self._event_observations
+        if method.level == "events per window":
+            return self._window_observations
+        if method.level == "partial matches":
+            return self._match_observations
+        raise ValueError(f"{method.name}: not for queries like {self.plan.name}")
+
+    @cached_property
+    def _event_observations(self) -> object:
+        return event_observations(self.plan, self.features, self.learning)
+
+    @cached_property
+    def _match_observations(self) -> object:
+        return MatchOperator(self.plan, self.learning).observations()
+
+    @cached_property
+    def _window_observations(self) -> object:
+        if self._window is None:
+            raise ValueError(f"{self.plan.name} has no explicit window, so there are none to drop events from")
+        windows = EventWindows.of(self._window, self.learning)
+        truth = WindowedOperator(self.plan, self.learning, windows).run()
+        return window_observations(self.plan, self.features, self.learning, windows, truth)
+
+    def standings(self, method: Method[Any], model: Model[Any], rates: Sequence[float]) -> Iterator[Standing]:
+        """How a shedder does at some rates (multiples of the capacity)."""
+        judge = self._judge_matches if method.level == "partial matches" else self._judge_events
+        for rate in rates:
+            yield judge(method, model, rate)
+
+    def _judge_events(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
+        terms = self.terms
+        load = Load(rate * terms.capacity, 1.0 / terms.capacity, 0.0, terms.bound_s, terms.safety, terms.interval)
+        answer: Callable[[], Outcome]
+        events, timed = self.features.judged(self.judging), _Timed(model)
+        if method.level == "events per window":
+            if self._windows is None:
+                raise ValueError(f"{self.plan.name} has no explicit window, so there are none to drop events from")
+            pairs = _KeptPairs(timed, self._windows, self._windows.judged(events))
+            course = overload(len(events), load, pairs)
+            answer = lambda: self._windowed.run(pairs.kept)  # noqa: E731
+            dropped = 1.0 - float(pairs.kept.mean())
+        else:
+            single = _KeptEvents(timed, events)
+            course = overload(len(events), load, single)
+            answer = lambda: self._answer(course.kept > 0)  # noqa: E731
+            dropped = 1.0 - float(course.kept.mean())
+        asked = course.ratio[course.ratio > 0]
+        quality = Quality.of(self.truth, answer())
+        return Standing(method.name, rate, float(asked.mean()) if len(asked) else 0.0, dropped, quality, course.latency_s, terms.bound_s, timed.decision_ns)
+
+    def _judge_matches(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
+        terms = self.terms
+        cost_s = 1.0 / terms.capacity
+        calm = self._calm
+        match_cost_s = terms.match_share * cost_s / max(calm, 1e-9)
+        load = MatchLoad(
+            rate * terms.capacity, (1 - terms.match_share) * cost_s, match_cost_s, 0.0, terms.bound_s, terms.safety, interval=10
+        )
+        timed = _Timed(model)
+        course = self._matches.run(load, timed)
+        shares = course.dropped[course.dropped > 0] / course.matches[course.dropped > 0]
+        ever = max(1, int(course.dropped.sum()) + len(course.outcome))
+        return Standing(
+            method.name,
+            rate,
+            float(shares.mean()) if len(shares) else 0.0,
+            float(course.dropped.sum()) / ever,
+            Quality.of(self.truth, course.outcome),
+            course.latency_s,
+            terms.bound_s,
+            timed.decision_ns,
+        )
+
+    @cached_property
+    def _calm(self) -> float:
+        """Partial matches that live at a time without shedding, on average."""
+        load = MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf)
+        return float(self._matches.run(load, None).matches.mean())
+
+
+class _Decisions:
+    """Masks of a model by drop ratio; all candidates are decided about at once."""
+
+    def __init__(self, model: _Timed, candidates: Any) -> None:
+        self._model, self._candidates = model, candidates
+        self._masks: dict[float, NDArray[np.bool_]] = {}
+
+    def of(self, ratio: float) -> NDArray[np.bool_]:
+        if ratio not in self._masks:
+            self._masks[ratio] = self._model.gate(ratio).keep(self._candidates)
+        return self._masks[ratio]
+
+
+class _KeptEvents(_Decisions):
+    def __call__(self, ratio: float, start: int, stop: int) -> NDArray[np.float64]:
+        return self.of(ratio)[start:stop].astype(np.float64)
+
+
+class _KeptPairs(_Decisions):
+    """Collects which pairs pass; an event costs the share of its windows that it stays in."""
+
+    def __init__(self, model: _Timed, windows: EventWindows, candidates: Any) -> None:
+        super().__init__(model, candidates)
+        self._windows = windows
+        self.kept = np.ones(len(windows), dtype=np.bool_)
+
+    def __call__(self, ratio: float, start: int, stop: int) -> NDArray[np.float64]:
+        own = self._windows.between(start, stop)
+        self.kept[own] = self.of(ratio)[own]
+        event = self._windows.event[own] - start
+        pairs = np.bincount(event, minlength=stop - start)
+        return np.bincount(event, weights=self.kept[own], minlength=stop - start) / np.maximum(pairs, 1)
+
+
+class _Timed:
+    """A model that notes what its gates' decisions cost."""
+
+    def __init__(self, model: Model[Any]) -> None:
+        self._model = model
+        self._spent_ns = self._decided = 0
+
+    @property
+    def manifest(self) -> Any:
+        return self._model.manifest
+
+    def arrays(self) -> Any:
+        return self._model.arrays()
+
+    def parameters(self) -> Any:
+        return self._model.parameters()
+
+    def gate(self, drop_ratio: float) -> _TimedGate:
+        return _TimedGate(self, self._model.gate(drop_ratio))
+
+    def note(self, spent_ns: int, decided: int) -> None:
+        self._spent_ns += spent_ns
+        self._decided += decided
+
+    @property
+    def decision_ns(self) -> float:
+        return self._spent_ns / self._decided if self._decided else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedGate:
+    owner: _Timed
+    gate: Any
+
+    def keep(self, candidates: Any) -> NDArray[np.bool_]:
+        started = process_time_ns()
+        kept: NDArray[np.bool_] = self.gate.keep(candidates)
+        self.owner.note(process_time_ns() - started, len(candidates))
+        return kept

@@ -1,0 +1,49 @@
+"""What became of events without shedding, as shedders want to learn it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.evaluation.features import Features
+from app.evaluation.operator import Operator, Outcome
+from app.evaluation.windows import EventWindows
+from app.events.batch import EventBatch
+from app.query.abandoned import abandoned_plans
+from app.query.plan import Plan
+from shedding.observations import EventObservations, WindowObservations
+
+
+def event_observations(plan: Plan, features: Features, batch: EventBatch, *, crediting: bool = True) -> EventObservations:
+    """Every event of a recording and the composite events that it contributed to.
+
+    Args:
+        plan: the query.
+        features: of the query.
+        batch: in total order; all its windows count as over.
+        crediting: whether events of partial matches that a negation ended get credit as well.
+    """
+    weight = Operator(plan, batch).run().weights(len(batch), plan.weight)
+    return EventObservations(features.judged(batch), weight, _abandoned(plan, batch) if crediting else _none(), features.repetition(plan))
+
+
+def window_observations(plan: Plan, features: Features, batch: EventBatch, windows: EventWindows, truth: Outcome) -> WindowObservations:
+    """Every pair of an event and a window, and the window's composite events that the event contributed to.
+
+    Args:
+        plan: the query.
+        features: of the query.
+        batch: in total order.
+        windows: of the batch.
+        truth: composite events of the query without shedding, with the numbers of ``windows``.
+    """
+    return WindowObservations(windows.judged(features.judged(batch)), windows.weights(truth, plan.weight), features.repetition(plan))
+
+
+def _abandoned(plan: Plan, batch: EventBatch) -> NDArray[np.float64]:
+    plans = abandoned_plans(plan)
+    return np.sum([Operator(one, batch).run().weights(len(batch), plan.weight) for one in plans], axis=0) if plans else _none()
+
+
+def _none() -> NDArray[np.float64]:
+    return np.empty(0, dtype=np.float64)

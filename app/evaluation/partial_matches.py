@@ -1,0 +1,219 @@
+"""A query whose partial matches can be dropped, step by step, in virtual time.
+
+The work for an event grows with the partial matches that it is held against: ``cost_s + match_cost_s * partial matches``.
+
+**Source:** pSPICE (Slo, Bhowmik, Rothermel, IEEE BigData 2019), sections III and IV; specification 3.1 to 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.selection import Selection
+from app.bucket.recording import rows_between
+from app.cep.arrays import FOREVER
+from app.cep.engine import Watermarks
+from app.cep.matches import Matches
+from app.cep.runs.engine import RunsEngine
+from app.cep.runs.live import LiveRuns, end_runs, live_runs
+from app.evaluation.features import Features
+from app.evaluation.operator import Operator, Outcome
+from app.evaluation.virtual_time import finished
+from app.events.batch import EventBatch
+from app.query.plan import Catalog, Plan
+from shedding.candidates import JudgedMatches
+from shedding.identity import identities
+from shedding.interface import Model
+from shedding.observations import MatchObservations
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchLoad:
+    """A stream's rate and an operator's speed, where partial matches are what costs.
+
+    Attributes:
+        rate: arriving events per second.
+        cost_s: work for an event alone, s.
+        match_cost_s: work for holding an event against one partial match, s.
+        shedding_s: work for deciding about one partial match, s.
+        bound_s: the latency bound, s.
+        safety: share of the bound that may be used.
+        interval: events between two looks at the queue.
+    """
+
+    rate: float
+    cost_s: float
+    match_cost_s: float
+    shedding_s: float = 0.0
+    bound_s: float = 1.0
+    safety: float = 0.8
+    interval: int = 10
+
+    def allowed(self, waiting_s: float, matches: int) -> int:
+        """How many partial matches may live, so that an event that waited so long is done in time (equations 4 to 6 of pSPICE)."""
+        limit = self.safety * self.bound_s
+        if waiting_s + self.cost_s + self.match_cost_s * matches <= limit:
+            return matches
+        left = limit - waiting_s - self.shedding_s * matches - self.cost_s
+        return int(np.clip(left / self.match_cost_s, 0, matches))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatchCourse:
+    """What happened.
+
+    Attributes:
+        outcome: the composite events.
+        latency_s: float64 (events,).
+        matches: int64 (intervals,), partial matches at the beginning of each interval, before shedding.
+        dropped: int64 (intervals,), how many of them were dropped.
+    """
+
+    outcome: Outcome
+    latency_s: NDArray[np.float64]
+    matches: NDArray[np.int64]
+    dropped: NDArray[np.int64]
+
+
+class MatchOperator:
+    """A query for the runs evaluator, and a recording.
+
+    Args:
+        plan: with `Plan.runs`.
+        batch: the recording, in total order.
+    """
+
+    def __init__(self, plan: Plan, batch: EventBatch) -> None:
+        self.plan, self.batch = plan, batch
+        rows, items = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
+        self._items = np.zeros(len(batch), np.uint64)
+        self._items[rows] = items
+        self._features = Features.of(plan)
+        self._kinds = self._features.kinds(batch)
+        self._operator = Operator(plan, batch)
+        self._progress = np.full(len(plan.items), -1, np.int32)
+        self._progress[[item.index for item in plan.positive]] = np.arange(len(plan.positive))
+        self._event_ms = max(1.0, float(np.ptp(batch.time)) / max(1, len(batch) - 1)) if len(batch) else 1.0
+
+    def run(self, load: MatchLoad, model: Model[JudgedMatches] | None) -> MatchCourse:
+        """Lets the recording arrive at the load's rate.
+
+        Args:
+            load: rate and cost.
+            model: decides which partial matches to drop; None: nothing is dropped, whatever the latency.
+        """
+        latency = np.empty(len(self.batch))
+        counts, dropped = [], []
+        parts: list[Matches] = []
+        engine = RunsEngine(self.plan)
+        free_at = 0.0
+        for start in range(0, len(self.batch), load.interval):
+            stop = min(len(self.batch), start + load.interval)
+            arrival = np.arange(start, stop) / load.rate
+            live = live_runs(engine)
+            allowed = load.allowed(max(0.0, free_at - arrival[0]), len(live))
+            gone = 0
+            if model is not None and allowed < len(live):
+                judged = self.judged(live, int(self.batch.time[start]))
+                gone = end_runs(engine, live, model.gate(1.0 - allowed / len(live)).keep(judged))
+                free_at = max(free_at, float(arrival[0])) + load.shedding_s * len(live)
+            counts.append(len(live))
+            dropped.append(gone)
+            parts.append(self._feed(engine, start, stop))
+            alive = len(live) - gone
+            work = np.full(stop - start, load.cost_s + load.match_cost_s * alive)
+            done = finished(arrival, work, free_at)
+            latency[start:stop] = done - arrival
+            free_at = float(done[-1])
+        return MatchCourse(self._operator.outcome(parts), latency, np.array(counts, np.int64), np.array(dropped, np.int64))
+
+    def judged(self, live: LiveRuns, now_ms: int) -> JudgedMatches:
+        """Partial matches as shedders see them; ``remaining`` in events of the stream, by the recording's mean rate where the window is in time."""
+        left_ms = live.time_left_ms(now_ms).astype(np.float64)
+        remaining = live.events_left.astype(np.float64) if live.window_ms is None else left_ms / self._event_ms
+        newest = live.newest
+        places = self._operator.rows(newest[:, 0], newest[:, 1])
+        return JudgedMatches(
+            identities(live.first[:, 0].copy(), live.first[:, 1].copy()),
+            np.zeros(len(live), np.int32),
+            self._progress[live.item],
+            remaining,
+            left_ms,
+            self._kinds[places],
+            np.zeros(len(live), np.int32),
+        )
+
+    def observations(self, match_cost_s: float = 1.0) -> MatchObservations:
+        """Every step of every partial match, event by event.
+
+        Partial matches are told apart by their first event: the query must not branch (skip-till-next-match, contiguity).
+        """
+        before_all, after_all = [], []
+        complete = len(self.plan.positive) - 1
+        engine = RunsEngine(self.plan)
+        known = _States.of(live_runs(engine), self._progress)
+        for k in range(len(self.batch)):
+            matches = self._feed(engine, k, k + 1)
+            now = _States.of(live_runs(engine), self._progress)
+            complete_now = np.unique(self._first_rows(matches)) if len(matches) else _NOTHING
+            for states in known.steps(now, complete_now, complete):
+                before_all.append(states[0])
+                after_all.append(states[1])
+            known = now
+        before, after = (np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32) for parts in (before_all, after_all))
+        return MatchObservations(
+            np.zeros(len(before), np.int32),
+            before,
+            after,
+            np.full(len(before), match_cost_s),
+            np.array([complete + 1], np.int32),
+            np.array([self.plan.weight]),
+            np.array([self.window_events()]),
+        )
+
+    def window_events(self) -> float:
+        """Events of the stream in a window of the query, the mean where the window is in time."""
+        within = self.plan.within
+        if within is None:
+            return float(len(self.batch))
+        return float(within.size) if within.unit == "events" else within.size / self._event_ms
+
+    def _first_rows(self, matches: Matches) -> NDArray[np.int64]:
+        found = self._operator.outcome([matches])
+        first = found.rows[found.starts[:-1]]
+        return (self.batch.source[first] << 40) | self.batch.offset[first]
+
+    def _feed(self, engine: RunsEngine, start: int, stop: int) -> Matches:
+        part = rows_between(self.batch, start, stop)
+        last = stop == len(self.batch)
+        watermarks = Watermarks(FOREVER, end_ms=int(part.time[-1])) if last else Watermarks(int(part.time[-1]))
+        return engine.feed(part, self._items[start:stop], watermarks)[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _States:
+    """Live partial matches by their first event, ascending, and how far they came."""
+
+    first: NDArray[np.int64]
+    state: NDArray[np.int32]
+
+    @staticmethod
+    def of(live: LiveRuns, progress: NDArray[np.int32]) -> _States:
+        key = (live.first[:, 0] << 40) | live.first[:, 1]
+        order = np.argsort(key)
+        return _States(key[order], progress[live.item[order]])
+
+    def steps(
+        self, after: _States, finished: NDArray[np.int64], complete: int
+    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """(states before, states after) of those that went on, then of those that were completed; the others ran out of window."""
+        _, own, others = np.intersect1d(self.first, after.first, assume_unique=True, return_indices=True)
+        yield self.state[own], after.state[others]
+        done = np.isin(self.first, finished, assume_unique=True) & ~np.isin(self.first, after.first, assume_unique=True)
+        yield self.state[done], np.full(np.count_nonzero(done), complete, np.int32)

@@ -1,0 +1,109 @@
+"""Overload in virtual time: events arrive at a rate, cost what they cost, and wait in a queue. Deterministic, and independent of the machine.
+
+The operator works off one queue. An event arrives every ``1 / rate`` seconds; one that is let through costs ``cost_s``, and shedding costs ``shedding_s`` per
+event while it is on. Everything else follows: an event's latency is the time from its arrival to the end of its work.
+
+**Source:** gSPICE and eSPICE, overload detector (specification 1.7, 2.4): shedding is on while the queueing latency is at least ``safety`` times the
+bound, and the drop ratio is the share of the work that exceeds the capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+RATIO_STEPS = 200
+"""Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
+
+Keep = Callable[[float, int, int], NDArray[np.float64]]
+"""(drop ratio, start, stop) → float64 (stop - start,): how much of each of these events passes: 0 or 1, or the share of its windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A stream's rate and an operator's speed.
+
+    Attributes:
+        rate: arriving events per second.
+        cost_s: work for an event that is let through, s.
+        shedding_s: work for the decision about an event, s.
+        bound_s: the latency bound, s.
+        safety: share of the bound at which shedding starts.
+        interval: events between two looks at the queue.
+    """
+
+    rate: float
+    cost_s: float
+    shedding_s: float = 0.0
+    bound_s: float = 1.0
+    safety: float = 0.8
+    interval: int = 50
+
+    def needed_ratio(self) -> float:
+        """The drop ratio at which arriving work equals capacity; 0 without overload, 1 when the decisions alone are too much."""
+        free_s = 1.0 / self.rate - self.shedding_s
+        return float(np.clip(1.0 - free_s / self.cost_s, 0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """What happened.
+
+    Attributes:
+        kept: float64 (events,), how much of each event passed.
+        latency_s: float64 (events,), of all events; a dropped one is done when it is dropped.
+        ratio: float64 (intervals,), the drop ratio asked for.
+    """
+
+    kept: NDArray[np.float64]
+    latency_s: NDArray[np.float64]
+    ratio: NDArray[np.float64]
+
+
+def overload(events: int, load: Load, keep: Keep) -> Course:
+    """Lets events arrive, and sheds when the queue grows.
+
+    Args:
+        events: how many.
+        load: rate and cost.
+        keep: asked interval by interval while shedding is on.
+    """
+    kept = np.ones(events, dtype=np.float64)
+    latency = np.empty(events, dtype=np.float64)
+    starts = range(0, events, load.interval)
+    ratios = np.zeros(len(starts), dtype=np.float64)
+    wanted = np.ceil(load.needed_ratio() * RATIO_STEPS) / RATIO_STEPS
+    free_at = 0.0
+    for number, start in enumerate(starts):
+        stop = min(events, start + load.interval)
+        arrival = np.arange(start, stop) / load.rate
+        work = np.full(stop - start, load.cost_s)
+        if free_at - arrival[0] >= load.safety * load.bound_s:
+            ratios[number] = wanted
+            kept[start:stop] = keep(wanted, start, stop)
+            work = load.shedding_s + load.cost_s * kept[start:stop]
+        done = finished(arrival, work, free_at)
+        latency[start:stop] = done - arrival
+        free_at = float(done[-1])
+    return Course(kept, latency, ratios)
+
+
+def finished(arrival: NDArray[np.float64], work: NDArray[np.float64], free_at: float) -> NDArray[np.float64]:
+    """When each piece of work of a queue is done.
+
+    ``done[i] = max(arrival[i], done[i-1]) + work[i]``, without a loop: the latest time at which the queue was empty decides.
+
+    Args:
+        arrival: float64 (n,), ascending, s.
+        work: float64 (n,), s.
+        free_at: when the work before is done, s.
+
+    >>> finished(np.array([0.0, 1.0, 5.0]), np.array([2.0, 2.0, 2.0]), 0.5).tolist()
+    [2.5, 4.5, 7.0]
+    """
+    total = np.cumsum(work)
+    begun = np.maximum.accumulate(np.maximum(arrival, free_at) - (total - work))
+    return total + begun
