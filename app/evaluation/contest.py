@@ -65,6 +65,7 @@ class Terms:
         interval: events between two looks at the queue.
         match_share: of the work for an event, how much is spent on partial matches, when these are what is shed.
         seed: of all chance.
+        fixed: drop what exceeds the capacity from the first event on, whatever the queue.
     """
 
     capacity: float = 1000.0
@@ -73,6 +74,7 @@ class Terms:
     interval: int = 50
     match_share: float = 0.9
     seed: int = 0
+    fixed: bool = False
 
 
 class Contest:
@@ -163,7 +165,8 @@ class Contest:
 
     def _judge_events(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
-        load = Load(rate * terms.capacity, 1.0 / terms.capacity, 0.0, terms.bound_s, terms.safety, terms.interval)
+        fixed = max(0.0, 1.0 - 1.0 / rate) if terms.fixed else None
+        load = Load(rate * terms.capacity, 1.0 / terms.capacity, 0.0, terms.bound_s, terms.safety, terms.interval, fixed)
         answer: Callable[[], Outcome]
         events, timed = self.features.judged(self.judging), _Timed(model)
         if method.level == "events per window":
@@ -180,7 +183,16 @@ class Contest:
             dropped = 1.0 - float(course.kept.mean())
         asked = course.ratio[course.ratio > 0]
         quality = Quality.of(self.truth, answer())
-        return Standing(method.name, rate, float(asked.mean()) if len(asked) else 0.0, dropped, quality, course.latency_s, terms.bound_s, timed.decision_ns)
+        return Standing(
+            method.name,
+            rate,
+            float(asked.mean()) if len(asked) else 0.0,
+            dropped,
+            quality,
+            course.latency_s,
+            terms.bound_s,
+            timed.decision_ns,
+        )
 
     def _judge_matches(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
@@ -188,7 +200,12 @@ class Contest:
         calm = self._calm
         match_cost_s = terms.match_share * cost_s / max(calm, 1e-9)
         load = MatchLoad(
-            rate * terms.capacity, (1 - terms.match_share) * cost_s, match_cost_s, 0.0, terms.bound_s, terms.safety, interval=10
+            rate * terms.capacity,
+            (1 - terms.match_share) * cost_s,
+            match_cost_s,
+            bound_s=terms.bound_s,
+            safety=terms.safety,
+            most=calm / rate if terms.fixed else None,
         )
         timed = _Timed(model)
         course = self._matches.run(load, timed)

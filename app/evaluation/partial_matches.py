@@ -45,6 +45,7 @@ class MatchLoad:
         bound_s: the latency bound, s.
         safety: share of the bound that may be used.
         interval: events between two looks at the queue.
+        most: partial matches that may live at a time, whatever the queue; None: by the queue.
     """
 
     rate: float
@@ -54,9 +55,12 @@ class MatchLoad:
     bound_s: float = 1.0
     safety: float = 0.8
     interval: int = 10
+    most: float | None = None
 
     def allowed(self, waiting_s: float, matches: int) -> int:
         """How many partial matches may live, so that an event that waited so long is done in time (equations 4 to 6 of pSPICE)."""
+        if self.most is not None:
+            return min(matches, int(self.most))
         limit = self.safety * self.bound_s
         if waiting_s + self.cost_s + self.match_cost_s * matches <= limit:
             return matches
@@ -125,7 +129,7 @@ class MatchOperator:
                 free_at = max(free_at, float(arrival[0])) + load.shedding_s * len(live)
             counts.append(len(live))
             dropped.append(gone)
-            parts.append(self._feed(engine, start, stop))
+            parts.append(self._feed(engine, start, stop, ends=stop == len(self.batch)))
             alive = len(live) - gone
             work = np.full(stop - start, load.cost_s + load.match_cost_s * alive)
             done = finished(arrival, work, free_at)
@@ -159,7 +163,7 @@ class MatchOperator:
         engine = RunsEngine(self.plan)
         known = _States.of(live_runs(engine), self._progress)
         for k in range(len(self.batch)):
-            matches = self._feed(engine, k, k + 1)
+            matches = self._feed(engine, k, k + 1, ends=False)
             now = _States.of(live_runs(engine), self._progress)
             complete_now = np.unique(self._first_rows(matches)) if len(matches) else _NOTHING
             for states in known.steps(now, complete_now, complete):
@@ -189,10 +193,9 @@ class MatchOperator:
         first = found.rows[found.starts[:-1]]
         return (self.batch.source[first] << 40) | self.batch.offset[first]
 
-    def _feed(self, engine: RunsEngine, start: int, stop: int) -> Matches:
+    def _feed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Matches:
         part = rows_between(self.batch, start, stop)
-        last = stop == len(self.batch)
-        watermarks = Watermarks(FOREVER, end_ms=int(part.time[-1])) if last else Watermarks(int(part.time[-1]))
+        watermarks = Watermarks(FOREVER, end_ms=int(part.time[-1])) if ends else Watermarks(int(part.time[-1]))
         return engine.feed(part, self._items[start:stop], watermarks)[0]
 
 
@@ -209,9 +212,7 @@ class _States:
         order = np.argsort(key)
         return _States(key[order], progress[live.item[order]])
 
-    def steps(
-        self, after: _States, finished: NDArray[np.int64], complete: int
-    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    def steps(self, after: _States, finished: NDArray[np.int64], complete: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
         """(states before, states after) of those that went on, then of those that were completed; the others ran out of window."""
         _, own, others = np.intersect1d(self.first, after.first, assume_unique=True, return_indices=True)
         yield self.state[own], after.state[others]

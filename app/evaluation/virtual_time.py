@@ -4,7 +4,8 @@ The operator works off one queue. An event arrives every ``1 / rate`` seconds; o
 event while it is on. Everything else follows: an event's latency is the time from its arrival to the end of its work.
 
 **Source:** gSPICE and eSPICE, overload detector (specification 1.7, 2.4): shedding is on while the queueing latency is at least ``safety`` times the
-bound, and the drop ratio is the share of the work that exceeds the capacity.
+bound, and the drop ratio is the share of the work that exceeds the capacity. Deviates: what is above the safe length already counts as work as well,
+to be done within the free buffer; otherwise a shedder that drops a little less than it was asked for lets the queue grow for ever.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Load:
         bound_s: the latency bound, s.
         safety: share of the bound at which shedding starts.
         interval: events between two looks at the queue.
+        fixed_ratio: drop ratio from the first event on, whatever the queue; None: by the queue. Tells what a shedder chooses from how much it must.
     """
 
     rate: float
@@ -41,11 +43,25 @@ class Load:
     bound_s: float = 1.0
     safety: float = 0.8
     interval: int = 50
+    fixed_ratio: float | None = None
 
-    def needed_ratio(self) -> float:
-        """The drop ratio at which arriving work equals capacity; 0 without overload, 1 when the decisions alone are too much."""
-        free_s = 1.0 / self.rate - self.shedding_s
-        return float(np.clip(1.0 - free_s / self.cost_s, 0.0, 1.0))
+    def needed_ratio(self, waiting_s: float) -> float:
+        """The drop ratio at which the queue is back at the safe length when the free buffer has gone by.
+
+        Args:
+            waiting_s: queueing latency now, s.
+
+        Returns:
+            0 without overload; 1 when there is no room left, or the decisions alone are too much.
+        """
+        if self.fixed_ratio is not None:
+            return self.fixed_ratio
+        safe_s = self.safety * self.bound_s
+        if waiting_s < safe_s:
+            return 0.0
+        buffer_s = self.bound_s - safe_s
+        work_s = buffer_s - (waiting_s - safe_s) - self.shedding_s * self.rate * buffer_s
+        return float(np.clip(1.0 - work_s / (self.cost_s * self.rate * buffer_s), 0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,14 +91,13 @@ def overload(events: int, load: Load, keep: Keep) -> Course:
     latency = np.empty(events, dtype=np.float64)
     starts = range(0, events, load.interval)
     ratios = np.zeros(len(starts), dtype=np.float64)
-    wanted = np.ceil(load.needed_ratio() * RATIO_STEPS) / RATIO_STEPS
     free_at = 0.0
     for number, start in enumerate(starts):
         stop = min(events, start + load.interval)
         arrival = np.arange(start, stop) / load.rate
         work = np.full(stop - start, load.cost_s)
-        if free_at - arrival[0] >= load.safety * load.bound_s:
-            ratios[number] = wanted
+        ratios[number] = wanted = np.ceil(load.needed_ratio(free_at - float(arrival[0])) * RATIO_STEPS) / RATIO_STEPS
+        if wanted > 0:
             kept[start:stop] = keep(wanted, start, stop)
             work = load.shedding_s + load.cost_s * kept[start:stop]
         done = finished(arrival, work, free_at)

@@ -53,6 +53,8 @@ class EventWindows:
         place = batch.time if window.unit == "ms" else np.arange(len(batch), dtype=np.int64)
         last = place // window.slide
         first = (place - window.size) // window.slide + 1
+        if window.unit == "events":
+            first = np.maximum(first, 0)  # counting begins with the stream
         counts = last - first + 1
         event = np.repeat(np.arange(len(batch), dtype=np.int64), counts)
         begins = np.cumsum(counts) - counts

@@ -1,0 +1,188 @@
+"""The harness that judges shedders: its queue, its windows, what it observes, and that it can tell good from bad."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.bucket.recording import rows_between
+from app.evaluation.contest import Contest, Terms
+from app.evaluation.features import Features
+from app.evaluation.observing import event_observations
+from app.evaluation.operator import Operator
+from app.evaluation.partial_matches import MatchLoad, MatchOperator
+from app.evaluation.quality import Quality
+from app.evaluation.virtual_time import Load, finished, overload
+from app.evaluation.windows import EventWindows, WindowedOperator
+from app.events.batch import Column, Dictionary, EventBatch, events_of_types
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.query.compile import compile_texts
+from app.query.plan import ExplicitWindow, Plan
+from shedding.registry import method
+
+STREAM = StreamSchema("s", tuple(EventType(name, (Attribute("v", Kind.INTEGER), Attribute("symbol", Kind.STRING))) for name in "ABC"))
+LOCAL = "a.v <= 5 AND b.v <= 5 AND c.v <= 5"
+NEXT = "strategy: skip-till-next-match\n"
+
+
+def plan_of(more: str, event: str = "SEQ(A a, B b, C c)", where: str = LOCAL) -> Plan:
+    compiled = compile_texts([("q.yaml", f'name: q\nfrom: s\nevent: {event}\nwhere: "{where}"\n{more}')], {"s": STREAM})
+    assert not compiled.errors, compiled.errors
+    return compiled.catalog.plans[0]
+
+
+def stream(events: int, seed: int = 1) -> EventBatch:
+    rng = np.random.default_rng(seed)
+    types = rng.choice(3, events, p=[0.6, 0.25, 0.15])
+    times = np.cumsum(rng.integers(0, 2000, events)).tolist()
+    symbols = Column(Kind.STRING, rng.integers(0, 3, events).astype(np.int32), None, Dictionary.of([b"X", b"Y", b"Z"]))
+    return events_of_types(["ABC"[k] for k in types], times, {"v": Column(Kind.INTEGER, rng.integers(1, 11, events)), "symbol": symbols})
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=30), st.integers(0, 40))
+def test_a_queue_is_worked_off_one_after_the_other(events: list[tuple[int, int]], free_at: int) -> None:
+    arrival, work = np.cumsum([gap for gap, _ in events]).astype(float), np.array([cost for _, cost in events], float)
+    naive, done = [], float(free_at)
+    for at, cost in zip(arrival, work, strict=True):
+        done = max(done, at) + cost
+        naive.append(done)
+    assert finished(arrival, work, float(free_at)) == pytest.approx(naive)
+
+
+def test_nothing_is_shed_without_overload_and_the_bound_holds_with_it() -> None:
+    asked = []
+
+    def keep(ratio: float, start: int, stop: int) -> np.ndarray:
+        asked.append(ratio)
+        return (np.random.default_rng(start).random(stop - start) >= ratio).astype(float)
+
+    calm = overload(20_000, Load(990, 1 / 1000), keep)
+    assert not asked
+    assert calm.kept.all()
+    for factor in (1.2, 2.0, 5.0):
+        course = overload(40_000, Load(factor * 1000, 1 / 1000), keep)
+        assert course.latency_s.max() <= 1.0
+        assert np.median(course.latency_s[20_000:]) == pytest.approx(0.8, abs=0.03)
+        assert 1 - course.kept[20_000:].mean() == pytest.approx(1 - 1 / factor, abs=0.02)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=25), st.integers(1, 40), st.integers(1, 15), st.sampled_from(["ms", "events"]))
+def test_every_event_is_in_every_window_that_covers_it(gaps: list[int], size: int, slide: int, unit: str) -> None:
+    batch = events_of_types(["A"] * len(gaps), np.cumsum(gaps).tolist())
+    windows = EventWindows.of(ExplicitWindow(size, unit, slide), batch)
+    naive = []
+    for row in range(len(batch)):
+        place = int(batch.time[row]) if unit == "ms" else row
+        naive += [
+            (row, number)
+            for number in range(-size if unit == "ms" else 0, place // slide + 1)
+            if number * slide <= place < number * slide + size
+        ]
+    pairs = list(zip(windows.event.tolist(), windows.window.tolist(), strict=True))
+    assert pairs == sorted(naive)
+    for number in set(windows.window.tolist()):
+        own = windows.window == number
+        assert windows.position[own].tolist() == list(range(own.sum()))
+        assert set(windows.size[own].tolist()) == {own.sum()}
+
+
+@pytest.mark.parametrize("window", ["{size: 250 s, slide: 10 s}", "{size: 60 events, slide: 7 events}", "{size: 40 s, slide: 40 s}"])
+def test_pairs_find_what_the_windowed_query_finds(window: str) -> None:
+    plan, batch = plan_of(f"{NEXT}window: {window}\n"), stream(600)
+    whole = Operator(plan, batch).run()
+    windows = EventWindows.of(plan.runs.window, batch)
+    pairs = WindowedOperator(plan, batch, windows).run()
+    assert len(whole) > 20
+
+    def found(outcome):
+        return sorted(zip(outcome.window.tolist(), outcome.rows.reshape(-1, 3).tolist(), strict=True))
+
+    assert found(pairs) == found(whole)
+    assert windows.weights(whole, 2.0).sum() == 6 * len(whole)
+    kept = np.random.default_rng(0).random(len(batch)) < 0.7
+    assert found(WindowedOperator(plan, batch, windows).run(kept[windows.event])) == found(Operator(plan, batch).run(kept))
+
+
+def test_a_kind_of_event_is_its_type_and_the_constants_that_the_query_asks_for() -> None:
+    where = "a.symbol = 'X' AND b.symbol IN ('X', 'Y') AND a.v <= b.v"
+    plan = plan_of("within: 10 s\n", "SEQ(A a, B b, !(C c))", where)
+    features = Features.of(plan)
+    assert features.labels == ("A symbol=X", "B symbol=X", "B symbol=Y", "C symbol=X", "C symbol=Y", "C")
+    assert features.attributes == ("v",)
+    batch = stream(300)
+    symbol = [batch.columns["symbol"].dictionary.entries()[code].decode() for code in batch.columns["symbol"].values]
+    kinds = features.kinds(batch).tolist()
+    types = [batch.type.dictionary.entries()[code].decode() for code in batch.type.values]
+    for kind, name, text in zip(kinds, types, symbol, strict=True):
+        label = f"{name} symbol={text}" if text in "XY" else name
+        assert kind == (features.labels.index(label) if label in features.labels else -1)
+    assert features.repetition(plan).tolist() == [1, 1, 1, 0, 0, 0]
+
+
+def test_events_are_credited_for_matches_and_for_what_a_negation_ended() -> None:
+    plan = plan_of("within: 10 s\nweight: 2\n", "SEQ(A a, !(B b), C c)", "a.v <= c.v")
+    batch = events_of_types(list("ABCAC"), [0, 1, 2, 3, 4], {"v": Column(Kind.INTEGER, np.full(5, 3))})
+    observed = event_observations(plan, Features.of(plan), batch)
+    assert observed.weight.tolist() == [0, 0, 0, 2, 2]
+    assert observed.abandoned.tolist() == [2, 2, 0, 0, 0]
+
+
+def test_steps_of_partial_matches_are_those_of_a_naive_table() -> None:
+    plan, batch = plan_of(f"{NEXT}within: 20 events\n"), stream(300)
+    observed = MatchOperator(plan, batch).observations()
+    types = [batch.type.dictionary.entries()[code].decode() for code in batch.type.values]
+    values = batch.columns["v"].values
+    live: list[list[int]] = []  # state, rank of the first event
+    naive = np.zeros((3, 3), int)
+    for rank, (name, value) in enumerate(zip(types, values.tolist(), strict=True)):
+        live = [run for run in live if rank - run[1] < 20]
+        for run in live:
+            after = run[0] + (value <= 5 and name == "ABC"[run[0] + 1])
+            naive[run[0], after] += rank - run[1] < 19 or after == 2
+            run[0] = after
+        live = [run for run in live if run[0] < 2] + ([[0, rank]] if name == "A" and value <= 5 else [])
+    found = np.zeros((3, 3), int)
+    np.add.at(found, (observed.before, observed.after), 1)
+    assert found.tolist() == naive.tolist()
+    assert observed.states.tolist() == [3]
+
+
+def test_dropping_partial_matches_at_random_keeps_the_bound_and_invents_nothing() -> None:
+    class Coin:
+        def __init__(self, ratio: float) -> None:
+            self.ratio = ratio
+
+        def keep(self, candidates):
+            return candidates.identity.astype(float) / 2**64 >= self.ratio
+
+    class Coins:
+        def gate(self, ratio: float) -> Coin:
+            return Coin(ratio)
+
+    plan, batch = plan_of(f"{NEXT}within: 60 events\n"), stream(3000)
+    operator = MatchOperator(plan, batch)
+    truth = Operator(plan, batch).run()
+    calm = operator.run(MatchLoad(1.0, 1e-4, 1e-4, bound_s=np.inf), None)
+    assert Quality.of(truth, calm.outcome) == Quality(len(truth), len(truth), len(truth))
+    rate = 1.5 / (1e-4 + 1e-4 * calm.matches.mean())
+    course = operator.run(MatchLoad(rate, 1e-4, 1e-4, bound_s=0.2), Coins())
+    quality = Quality.of(truth, course.outcome)
+    assert course.dropped.sum() > 50
+    assert course.latency_s.max() <= 0.2
+    assert quality.precision == 1.0
+    assert 0.2 < quality.recall < 0.95
+
+
+def test_a_contest_tells_gspice_from_chance() -> None:
+    plan, batch = plan_of(f"{NEXT}window: {{size: 100 s, slide: 20 s}}\n"), stream(9000)
+    contest = Contest(plan, rows_between(batch, 0, 6000), rows_between(batch, 6000, 9000), Terms(fixed=True))
+    lost = {}
+    for name in ("random", "gspice"):
+        shedder = method(name)
+        (standing,) = contest.standings(shedder, contest.train(shedder), [1.6])
+        assert standing.dropped == pytest.approx(0.375, abs=0.04)
+        lost[name] = standing.quality.false_negatives
+    assert lost["gspice"] < 0.1
+    assert lost["random"] > 0.5
