@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding import kernels
+from shedding.candidates import JudgedInWindows
 
 
 def identities(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -24,4 +25,11 @@ def identities(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[
     """
     hashes = np.empty(len(source), dtype=np.uint64)
     kernels.hash_places(np.ascontiguousarray(source, dtype=np.int64), np.ascontiguousarray(offset, dtype=np.int64), hashes)
+    return hashes
+
+
+def pair_identities(pairs: JudgedInWindows) -> NDArray[np.uint64]:
+    """Hashes of pairs of an event and a window, uint64 (pairs,)."""
+    hashes = np.empty(len(pairs), dtype=np.uint64)
+    kernels.hash_pairs(pairs.events.identity, pairs.event, pairs.window, hashes)
     return hashes

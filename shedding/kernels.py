@@ -30,6 +30,13 @@ def hash_places(source: NDArray[np.int64], offset: NDArray[np.int64], hashes: ND
         hashes[k] = mixed(mixed(np.uint64(0), np.uint64(source[k])), np.uint64(offset[k]))
 
 
+@njit(types.void(_UINT64, _INT64, _INT64, types.uint64[:]), cache=True, nogil=True)
+def hash_pairs(identity: NDArray[np.uint64], event: NDArray[np.int64], window: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+    """The identity of each pair: its event's, mixed with the window's number."""
+    for k in range(len(event)):
+        hashes[k] = mixed(identity[event[k]], np.uint64(window[k]))
+
+
 @njit(types.void(_UINT64, types.uint64, types.uint64, types.boolean[:]), cache=True, nogil=True)
 def at_least(identity: NDArray[np.uint64], seed: np.uint64, threshold: np.uint64, kept: NDArray[np.bool_]) -> None:
     """Marks identities that, mixed with the seed, are at least the threshold in their upper 53 bits."""

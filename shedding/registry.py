@@ -33,6 +33,11 @@ METHODS: dict[str, Entry] = {
     "none": Entry("events", "drops nothing", "shedding.events.none:NoShedding", learns=False),
     "random": Entry("events", "drops events at random", "shedding.events.random:RandomShedding", learns=False),
     "gspice": Entry("events", "gSPICE: by type, attributes and predecessor pane, in hash tables", "shedding.events.gspice:Gspice"),
+    "gspice-tree": Entry("events", "gSPICE with a decision tree", "shedding.events.gspice_trees:gspice_tree"),
+    "gspice-forest": Entry("events", "gSPICE with a random forest", "shedding.events.gspice_trees:gspice_forest"),
+    "espice": Entry("events per window", "eSPICE: by type and position in the window", "shedding.events.espice:Espice"),
+    "bl": Entry("events", "by repetition in patterns and frequency of types, whole events", "shedding.events.baseline:bl"),
+    "e-bl": Entry("events per window", "the same, events in a window", "shedding.events.baseline:e_bl"),
 }
 
 

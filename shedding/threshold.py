@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,9 +40,23 @@ class Cut:
             utilities: float64 (candidates,), none of them NaN.
             identity: uint64 (candidates,).
         """
-        kept = np.empty(len(utilities), dtype=np.bool_)
-        kernels_threshold.keep_above(utilities, identity, np.uint64(self.seed), self.utility, np.uint64(self.tie_limit), kept)
-        return kept
+        return keep_by_part([self], utilities, identity, np.empty(0, dtype=np.int32))
+
+
+def keep_by_part(cuts: Sequence[Cut], utilities: NDArray[np.float64], identity: NDArray[np.uint64], part: NDArray[np.int32]) -> Mask:
+    """Which candidates stay, each under the threshold of its part.
+
+    Args:
+        cuts: one for each part, of one seed.
+        utilities: float64 (candidates,), none of them NaN.
+        identity: uint64 (candidates,).
+        part: int32 (candidates,), index into ``cuts``; empty: all are of the first.
+    """
+    kept = np.empty(len(utilities), dtype=np.bool_)
+    thresholds = np.array([cut.utility for cut in cuts])
+    limits = np.array([cut.tie_limit for cut in cuts], dtype=np.uint64)
+    kernels_threshold.keep_above(utilities, identity, part, np.uint64(cuts[0].seed), thresholds, limits, kept)
+    return kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)

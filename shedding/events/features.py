@@ -68,7 +68,7 @@ class Features:
             np.zeros(self.types, dtype=np.int64),
             self.frequency_numbers,
             self.type_numbers,
-            _rows(events, len(self.ranges)),
+            attribute_rows(events, len(self.ranges)),
             self.ranges,
             self.offsets,
             self.value_numbers,
@@ -149,7 +149,12 @@ def stream(events: JudgedEvents) -> tuple[NDArray[np.int32], NDArray[np.int64], 
     return np.concatenate([events.before.type, events.type]), np.concatenate([events.before.time, events.time]), first
 
 
-def _rows(events: JudgedEvents, attributes: int) -> NDArray[np.float64]:
+def attribute_rows(events: JudgedEvents, attributes: int) -> NDArray[np.float64]:
+    """The attributes that a model knows, float64 (attributes, events).
+
+    Raises:
+        ValueError: the events have fewer.
+    """
     if events.values.shape[0] < attributes and len(events):
         raise ValueError(f"the model knows {attributes} attributes, the events have {events.values.shape[0]}")
     return events.values if events.values.shape[0] else np.empty((attributes, len(events)))

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from shedding.candidates import JudgedEvents
+from shedding.candidates import JudgedEvents, JudgedInWindows
 from shedding.identity import identities
-from shedding.observations import EventObservations
+from shedding.observations import EventObservations, WindowObservations
 from shedding.panes import Pane, carried
+from shedding.windows import time_windows
 
 SIZE = 20_000
 
@@ -64,8 +65,28 @@ def event_parts(events: JudgedEvents) -> list[JudgedEvents]:
     return parts
 
 
+def some_pairs(seed: int) -> JudgedInWindows:
+    """Windows of four seconds every two, of varying size."""
+    return time_windows(some_events(seed), 4000, 2000)
+
+
+def window_observations(seed: int) -> WindowObservations:
+    """Of use are types 0 to 2, each in another third of the window."""
+    pairs, chance = some_pairs(seed), np.random.default_rng([seed, 2])
+    types = pairs.events.type[pairs.event]
+    likely = np.where(types == np.floor(3 * pairs.position / pairs.size), np.array([0.1, 0.4, 0.9, 0.0, 0.0])[types], 0.0)
+    return WindowObservations(pairs, chance.poisson(likely).astype(np.float64), repetition=np.array([1.0, 1.0, 2.0, 0.0, 0.0]))
+
+
+def pair_parts(pairs: JudgedInWindows) -> list[JudgedInWindows]:
+    """Three batches, one of them empty."""
+    cuts = (slice(0, 17), slice(17, 17), slice(17, None))
+    return [JudgedInWindows(pairs.events, pairs.event[cut], pairs.window[cut], pairs.position[cut], pairs.size[cut]) for cut in cuts]
+
+
 CASES: dict[str, Case] = {
     "events": Case(some_events, event_observations, event_parts),
+    "events per window": Case(some_pairs, window_observations, pair_parts),
 }
 
 
