@@ -18,6 +18,7 @@ TERMS: dict[str, str] = {
     "spark partition": "what one Spark task works on",
     "bucket": "our unit of shuffling: hash of (query group, partition key) modulo the number of buckets",
     "query group": "queries of the same streams with the same partition attributes",
+    "family": "queries of one shape, which differ in constant tests only and share an engine",
     "chunk": "events of one query group for one bucket, packed in one row",
     "selection strategy": "which events a match may skip",
     "window": "the span that a match must lie in",

@@ -140,6 +140,11 @@ class SelectedEvents:
         self._by_query: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]] | None = None
 
     @property
+    def layout(self) -> ItemLayout:
+        """What the bits of `bitmaps` mean."""
+        return self._dispatch.layout
+
+    @property
     def bitmap(self) -> NDArray[np.uint64]:
         """uint64 (events, words): the result bitmap of every row of the batch, irrelevant ones included."""
         full = np.zeros((self.events, self.bitmaps.shape[1]), dtype=np.uint64)

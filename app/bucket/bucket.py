@@ -16,7 +16,6 @@ from app.asc.layout import ItemLayout
 from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
 from app.bucket.composite import COMPOSITES
 from app.bucket.composition import Composition, in_match_order, stream_of
-from app.bucket.engines import QueryEngine, restore_engine
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import Found, GroupMatching
@@ -146,9 +145,9 @@ class Bucket:
                 parts[f"times-{name}"] = times.tobytes()
             places = [self._place_of(state.matching.layout, query) for query in state.matching.group.queries]
             groups.append({"identity": identity, "pending": state.pending, "queries": places})
-            for query, engine in state.matching.engines.items():
+            for query, data in state.matching.states():
                 plan = self._catalog.plans[query]
-                parts[f"engine-{plan.name}-{plan.fingerprint}"] = engine.snapshot()
+                parts[f"engine-{plan.name}-{plan.fingerprint}"] = data
         header = {
             "format": FORMAT,
             "greatest": {stream: sorted(times.items()) for stream, times in self._greatest.items()},
@@ -201,11 +200,10 @@ class Bucket:
             if state.order is None:
                 due = min(self._watermark[stream] for stream in state.matching.group.streams)
                 assert (batch.time >= due).all() or due == FOREVER, "what is due was fed"  # noqa: S101
-            for engine in state.matching.engines.values():
-                engine.validate()
+            state.matching.validate()
 
-    def _fresh(self, group: QueryGroup, engines: Mapping[int, QueryEngine] | None = None) -> _GroupState:
-        matching = GroupMatching(self._catalog, group.number, engines)
+    def _fresh(self, group: QueryGroup) -> _GroupState:
+        matching = GroupMatching(self._catalog, group.number)
         rule = self._rules[group.streams[0]]
         order = KeyOrder() if trusted(self._catalog, group, rule) else None
         return _GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
@@ -282,7 +280,7 @@ class Bucket:
     def _go_on(self, state: _GroupState, described: Mapping[str, object], parts: Mapping[str, bytes]) -> None:
         """Takes over what a snapshot says about a group: engines, held events with their bits moved to where they now belong, key times."""
         known = {(place[0], place[1]): place[2:] for place in described["queries"]}  # type: ignore[attr-defined]
-        engines: dict[int, QueryEngine] = {}
+        states: dict[int, bytes] = {}
         name = f"{described['identity']:016x}"
         batch, old = unpack_events(parts[f"held-{name}"])
         bitmaps = np.zeros((len(batch), state.matching.layout.words), dtype=np.uint64)
@@ -291,16 +289,16 @@ class Bucket:
             part = parts.get(f"engine-{plan.name}-{plan.fingerprint}")
             if part is None or (plan.name, plan.fingerprint) not in known:
                 continue
-            engines[query] = restore_engine(plan, part)
+            states[query] = part
             word, shift, items = known[plan.name, plan.fingerprint]
             place = state.matching.layout.place[query]
             bits = (old[:, word] >> np.uint64(shift)) & np.uint64((1 << items) - 1)
             bitmaps[:, state.matching.layout.word[place]] |= bits << np.uint64(state.matching.layout.shift[place])
-        state.matching = GroupMatching(self._catalog, state.matching.group.number, engines)
-        counting = state.matching.group.ranks != "none" and engines
+        state.matching = GroupMatching(self._catalog, state.matching.group.number, states)
+        counting = state.matching.group.ranks != "none" and states
         wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else bitmaps.any(axis=1))
         state.held.add(take(batch, wanted), bitmaps[wanted])
-        if len(engines) == len(known):
+        if len(states) == len(known):
             state.pending = int(described["pending"])  # type: ignore[call-overload]
         if state.order is not None and f"keys-{name}" in parts:
             keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from app.cep.kernels_memory import trailing_zeros
+
 _CODES = types.Array(types.int32, 1, "C", readonly=True)
 _STATE = types.Array(types.uint8, 1, "C", readonly=True)
 _INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 _HASHES = types.Array(types.uint64, 1, "C", readonly=True)
 _HASHES_OUT = types.uint64[::1]
+_BITMAPS = types.Array(types.uint64, 2, "C", readonly=True)
+_INTEGERS_OUT = types.int64[::1]
 _FLAGS_OUT = types.boolean[::1]
 
 ABSENT_STATE = 2
@@ -108,3 +112,43 @@ def judge_keys(keys, time, before, table_keys, table_times, used, late):
         late[i] = time[i] < before[i]
         table_times[place] = max(time[i], before[i])
     return used
+
+
+@njit(
+    [
+        types.UniTuple(types.int64, 2)(
+            _BITMAPS,
+            _INTEGERS,
+            _INTEGERS_OUT,
+            _HASHES_OUT,
+            _HASHES_OUT,
+            _HASHES_OUT,
+            types.int64,
+            types.int64,
+            _INTEGERS_OUT,
+            _INTEGERS_OUT,
+            _INTEGERS_OUT,
+        )
+    ],
+    cache=True,
+    nogil=True,
+)
+def list_pairs(bitmaps, relevant, number_of_bit, mask_of_bit, shift_of_bit, own, most, start, rows, numbers, items):
+    """Event, query, items of the query: for each query of ``own`` bits that an event from ``start`` on can be something of.
+
+    ``most``: pairs that one event can make. Returns how many there are, and the event to go on with when ``rows`` is full.
+    """
+    count = 0
+    for i in range(start, bitmaps.shape[0]):
+        if count + most > len(rows):
+            return count, i
+        for k in range(bitmaps.shape[1]):
+            word = bitmaps[i, k] & own[k]
+            while word != 0:
+                bit = 64 * k + trailing_zeros(types.int64(word))
+                mask = mask_of_bit[bit]
+                rows[count], numbers[count] = relevant[i], number_of_bit[bit]
+                items[count] = types.int64((word & mask) >> shift_of_bit[bit])
+                count += 1
+                word &= ~mask
+    return count, bitmaps.shape[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selection import Dispatch, SelectedEvents
-from app.bucket.engines import QueryEngine, new_engine
+from app.bucket.engines import QueryEngine, new_engine, restore_engine
+from app.bucket.family import Family, families_of, is_family_state
 from app.bucket.route import group_identity, in_partitions
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take, with_columns
-from app.query.plan import Catalog
+from app.query.plan import Catalog, Plan
 
 DENSE = 8
 """When at least one event in so many is a candidate, the engine skips the others faster (about 1 ns) than a copy of the candidates is made."""
@@ -50,15 +51,27 @@ class GroupMatching:
     Args:
         catalog: all queries.
         number: of the group, in ``catalog.groups``.
-        engines: by query (index in `Catalog.plans`), engines to go on with; missing ones start afresh.
+        states: by query (index in `Catalog.plans`), what `states` gave; missing ones start afresh.
+
+    Raises:
+        SnapshotError: a state is none of its query.
     """
 
-    def __init__(self, catalog: Catalog, number: int, engines: Mapping[int, QueryEngine] | None = None) -> None:
+    def __init__(self, catalog: Catalog, number: int, states: Mapping[int, bytes] | None = None) -> None:
         self.group = catalog.groups[number]
         self.identity = group_identity(self.group)
         self.layout = ItemLayout.of_group(catalog, self.group)
         self._plans = {query: catalog.plans[query] for query in self.group.queries}
-        self.engines = {query: (engines or {}).get(query) or new_engine(plan) for query, plan in self._plans.items()}
+        known = states or {}
+        # a state that an engine of the query's own has written needs one again
+        shared = {query: plan for query, plan in self._plans.items() if query not in known or is_family_state(known[query])}
+        self._families: dict[int, Family] = {}
+        for plans in families_of(shared):
+            family = Family(plans)
+            family.go_on({query: known[query] for query in plans if query in known})
+            self._families |= dict.fromkeys(plans, family)
+        alone = [query for query in self._plans if query not in self._families]
+        self.engines = {query: _engine(self._plans[query], known.get(query)) for query in alone}
         self._dispatch = Dispatch(self.layout)
         self._asleep = dict.fromkeys(self.engines, False)  # whether nothing lives in the engine: time alone cannot change it
 
@@ -86,7 +99,26 @@ class GroupMatching:
             matches, tally = engine.feed(*part, watermarks)
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
             found.append(Found(query, matches, tally, batch, engine.timeouts))
-        return found
+        for family in set(self._families.values()):
+            found += [Found(query, matches, tally, batch) for query, matches, tally in family.feed(batch, selected, watermarks)]
+        return sorted(found, key=lambda one: one.query)
+
+    def states(self) -> Iterator[tuple[int, bytes]]:
+        """Query and state of all queries, in order."""
+        shared = {query: state for family in set(self._families.values()) for query, state in family.states()}
+        for query in self._plans:
+            yield query, shared[query] if query in shared else self.engines[query].snapshot()
+
+    def validate(self) -> None:
+        """Invariants of all engines.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+        for engine in self.engines.values():
+            engine.validate()
+        for family in set(self._families.values()):
+            family.validate()
 
     def _candidates(
         self, query: int, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]
@@ -98,6 +130,10 @@ class GroupMatching:
             spread[rows] = items
             return batch, spread
         return take(with_columns(batch, self._plans[query].columns), rows), items
+
+
+def _engine(plan: Plan, state: bytes | None) -> QueryEngine:
+    return new_engine(plan) if state is None else restore_engine(plan, state)
 
 
 def _with_counted(

@@ -65,7 +65,7 @@ OUTCOMES = 0x643152
 """Per operator (= != < <= > >=) four bits: holds for less, equal, greater, not comparable."""
 
 
-@kernel(types.int64(types.int64, types.int64))
+@kernel(types.int64(types.int64, types.int64), counted=False)
 def window_bound(time, within):
     """Events at or before this time are out of the window that ends with an event at ``time``; far-off times do not wrap."""
     if within < 0 or time < NEVER + within:
@@ -73,7 +73,7 @@ def window_bound(time, within):
     return time - within
 
 
-@kernel(types.int64(types.int64, types.int64))
+@kernel(types.int64(types.int64, types.int64), counted=False)
 def deadline_of(time, within):
     """When the window that begins with an event at ``time`` is over."""
     return FOREVER if time > FOREVER - within else time + within
@@ -111,7 +111,7 @@ def plainly(table, which, states_at, cells, bound):
     return verdict
 
 
-@kernel(types.boolean(PLAN_TABLES, types.int64, MACHINE, TABLE))
+@kernel(types.boolean(PLAN_TABLES, types.int64, MACHINE, TABLE), counted=False)
 def predicate_holds(plan, which, machine, cells):
     """One join predicate for the events bound so far."""
     verdict = plainly(plan.predicates, which, plan.shape[STATES_AT], cells, machine.bound)
@@ -121,7 +121,7 @@ def predicate_holds(plan, which, machine, cells):
     return evaluate(machine.programs, start, stop, cells, plan.shape[STATES_AT], machine.bound, machine.texts, machine.scratch)
 
 
-@kernel(types.boolean(PLAN_TABLES, TABLE, types.int64, types.int64))
+@kernel(types.boolean(PLAN_TABLES, TABLE, types.int64, types.int64), counted=False)
 def keys_agree(plan, cells, row, other):
     """Whether two events have equal equivalence attributes, as far as both have them."""
     states_at = plan.shape[STATES_AT]
@@ -133,7 +133,7 @@ def keys_agree(plan, cells, row, other):
     return True
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
 def negated_event_exists(plan, machine, memory, check, newest, after, earliest, before):
     """Whether an event on the chain from ``newest``, in rows > ``after``, with ``earliest < time < before``, satisfies the check's predicates."""
     links, cells, checks, predicates = memory.links, memory.cells, plan.checks, plan.predicates
@@ -166,7 +166,7 @@ def negated_event_exists(plan, machine, memory, check, newest, after, earliest, 
     return False
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64), counted=False)
 def unprevented(plan, machine, memory, place, bound_time):
     """Whether no negated event prevents the events bound at ``place`` and behind it, as far as that is decided once ``place`` is bound."""
     positives = plan.positives
@@ -186,7 +186,7 @@ def unprevented(plan, machine, memory, place, bound_time):
     return True
 
 
-@kernel(types.boolean(PLAN_TABLES, MEMORY, types.int64, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MEMORY, types.int64, types.int64), counted=False)
 def start_is_barred(plan, memory, first, bound_time):
     """Whether a negated start without predicates stands before ``first`` inside the window."""
     base = memory.state[BASE]
@@ -197,7 +197,7 @@ def start_is_barred(plan, memory, first, bound_time):
     return False
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64, types.int64), counted=False)
 def construct(plan, machine, memory, output, newest, oldest):
     """Sequence construction: all matches whose last event is at ``newest``, appended to the output. False: no room, nothing appended.
 

@@ -63,7 +63,7 @@ PREFETCH = 12
 """How many candidates ahead a partition's slot is asked for: about the time of one trip to memory."""
 
 
-@kernel(types.void(PLAN_TABLES, MEMORY, TABLE, types.int64, types.int64, types.int64))
+@kernel(types.void(PLAN_TABLES, MEMORY, TABLE, types.int64, types.int64, types.int64), counted=False)
 def keep_outside(plan, memory, fresh, i, mask, row):
     """Stores candidate ``i``, a negated event that belongs to no partition, on the stacks that all partitions see."""
     state, links, cells = memory.state, memory.links, memory.cells
@@ -86,7 +86,9 @@ def keep_outside(plan, memory, fresh, i, mask, row):
         cells[at, k] = fresh[i, k]
 
 
-@kernel(types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64))
+@kernel(
+    types.UniTuple(types.int64, 2)(PLAN_TABLES, MACHINE, CANDIDATES, MEMORY, OUTPUT, types.int64, types.int64, types.int64), counted=False
+)
 def advance(plan, machine, candidates, memory, output, first, stop, watermark):
     """Sequence scan: candidates ``first .. stop`` enter the stacks; those of the last item start sequence construction.
 

@@ -11,7 +11,7 @@ from app.cep.kernel import kernel
 from app.cep.kernels_machine import INTEGERS, TABLE
 
 
-@kernel(types.int64(INTEGERS, TABLE, types.int64))
+@kernel(types.int64(INTEGERS, TABLE, types.int64), counted=False)
 def hash_key(keys, cells, row):
     """A hash of the key cells, not negative; only spreads over the slots."""
     h = types.uint64(0)
@@ -23,7 +23,7 @@ def hash_key(keys, cells, row):
     return np.int64(h & types.uint64(0x7FFFFFFFFFFFFFFF))
 
 
-@kernel(types.int64(TABLE, INTEGERS, TABLE, types.int64, types.int64, types.int64))
+@kernel(types.int64(TABLE, INTEGERS, TABLE, types.int64, types.int64, types.int64), counted=False)
 def find_slot(slots, keys, cells, row, key_hash, low):
     """The slot of a key, or ``-1 - slot`` of where it may be entered: a free slot, or one whose partition has died."""
     last = slots.shape[0] - 1
@@ -45,7 +45,7 @@ def find_slot(slots, keys, cells, row, key_hash, low):
         slot = (slot + 1) & last
 
 
-@kernel(types.int64(TABLE, types.int64))
+@kernel(types.int64(TABLE, types.int64), counted=False)
 def live_slots(slots, low):
     """How many partitions have an event that is alive."""
     count = 0
@@ -54,7 +54,7 @@ def live_slots(slots, low):
     return count
 
 
-@kernel(types.int64(INTEGERS, TABLE, TABLE, types.int64))
+@kernel(types.int64(INTEGERS, TABLE, TABLE, types.int64), counted=False)
 def refill_slots(places, old, new, low):
     """Enters the live partitions of one slot table into an empty one; ``places`` = KEY .. KEY + keys. Returns how many."""
     last = new.shape[0] - 1

@@ -58,7 +58,7 @@ from app.cep.kernels_slots import find_slot, hash_key
 from app.cep.opcodes import CELL_SOURCE
 
 
-@kernel(types.boolean(PLAN_TABLES, MEMORY, OUTPUT, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MEMORY, OUTPUT, types.int64), counted=False)
 def await_deadline(plan, memory, output, since):
     """Moves the matches ``since`` .. in the output to the chains of their first events, where they wait for the end of the window."""
     state, pending = memory.state, memory.pending
@@ -85,7 +85,7 @@ def await_deadline(plan, memory, output, since):
     return True
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64), counted=False)
 def release(plan, machine, memory, output, first):
     """Decides the matches that wait at ``first``, whose window is over: those without a negated event behind them go to the output.
 
@@ -142,7 +142,7 @@ def release(plan, machine, memory, output, first):
     return True
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, TABLE, types.int64, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, TABLE, types.int64, types.int64), counted=False)
 def decided_holds(plan, machine, cells, place, end):
     """Whether the predicates that are decided at ``place`` hold, of those that mention no event behind ``end``."""
     for which in range(plan.positives[place, TEST], plan.positives[place, TEST_END]):
@@ -151,7 +151,7 @@ def decided_holds(plan, machine, cells, place, end):
     return True
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, types.int64, types.int64), counted=False)
 def between_prevented(plan, machine, memory, place, end):
     """Whether a negated event between bound events already rules a partial match out that ends at ``end``, as decided at ``place``."""
     base = memory.state[BASE]
@@ -166,7 +166,7 @@ def between_prevented(plan, machine, memory, place, end):
     return False
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64), counted=False)
 def expire(plan, machine, memory, output, first):
     """All partial matches that begin at ``first``, whose window is over: every prefix that is bound and not ruled out, to the timeouts.
 
@@ -231,7 +231,7 @@ def expire(plan, machine, memory, output, first):
     return True
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64), counted=False)
 def close_window(plan, machine, memory, output, first):
     """Decides all that waits for the end of the window that begins at ``first``. False: no room; the call may be repeated."""
     chain, expiry = plan.shape[CHAIN], plan.shape[EXPIRY]
@@ -250,7 +250,7 @@ def awaited(links, at, chain, expiry):
     return (chain >= 0 and load(links, at, chain) >= 0) or (expiry >= 0 and load(links, at, expiry) > 0)
 
 
-@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64))
+@kernel(types.boolean(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, types.int64), counted=False)
 def pass_time(plan, machine, memory, output, time):
     """Moves the oldest live row on, as all events before ``time`` have been processed; waiting matches of dying rows are released."""
     state, links = memory.state, memory.links
@@ -270,7 +270,7 @@ def pass_time(plan, machine, memory, output, time):
     return True
 
 
-@kernel(types.int64(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, INTEGERS, INTEGERS, types.int64, types.int64))
+@kernel(types.int64(PLAN_TABLES, MACHINE, MEMORY, OUTPUT, INTEGERS, INTEGERS, types.int64, types.int64), counted=False)
 def pass_watermarks(plan, machine, memory, output, sources, watermarks, default, horizon):
     """As `pass_time`, where every source has its own watermark (at least ``default``, at most ``horizon`` counts).
 

@@ -1,4 +1,4 @@
-"""Many queries at once on GF-2015, from arrays: selection for all of them, then the engine of each on its candidates; one core.
+"""Many queries at once on GF-2015, from arrays: selection for all of them, then their engines on the candidates, as `cep replay` does; one core.
 
     python -m ops.bench.many [--queries 100,1000] [--repeats N] [--data FOLDER] [--json FILE]
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from app.asc.selection import Selection
-from app.bucket.engines import new_engine
+from app.bucket.matching import GroupMatching
+from app.bucket.recording import SLICE
 from app.cep.engine import Watermarks
-from app.events.batch import EventBatch, take, with_columns
+from app.events.batch import EventBatch, take
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
-from ops.bench.engine import slices
+from ops.bench.engine import line_of, rates_of, slices
 from ops.bench.runs import RECORDING, recording
 
 STREAM = StreamSchema(
@@ -52,21 +52,17 @@ def catalog_of(count: int, stream: EventBatch, symbols: list[str]) -> Catalog:
     return compiled.catalog
 
 
-def once(catalog: Catalog, selection: Selection, parts: list[tuple[EventBatch, np.ndarray]]) -> tuple[float, int]:
-    """Seconds and matches of one run with fresh engines; they lay out their plans at the first part, which is short and not in the time."""
-    engines = [new_engine(plan) for plan in catalog.plans]
-    found, begin = 0, time.perf_counter()
+def once(catalog: Catalog, selection: Selection, parts: list[tuple[EventBatch, np.ndarray]]) -> tuple[float, float, int]:
+    """Seconds, seconds of the processor, matches of one run with fresh engines; these lay out their plans at the first part, which is not counted."""
+    groups = [GroupMatching(catalog, group.number) for group in catalog.groups]
+    found, begin, busy = 0, time.perf_counter(), time.process_time()
     for number, (batch, _) in enumerate(parts):
         if number == 1:
-            begin = time.perf_counter()
+            begin, busy = time.perf_counter(), time.process_time()
         selected = selection.select(batch)
         watermarks = Watermarks(int(batch.time[-1]) + 1)
-        for query, engine in enumerate(engines):
-            rows, items = selected.of_query(query)
-            if len(rows):
-                matches, _ = engine.feed(take(with_columns(batch, catalog.plans[query].columns), rows), items, watermarks)
-                found += len(matches)
-    return time.perf_counter() - begin, found
+        found += sum(len(one.matches) for group in groups for one in group.feed_selected(batch, selected, watermarks))
+    return time.perf_counter() - begin, time.process_time() - busy, found
 
 
 def main() -> None:
@@ -86,14 +82,10 @@ def main() -> None:
         selection = Selection(catalog, "s")
         masks = np.zeros(len(stream), np.uint64)
         head, tail = take(stream, np.arange(WARM_UP)), take(stream, np.arange(WARM_UP, len(stream)))
-        parts = [(head, masks[:WARM_UP]), *slices(tail, masks[WARM_UP:], 262_144)]
+        parts = [(head, masks[:WARM_UP]), *slices(tail, masks[WARM_UP:], SLICE)]
         runs = [once(catalog, selection, parts) for _ in range(arguments.repeats)]
-        rates = sorted(len(tail) / seconds / 1e6 for seconds, _ in runs)
-        figures[str(count)] = {"m_events_per_s": statistics.median(rates), "lowest": rates[0], "highest": rates[-1], "matches": runs[0][1]}
-        target = f"target {TARGETS[count]:g}" if count in TARGETS else ""
-        print(
-            f"{count:5} queries {statistics.median(rates):6.2f} M events/s ({rates[0]:.2f} .. {rates[-1]:.2f})  {runs[0][1]} matches  {target}"
-        )
+        figures[str(count)] = {**rates_of(len(tail), runs), "matches": runs[0][2], "target": TARGETS.get(count)}
+        print(line_of(f"{count} queries", figures[str(count)]))
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 

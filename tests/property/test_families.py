@@ -1,0 +1,105 @@
+"""Queries of one shape share an engine: each finds what it would find alone, whatever is restarted, added or taken away on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from app.asc.selection import Selection
+from app.bucket.engines import new_engine, restore_engine
+from app.bucket.family import shape_of
+from app.bucket.matching import GroupMatching
+from app.cep.engine import Watermarks
+from app.query.plan import Catalog, ConstantTest, Plan
+from tests.naive.language import Event, Item, Query
+from tests.property.application_way import END, answers, plan_of
+from tests.property.event_arrays import event_batch
+from tests.property.random_queries import Schemas, cuts, queries, schemas, streams
+
+LIVELY: Schemas = {"A": {"k": "integer", "s": "string"}, "B": {"k": "integer", "s": "string"}}
+A, B, C = (Item(("A", "B"), name) for name in "abc")
+SHAPES = [
+    Query((A, B), within=6),
+    Query((A, B, C), within=9),
+    Query((A, Item(("B",), "n", negated=True), C), within=9),
+    Query((A,), within=3),
+]
+
+
+@st.composite
+def variants(draw: st.DrawFn, known: Schemas) -> list[Plan]:
+    """Plans that differ in constant tests only, if they are not of a random query's shape, and one of another shape."""
+    shape = plan_of(draw(st.sampled_from(SHAPES)) if known is LIVELY else draw(queries(known)), known)
+    plans = []
+    for number in range(draw(st.integers(1, 4))):
+        items = []
+        for item in shape.items:
+            value, operator = draw(st.integers(0, 3)), draw(st.sampled_from(["=", "!=", "<", ">="]))
+            own = (ConstantTest("k", known["A"]["k"], operator, (value,)),) if known is LIVELY and draw(st.booleans()) else ()
+            items.append(replace(item, tests=(*item.tests, *own)))
+        plans.append(replace(shape, name=f"q{number}", items=tuple(items), fingerprint=f"q{number}"))
+    return [*plans, replace(plan_of(draw(queries(known)), known), name="other", fingerprint="other")]
+
+
+def found_alone(plan: Plan, known: Schemas, events: list[Event], ends: list[int], begin: int) -> Counter:
+    """What an engine of the query's own finds of the events from ``begin`` on, with its state kept as bytes in between."""
+    engine, seen = new_engine(plan), Counter()
+    for end in ends:
+        if end <= begin:
+            continue
+        batch = event_batch(events[begin:end], known)
+        rows, items = Selection(Catalog.of((plan,)), "input").select(batch).of_query(0)
+        spread = batch.time.astype("uint64") * 0
+        spread[rows] = items
+        matches, _ = engine.feed(batch, spread, Watermarks(END if end == len(events) else events[end]["time"]))
+        seen += Counter(answers(plan, matches))
+        engine, begin = restore_engine(plan, engine.snapshot()), end
+    return seen
+
+
+@settings(max_examples=max(30, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_every_query_of_a_family_finds_what_it_finds_alone(data: st.DataObject) -> None:
+    known = LIVELY if data.draw(st.booleans()) else data.draw(schemas())
+    plans = data.draw(variants(known))
+    events = data.draw(streams(known))
+    ends = [end for end in data.draw(cuts(len(events))) if end]
+    note([(plan.name, plan.items) for plan in plans])
+    note(events)
+    newcomer = data.draw(st.integers(0, len(ends)))
+    """The step before which the first query is deployed; the others are from the beginning."""
+    found: dict[str, Counter] = {plan.name: Counter() for plan in plans}
+    states: dict[str, bytes] = {}
+    begin = 0
+    for step, end in enumerate(ends):
+        catalog = Catalog.of(tuple(plans if step >= newcomer else plans[1:]))
+        batch = event_batch(events[begin:end], known)
+        watermarks = Watermarks(END if end == len(events) else events[end]["time"])
+        for group in catalog.groups:
+            own = {query: states[catalog.plans[query].name] for query in group.queries if catalog.plans[query].name in states}
+            matching = GroupMatching(catalog, group.number, own)
+            for one in matching.feed_selected(batch, Selection(catalog, "input").select(batch), watermarks):
+                assert one.tally.matches == len(one.matches)
+                found[catalog.plans[one.query].name] += Counter(answers(catalog.plans[one.query], one.matches))
+            matching.validate()
+            states |= {catalog.plans[query].name: state for query, state in matching.states()}
+        begin = end
+    late = ends[newcomer - 1] if newcomer else 0
+    for plan in plans:
+        assert found[plan.name] == found_alone(plan, known, events, ends, late if plan is plans[0] else 0), plan.name
+
+
+def test_what_waits_or_is_partitioned_has_an_engine_of_its_own() -> None:
+    shared = plan_of(Query((A, B), within=6), LIVELY)
+    assert shape_of(shared) == shape_of(replace(shared, name="other", fingerprint="other"))
+    assert shape_of(replace(shared, within=None)) not in (None, shape_of(shared))
+    for alone in (
+        replace(shared, equivalence=("k",)),
+        replace(shared, on_timeout="emit"),
+        replace(shared, items=(*shared.items, replace(shared.items[0], index=2, negated=True))),
+        replace(shared, evaluator="runs"),
+    ):
+        assert shape_of(alone) is None
