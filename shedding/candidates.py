@@ -121,16 +121,14 @@ class JudgedTuples:
 
     Attributes:
         identity: uint64 (tuples,), equal for the same tuple in every run and replay.
-        key: int64 (tuples,), number of the key.
-        value: int64 (tuples,), number of the selected values: equal numbers coalesce.
+        run: int64 (tuples,), number of the exact coalesced tuple that it belongs to; numbers of other keys differ.
         start: int64 (tuples,), ms, first moment of validity.
         end: int64 (tuples,), ms, first moment after it.
-        run_length: int64 (tuples,), ms, length of the exact coalesced tuple that it belongs to, as far as seen.
+        run_length: int64 (tuples,), ms, length of the exact coalesced tuple, as far as seen.
     """
 
     identity: NDArray[np.uint64]
-    key: NDArray[np.int64] = field(default_factory=_int64)
-    value: NDArray[np.int64] = field(default_factory=_int64)
+    run: NDArray[np.int64] = field(default_factory=_int64)
     start: NDArray[np.int64] = field(default_factory=_int64)
     end: NDArray[np.int64] = field(default_factory=_int64)
     run_length: NDArray[np.int64] = field(default_factory=_int64)

@@ -37,6 +37,13 @@ def hash_pairs(identity: NDArray[np.uint64], event: NDArray[np.int64], window: N
         hashes[k] = mixed(identity[event[k]], np.uint64(window[k]))
 
 
+@njit(types.void(_UINT64, types.uint64, types.uint64[:]), cache=True, nogil=True)
+def mix(identity: NDArray[np.uint64], seed: np.uint64, hashes: NDArray[np.uint64]) -> None:
+    """Each identity mixed with the seed."""
+    for k in range(len(identity)):
+        hashes[k] = mixed(seed, identity[k])
+
+
 @njit(types.void(_UINT64, types.uint64, types.uint64, types.boolean[:]), cache=True, nogil=True)
 def at_least(identity: NDArray[np.uint64], seed: np.uint64, threshold: np.uint64, kept: NDArray[np.bool_]) -> None:
     """Marks identities that, mixed with the seed, are at least the threshold in their upper 53 bits."""

@@ -38,6 +38,10 @@ METHODS: dict[str, Entry] = {
     "espice": Entry("events per window", "eSPICE: by type and position in the window", "shedding.events.espice:Espice"),
     "bl": Entry("events", "by repetition in patterns and frequency of types, whole events", "shedding.events.baseline:bl"),
     "e-bl": Entry("events per window", "the same, events in a window", "shedding.events.baseline:e_bl"),
+    "cals": Entry("tuples", "CALS: extraneous tuples and shortened intervals", "shedding.tuples.cals:CALS", learns=False),
+    "cals-v": Entry("tuples", "CALS-V: extraneous tuples only", "shedding.tuples.cals:CALS_V", learns=False),
+    "cals-i": Entry("tuples", "CALS-I: shortened intervals only", "shedding.tuples.cals:CALS_I", learns=False),
+    "rand": Entry("tuples", "drops tuples at random", "shedding.tuples.cals:RAND", learns=False),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shedding.candidates import JudgedEvents, JudgedInWindows
+from shedding.candidates import JudgedEvents, JudgedInWindows, JudgedTuples
 from shedding.identity import identities
 from shedding.observations import EventObservations, WindowObservations
 from shedding.panes import Pane, carried
@@ -84,9 +84,25 @@ def pair_parts(pairs: JudgedInWindows) -> list[JudgedInWindows]:
     return [JudgedInWindows(pairs.events, pairs.event[cut], pairs.window[cut], pairs.position[cut], pairs.size[cut]) for cut in cuts]
 
 
+def some_tuples(seed: int) -> JudgedTuples:
+    """Runs of about five tuples that meet, of which some had been dropped before."""
+    chance = np.random.default_rng(seed)
+    length = chance.integers(1, 11, 2 * SIZE)
+    end, run = np.cumsum(length), np.cumsum(chance.random(2 * SIZE) < 0.2)
+    here = np.sort(chance.permutation(2 * SIZE)[:SIZE])
+    return JudgedTuples(
+        identity=identities(np.full(SIZE, seed), here),
+        run=run[here],
+        start=(end - length)[here],
+        end=end[here],
+        run_length=np.bincount(run, length)[run[here]].astype(np.int64),
+    )
+
+
 CASES: dict[str, Case] = {
     "events": Case(some_events, event_observations, event_parts),
     "events per window": Case(some_pairs, window_observations, pair_parts),
+    "tuples": Case(some_tuples, lambda seed: None),
 }
 
 
