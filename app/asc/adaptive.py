@@ -36,7 +36,7 @@ class AdaptiveRules:
         sample: events that a sequence is found from, at least.
     """
 
-    mode: Mode = "hybrid"
+    mode: Mode = "macro"
     period: int = 100_000
     threshold: float = 0.1
     sample: int = 2_000

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc import kernels
+from app.asc import kernels_evaluate as kernels
+from app.asc.kernels import entry_regions
 from app.asc.likes import LikeTest
 from app.asc.regions import BitTest, Form, Regions, like_tests, regions_of
 from app.events.batch import Column, Dictionary
@@ -23,9 +24,10 @@ DIRECT_VALUES = 1 << 14
 """Integers are looked up in a table of all values when the constants span no more: 64 kB stay in the second-level cache."""
 FAR_OUT = 1 << 62
 """Values before and behind the constants must be integers of 64 bit as well."""
-DOUBLINGS = 20
-"""Cells halve towards the lowest constant so often; constants that lie a million times closer together than all of them share a cell."""
-CELLS_PER_CONSTANT = 2
+DOUBLINGS = 10
+"""Cells halve towards the lowest constant so often; constants that lie a thousand times closer together than all of them share a cell."""
+CELLS_PER_CONSTANT = 0.5
+"""In the last doubling, where half of evenly spread constants lie."""
 FORMS: dict[Kind, Form] = {Kind.FLOAT: "floats", Kind.STRING: "text", Kind.BYTES: "text"}
 """How a kind's columns store values; other kinds as integers."""
 _FORM_OF_DTYPE: dict[str, Form] = {"i": "integers", "u": "integers", "b": "integers", "f": "floats"}
@@ -36,8 +38,8 @@ class PreparedColumn:
     """A column of a batch as the kernels read it.
 
     Attributes:
-        fields: int64 (`kernels.FIELDS`,).
-        scales: float64 (4,).
+        fields: int64 (`kernels_evaluate.FIELDS`,).
+        scales: float64 (`kernels_evaluate.SCALES`,).
         kept: arrays whose addresses are in ``fields``; they must live as long as it is used.
     """
 
@@ -129,7 +131,7 @@ class _NumberLookup:
     def __init__(self, regions: Regions) -> None:
         self.regions = regions
         points = np.asarray(regions.points)
-        self.scales = np.zeros(4, dtype=np.float64)
+        self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
         self.fields = np.zeros(kernels.FIELDS, dtype=np.int64)
         self.fields[[kernels.SIZE, kernels.NOT_A_NUMBER]] = len(points), regions.not_a_number
         integers = points.dtype.kind == "i"
@@ -140,21 +142,23 @@ class _NumberLookup:
         else:
             table = self._cells(points)
             self.fields[kernels.FORM] = kernels.INTEGERS if integers else kernels.FLOATS
-        self.kept: tuple[NDArray[np.generic], ...] = (table, points, regions.table)
+        self.kept: tuple[NDArray[np.generic], ...] = (table, np.append(points, points.dtype.type(0)), regions.table)
         self.fields[[kernels.LOOKUP, kernels.POINTS, kernels.TABLE]] = [address(array) for array in self.kept]
 
     def _cells(self, points: NDArray[np.generic]) -> NDArray[np.int32]:
-        """int32 (cells + 1,): by cell, how many constants lie in cells before it. Sets `scales` first, see `kernels._cell`."""
+        """int32 (cells + 1,): by cell, how many constants lie in cells before it. Sets `scales` first, see `kernels_evaluate._cell`."""
         values = points.astype(np.float64)
         finite = values[np.isfinite(values)]
         spread = float(finite[-1] - finite[0]) if len(finite) else 0.0
-        bits = max(0, int(CELLS_PER_CONSTANT * len(points) / DOUBLINGS).bit_length())
+        bits = int(CELLS_PER_CONSTANT * len(points)).bit_length()
         cells = (DOUBLINGS << bits) + 2 if 0 < spread < np.inf else 1
         scale = 2.0**DOUBLINGS / spread if cells > 1 else 0.0
         if not np.isfinite(scale):
             cells, scale = 1, 0.0
-        self.scales[:] = finite[0] if len(finite) else 0.0, scale, bits, cells
-        return np.searchsorted(_cell_numbers(values, self.scales), np.arange(cells + 1)).astype(np.int32)
+        self.scales[:4] = finite[0] if len(finite) else 0.0, scale, bits, cells
+        before = np.searchsorted(_cell_numbers(values, self.scales), np.arange(cells + 1)).astype(np.int32)
+        self.scales[4] = int(np.diff(before).max()).bit_length()
+        return before
 
 
 def _close_together(points: NDArray[np.generic]) -> bool:
@@ -163,7 +167,7 @@ def _close_together(points: NDArray[np.generic]) -> bool:
 
 
 def _cell_numbers(values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The cells of ascending numbers, bit by bit as `kernels._cell` finds them."""
+    """The cells of ascending numbers, bit by bit as `kernels_evaluate._cell` finds them."""
     lowest, scale, bits, cells = scales[0], scales[1], int(scales[2]), int(scales[3])
     with np.errstate(invalid="ignore", over="ignore"):
         distance = (values - lowest) * scale + 1.0
@@ -186,7 +190,7 @@ class _TextLookup:
 
     def __init__(self, regions: Regions, likes: tuple[LikeTest, ...]) -> None:
         self.regions = regions
-        self.scales = np.zeros(4, dtype=np.float64)
+        self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
         self._likes = likes
         self._constants = Dictionary.of([point for point in regions.points if isinstance(point, bytes)])
         self._table = regions.table
@@ -206,7 +210,7 @@ class _TextLookup:
 
     def _find_rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
         regions = np.empty(len(dictionary), dtype=np.int32)
-        kernels.entry_regions(dictionary.data, dictionary.offsets, self._constants.data, self._constants.offsets, regions)
+        entry_regions(dictionary.data, dictionary.offsets, self._constants.data, self._constants.offsets, regions)
         if not self._likes:
             return regions
         texts = (entry.decode(errors="replace") for entry in dictionary.entries())

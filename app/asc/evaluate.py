@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc import kernels
+from app.asc import kernels_evaluate as kernels
 from app.asc.attribute import PreparedColumn, address
 from app.asc.constructs import Constructs
 from app.asc.sequence import Sequence
 
-NEVER = np.iinfo(np.int64).max
-_ADDRESS, _LAST_VISIT = 1, 2
-"""Rows of the path: see `kernels.evaluate`."""
+BLOCK_BYTES, BLOCK_EVENTS = 1 << 17, 2048
+"""Bitmaps of a block, and the values of many columns, stay in the second-level cache while all constructs pass over them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,18 +46,15 @@ def evaluate_columns(
     usage: NDArray[np.uint64],
     sequence: Sequence,
     events: int,
-    words: int,
-    *,
     counts: NDArray[np.int32] | None = None,
 ) -> Evaluation:
     """Evaluates the columns of a batch.
 
     Args:
         columns: per construct; None for one that can fail no item in this batch.
-        usage: uint64 (constructs + 1, chunked words): items by construct that uses them; last row: all items.
+        usage: uint64 (constructs + 1, words): items by construct that uses them; last row: all items.
         sequence: of these constructs.
         events: of the batch.
-        words: of the bitmaps to give back.
         counts: int32 (events,), zeroed, to be filled; None when nobody asks.
 
     Raises:
@@ -66,21 +62,26 @@ def evaluate_columns(
     """
     if sorted(sequence.order) != list(range(len(columns))):
         raise ValueError(f"a sequence of {len(sequence.order)} constructs for {len(columns)}")
-    fields = np.zeros((len(columns), kernels.FIELDS), dtype=np.int64)
-    scales = np.zeros((len(columns), 4), dtype=np.float64)
-    path = np.zeros((3, len(columns)), dtype=np.int64)
+    constructs, words = usage.shape[0] - 1, usage.shape[1]
+    fields = np.zeros((constructs, kernels.FIELDS), dtype=np.int64)
+    scales = np.zeros((constructs, kernels.SCALES), dtype=np.float64)
+    size = max(64, min(events, BLOCK_EVENTS, BLOCK_BYTES // (8 * words)))
+    visited = np.zeros((size + 1, -(-constructs // 64)), dtype=np.uint64)
     for number, column in enumerate(columns):
         if column is None:
-            path[_LAST_VISIT, number] = NEVER
+            visited[-1, number // 64] |= np.uint64(1 << number % 64)
         else:
             fields[number], scales[number] = column.fields, column.scales
             arrows = sequence.arrows.get(number)
             if arrows is not None and len(arrows):
                 fields[number, [kernels.ARROWS, kernels.ARROW_COUNT]] = address(arrows), len(arrows)
     order = np.array([number for number in sequence.order if columns[number] is not None], dtype=np.int32)
+    hybrid = bool(fields[:, kernels.ARROW_COUNT].any())
     rows, bitmaps = np.empty(events, dtype=np.int64), np.empty((events, words), dtype=np.uint64)
-    counted, figures = np.zeros(0, dtype=np.int32) if counts is None else counts, np.zeros(2, dtype=np.int64)
-    found = kernels.evaluate(fields, scales, order, usage, 0, events, path, rows, bitmaps, counted, figures)
+    counted, figures = np.zeros(0, dtype=np.int32) if counts is None else counts, np.zeros(2 + constructs, dtype=np.int64)
+    scratch, block = np.empty((kernels.SCRATCH, size), dtype=np.int32), np.empty((size, words), dtype=np.uint64)
+    starts = np.empty(constructs + 1, dtype=np.int64)
+    found = kernels.evaluate(fields, scales, order, usage, events, hybrid, scratch, block, visited, starts, rows, bitmaps, counted, figures)
     return Evaluation(rows[:found], bitmaps[:found], int(figures[0]), int(figures[1]), counted)
 
 
@@ -92,29 +93,12 @@ def evaluate_regions(constructs: Constructs, regions: NDArray[np.int32], sequenc
         regions: int32 (constructs, events), rows of `Constructs.tables`.
         sequence: of these constructs.
     """
-    columns, words = [], chunked(constructs.items.shape[0])
-    every = np.zeros((len(constructs) + 1, words), dtype=np.uint64)
-    every[:, : len(constructs.items)] = constructs.items
+    columns = []
     for number, table in enumerate(constructs.tables):
-        padded = np.zeros((len(table), words), dtype=np.uint64)
-        padded[:, : table.shape[1]] = table
         own, itself = np.ascontiguousarray(regions[number]), np.arange(len(table), dtype=np.int32)
         fields = np.zeros(kernels.FIELDS, dtype=np.int64)
-        fields[[kernels.FORM, kernels.COLUMN, kernels.LOOKUP, kernels.TABLE]] = (
-            kernels.CODES,
-            address(own),
-            address(itself),
-            address(padded),
-        )
-        columns.append(PreparedColumn(fields, np.zeros(4), (own, itself, padded)))
+        fields[[kernels.FORM, kernels.COLUMN, kernels.LOOKUP, kernels.TABLE]] = kernels.CODES, address(own), address(itself), address(table)
+        columns.append(PreparedColumn(fields, np.zeros(kernels.SCALES), (own, itself, table)))
+    every = np.tile(constructs.items, (len(constructs) + 1, 1))
     events = regions.shape[1]
-    return evaluate_columns(columns, every, sequence, events, constructs.items.shape[0], counts=np.zeros(events, dtype=np.int32))
-
-
-def chunked(words: int) -> int:
-    """Words of bitmaps that are evaluated `kernels.CHUNK` at a time.
-
-    >>> chunked(1), chunked(4), chunked(5)
-    (4, 4, 8)
-    """
-    return -(-words // kernels.CHUNK) * kernels.CHUNK
+    return evaluate_columns(columns, every, sequence, events, np.zeros(events, dtype=np.int32))

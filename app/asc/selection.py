@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc import kernels
+from app.asc import kernels, kernels_evaluate
 from app.asc.attribute import AttributeSelection, PreparedColumn
 from app.asc.constructs import Constructs
-from app.asc.evaluate import chunked, evaluate_columns
+from app.asc.evaluate import evaluate_columns
 from app.asc.layout import ItemLayout
 from app.asc.regions import BitTest
 from app.asc.sequence import Sequence
@@ -41,7 +41,7 @@ class Selection:
     def __init__(self, catalog: Catalog, stream: str | None) -> None:
         self.layout = ItemLayout.of(catalog, stream)
         places = [(query, catalog.plans[query]) for query in self.layout.queries]
-        self._words = chunked(self.layout.words)
+        self._words = self.layout.words
         self._attributes = _attributes(self.layout, places, self._words)
         self._items = np.zeros(self._words, dtype=np.uint64)
         for query, plan in places:
@@ -78,7 +78,7 @@ class Selection:
             ValueError: the sequence is one of other constructs.
         """
         columns = [self._prepared(number, batch) for number in range(len(self._attributes))]
-        found = evaluate_columns(columns, self._usage, sequence or self.initial, len(batch), self.layout.words)
+        found = evaluate_columns(columns, self._usage, sequence or self.initial, len(batch))
         return SelectedEvents(self._dispatch, found.rows, found.bitmaps, len(batch), found.evaluated, found.followed)
 
     def regions(self, batch: EventBatch, rows: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -91,14 +91,14 @@ class Selection:
         Returns:
             int32 (constructs, sample): rows of `Constructs.tables`.
         """
-        found = np.empty((len(self._attributes), len(rows)), dtype=np.int32)
+        found, rows32 = np.zeros((len(self._attributes), len(rows)), dtype=np.int32), rows.astype(np.int32)
         for number, attribute in enumerate(self._attributes):
             column, own = attribute_column(batch, attribute.attribute), attribute.regions
             if column is None:
                 found[number] = own.not_a_number + ABSENT
                 continue
             prepared = attribute.prepare(column)
-            kernels.find_regions(prepared.fields.reshape(1, -1), prepared.scales.reshape(1, -1), 0, rows, found[number])
+            kernels_evaluate.find_regions(prepared.fields.reshape(1, -1), prepared.scales.reshape(1, -1), 0, rows32, found[number])
             found[number] = attribute.without_combinations(found[number])
         return found
 
