@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from shedding.candidates import JudgedEvents, JudgedInWindows, JudgedTuples
+from shedding.candidates import JudgedEvents, JudgedInWindows, JudgedMatches, JudgedTuples
 from shedding.identity import identities
-from shedding.observations import EventObservations, WindowObservations
+from shedding.observations import EventObservations, MatchObservations, WindowObservations
 from shedding.panes import Pane, carried
 from shedding.windows import time_windows
 
@@ -84,6 +84,28 @@ def pair_parts(pairs: JudgedInWindows) -> list[JudgedInWindows]:
     return [JudgedInWindows(pairs.events, pairs.event[cut], pairs.window[cut], pairs.position[cut], pairs.size[cut]) for cut in cuts]
 
 
+def some_matches(seed: int) -> JudgedMatches:
+    """Two queries of four and three states."""
+    chance = np.random.default_rng(seed)
+    query = chance.integers(0, 2, SIZE).astype(np.int32)
+    return JudgedMatches(
+        identity=identities(np.full(SIZE, seed), np.arange(SIZE)),
+        query=query,
+        state=chance.integers(0, 3 - query).astype(np.int32),
+        remaining=np.floor(chance.random(SIZE) * 500),
+    )
+
+
+def match_observations(seed: int) -> MatchObservations:
+    """Steps that go on seldom, of which the second query's cost more."""
+    chance, matches = np.random.default_rng([seed, 1]), some_matches(seed)
+    after = (matches.state + (chance.random(SIZE) < 0.01)).astype(np.int32)
+    spent_s = (1 + matches.query) * chance.exponential(1e-6, SIZE)
+    return MatchObservations(
+        matches.query, matches.state, after, spent_s, np.array([4, 3], np.int32), np.array([1.0, 2.0]), np.array([500.0, 400.0])
+    )
+
+
 def some_tuples(seed: int) -> JudgedTuples:
     """Runs of about five tuples that meet, of which some had been dropped before."""
     chance = np.random.default_rng(seed)
@@ -102,6 +124,7 @@ def some_tuples(seed: int) -> JudgedTuples:
 CASES: dict[str, Case] = {
     "events": Case(some_events, event_observations, event_parts),
     "events per window": Case(some_pairs, window_observations, pair_parts),
+    "partial matches": Case(some_matches, match_observations),
     "tuples": Case(some_tuples, lambda seed: None),
 }
 

@@ -1,0 +1,1 @@
+"""Shedders that drop partial matches, or hide events from some of them; one file each."""
