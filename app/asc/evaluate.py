@@ -60,7 +60,7 @@ def evaluate_columns(
     Raises:
         ValueError: the sequence is one of other constructs.
     """
-    if sorted(sequence.order) != list(range(len(columns))):
+    if not sequence.fits(len(columns)):
         raise ValueError(f"a sequence of {len(sequence.order)} constructs for {len(columns)}")
     constructs, words = usage.shape[0] - 1, usage.shape[1]
     fields = np.zeros((constructs, kernels.FIELDS), dtype=np.int64)

@@ -29,6 +29,12 @@ class Sequence:
     order: tuple[int, ...]
     arrows: Mapping[int, NDArray[np.int32]] = field(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.to_plain() == other.to_plain()
+
+    def __hash__(self) -> int:
+        return hash(self.order)
+
     @staticmethod
     def fixed(order: Iterable[int]) -> Sequence:
         """A macro-sequence without micro-arrows."""
@@ -38,6 +44,11 @@ class Sequence:
         """The construct to which a region's micro-arrow leads, or `NO_ARROW`."""
         own = self.arrows.get(construct)
         return NO_ARROW if own is None or region >= len(own) else int(own[region])
+
+    def fits(self, constructs: int) -> bool:
+        """Whether it is a sequence of so many constructs."""
+        targets = [int(own.max()) for own in self.arrows.values() if len(own)]
+        return sorted(self.order) == list(range(constructs)) and max((*targets, *self.arrows, -1)) < constructs
 
     @property
     def micro_arrows(self) -> int:

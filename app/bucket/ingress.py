@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selection import SelectedEvents, Selection
+from app.asc.sequence import Sequence as EvaluationSequence
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
@@ -34,6 +35,8 @@ class Ingested:
         candidates: by query (index in `Catalog.plans`), events that could be one of its items, before shedding.
         lost: by query, candidates that the gate took away.
         judgement: by the stream's rules.
+        pruned: events, late ones included, that selection found to be of no interest to any item.
+        evaluated: constructs that selection evaluated.
     """
 
     chunks: Sequence[Chunk]
@@ -45,6 +48,8 @@ class Ingested:
     candidates: dict[int, int]
     lost: dict[int, int]
     judgement: Judgement
+    pruned: int = 0
+    evaluated: int = 0
 
     def packed(self) -> list[tuple[int, bytes]]:
         """(bucket, chunk as bytes), one per bucket."""
@@ -193,14 +198,17 @@ class IngressPlan:
         ]
         self._counting = any(way.group.ranks != "none" for way in self._ways)
 
-    def ingest(self, batch: EventBatch, progress: Progress, gate: Gate | None = None) -> Ingested:
+    def ingest(
+        self, batch: EventBatch, progress: Progress, gate: Gate | None = None, sequence: EvaluationSequence | None = None
+    ) -> Ingested:
         """Judges, selects, sheds and routes the events of one task, rows in the order of their offsets.
 
-        An event is late for the stream when it is late for all query groups (a trusted one is more patient).
+        An event is late for the stream when it is late for all query groups (a trusted one is more patient). The sequence changes no result.
         """
         judgements = {rules: judge_lateness(batch, rules, progress) for rules in {self._rules, *(way.rules for way in self._ways)}}
         late = np.logical_and.reduce([judgements[rules].late for rules in {way.rules for way in self._ways} or {self._rules}])
-        selected = self.selection.select(batch)
+        selected = self.selection.select(batch, sequence)
+        pruned = len(batch) - len(selected.relevant)
         if late.any():
             selected = selected.only(~late)
         counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
@@ -225,6 +233,8 @@ class IngressPlan:
             candidates=counted,
             lost={query: counted[query] - left[query] for query in self.queries},
             judgement=judgement,
+            pruned=pruned,
+            evaluated=selected.evaluated,
         )
 
     def pack(self, batch: EventBatch, progress: Progress, gate: Gate | None = None) -> list[tuple[int, bytes]]:

@@ -358,6 +358,19 @@ class Watchdog(_Section):
     """Micro-batches after a start that are not judged: the JVM compiles, and their times say nothing about later ones."""
 
 
+class Selection(_Section):
+    """In which order selection (ASC) evaluates attributes; what it finds does not depend on it, what it costs does."""
+
+    mode: Literal["macro", "hybrid", "fixed"] = "macro"
+    """``macro`` finds one order for all events from samples of them; ``hybrid`` adds shortcuts from single regions of values, which saves evaluations but costs more than it saves unless queries are clustered; ``fixed`` keeps the initial order (the type, then attributes with most tests)."""
+    period: int = Field(default=100_000, gt=0)
+    """Events of a stream after which the share that no query wants is looked at again (lambda of the paper)."""
+    threshold: float = Field(default=0.1, ge=0)
+    """Relative change of that share that makes the order be found anew (mu of the paper); 0 does so after every period. Finding it costs the driver some ten milliseconds with 1,000 queries."""
+    sample: int = Field(default=2_000, gt=0)
+    """Events whose regions tasks report when an order is to be found; more is steadier and makes longer reports."""
+
+
 class Audit(_Section):
     """What is measured about the loss by shedding."""
 
@@ -403,6 +416,8 @@ class Settings(_Section):
     """Logs."""
     watchdog: Watchdog = Watchdog()
     """Load shedding."""
+    selection: Selection = Selection()
+    """Order of selection."""
     audit: Audit = Audit()
     """Quality under shedding."""
     heartbeat: Heartbeat = Heartbeat()

@@ -85,6 +85,10 @@ def _count_events(metrics: Metrics, totals: BatchTotals) -> None:
             metrics.add("cep_dead_letters_total", count, reason=reason)
     for phase, cost in totals.cost_ns.items():
         metrics.add("cep_stage_cost_seconds_total", cost / 1e9, phase=phase)
+    for stream, tally in totals.selection.items():
+        metrics.add("cep_selection_events_total", tally.events, stream=stream)
+        metrics.add("cep_selection_pruned_total", tally.pruned, stream=stream)
+        metrics.add("cep_selection_constructs_total", tally.evaluated, stream=stream)
     metrics.set("cep_waiting", totals.waiting)
 
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from app.asc.sequence import Sequence
 from app.control.reports import BatchTotals, StageReport, total
 from app.control.shed_reports import ShedReport
 from app.errors import SnapshotError
@@ -43,6 +44,28 @@ class QueryShedding:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectionOrders:
+    """How the events of one stream are selected in one batch.
+
+    Attributes:
+        sequence: in which order constructs are evaluated.
+        sample: of how many events every task reports the regions; 0 while no other sequence is looked for.
+    """
+
+    sequence: Sequence
+    sample: int = 0
+
+    def to_plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {**self.sequence.to_plain(), "sample": self.sample}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> SelectionOrders:
+        """Reads what `to_plain` gave."""
+        return SelectionOrders(Sequence.from_plain(plain), plain["sample"])
+
+
+@dataclass(frozen=True, slots=True)
 class Directive:
     """All that tasks need to know about a batch and may not find out by themselves.
 
@@ -59,6 +82,7 @@ class Directive:
         stream_times: streams whose sources are all idle: the virtual time (ms) to which the clock has carried them.
         schema_ids: registry ids of output schemas, by subject.
         shed_reports: of the batch before, to be written to the audit topic by this one.
+        selection: by stream; a stream without orders is selected in the initial order.
     """
 
     batch: int
@@ -73,6 +97,7 @@ class Directive:
     stream_times: Mapping[str, int] = field(default_factory=dict)
     schema_ids: Mapping[str, int] = field(default_factory=dict)
     shed_reports: tuple[ShedReport, ...] = ()
+    selection: Mapping[str, SelectionOrders] = field(default_factory=dict)
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -98,6 +123,7 @@ class Directive:
             "stream_times": dict(sorted(self.stream_times.items())),
             "schema_ids": dict(sorted(self.schema_ids.items())),
             "shed_reports": [report.to_plain() for report in self.shed_reports],
+            "selection": {stream: orders.to_plain() for stream, orders in sorted(self.selection.items())},
         }
 
     def to_json(self) -> bytes:
@@ -120,6 +146,7 @@ class Directive:
             stream_times=dict(plain["stream_times"]),
             schema_ids=dict(plain["schema_ids"]),
             shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
+            selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain.get("selection", {}).items()},
         )
 
     @staticmethod

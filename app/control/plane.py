@@ -29,6 +29,7 @@ from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.reports import BatchTotals, StageReport
+from app.control.selection import Sequences
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
 from app.observe.logs import get_logger
@@ -88,6 +89,7 @@ class ControlPlane:
         self._speakers: Speakers = lambda _: None
         self._decided = False
         self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
+        self._sequences: Sequences | None = None
         self._idle = IdleSources(
             {name: stream.idle_after for name, stream in settings.streams.items()},
             {name: stream.allowed_lateness for name, stream in settings.streams.items()},
@@ -153,6 +155,10 @@ class ControlPlane:
             watchdog.restore(memory.get("watchdog", {}))
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
+            sequences = Sequences(running.catalog, self._settings.selection)
+            kept = {} if latest is None else latest.memory.get("selection", {})
+            sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
+            self._sequences = sequences
             self._watchdog, self._catalog, self._speakers = watchdog, running, speakers
             self._show_catalog(running)
 
@@ -217,6 +223,8 @@ class ControlPlane:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._topics), now)
             self._remember(progress, totals, greatest)
+            for stream in self._sequences.observe(totals.selection) if self._sequences is not None else ():
+                self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)
             before = self._watchdog.ratios
             self._watchdog.observe(_observation(progress, totals, directive, self._settings.spark.buckets))
             if directive is not None and self._catalog is not None:
@@ -295,8 +303,10 @@ class ControlPlane:
                 stream_times=silence.stream_times,
                 schema_ids=running.schema_ids,
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
+                selection={} if self._sequences is None else self._sequences.orders(),
             )
-            return Frozen(directive, {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot()})
+            memory = {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot()}
+            return Frozen(directive, memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()})
 
     def _listen(self, batch: int, now: int) -> None:
         """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run."""

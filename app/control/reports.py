@@ -75,6 +75,24 @@ class QueryTally:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectionTally:
+    """What selection did for one stream.
+
+    Attributes:
+        events: that it was asked about.
+        pruned: of these, events that no item of any query wanted.
+        evaluated: constructs that were evaluated for all of them.
+        samples: regions of sampled events as text (`app.control.selection.packed`), one per task that was asked for some.
+    """
+
+    stream: str
+    events: int = 0
+    pruned: int = 0
+    evaluated: int = 0
+    samples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StageReport:
     """One task's part of one batch. Sent again by a repeated task, it replaces the earlier one.
 
@@ -101,6 +119,7 @@ class StageReport:
     next_release_ms: int | None = None
     state_rows: int = 0
     state_bytes: int = 0
+    selection: tuple[SelectionTally, ...] = ()
 
     def to_json(self) -> bytes:
         """One line."""
@@ -128,6 +147,9 @@ class StageReport:
             values = dict(cast("dict[str, Any]", plain))
             values["sources"] = tuple(SourceProgress(**s) for s in values.get("sources", ()))
             values["queries"] = tuple(QueryTally(**{**q, "latencies": tuple(q.get("latencies", ()))}) for q in values.get("queries", ()))
+            values["selection"] = tuple(
+                SelectionTally(**{**s, "samples": tuple(s.get("samples", ()))}) for s in values.get("selection", ())
+            )
             return StageReport(**values)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"no stage report: {error}") from error
@@ -148,6 +170,7 @@ class BatchTotals:
     next_release_ms: int | None = None
     state_rows: int = 0
     state_bytes: int = 0
+    selection: Mapping[str, SelectionTally] = field(default_factory=dict)
 
     def unaccounted(self) -> int:
         """Consumed events whose end nobody reported; 0 when nothing was dropped silently."""
@@ -163,11 +186,14 @@ def total(batch: int, reports: Iterable[StageReport]) -> BatchTotals:
     listed = list(reports)
     sources: dict[int, SourceProgress] = {}
     queries: dict[str, QueryTally] = {}
+    selection: dict[str, SelectionTally] = {}
     for report in listed:
         for source in report.sources:
             sources[source.source] = _joined_source(sources.get(source.source), source)
         for tally in report.queries:
             queries[tally.query] = _joined_tally(queries.get(tally.query), tally)
+        for selected in report.selection:
+            selection[selected.stream] = _joined_selection(selection.get(selected.stream), selected)
     return BatchTotals(
         batch=batch,
         reports=len(listed),
@@ -180,6 +206,7 @@ def total(batch: int, reports: Iterable[StageReport]) -> BatchTotals:
         next_release_ms=_least(report.next_release_ms for report in listed),
         state_rows=sum(report.state_rows for report in listed),
         state_bytes=sum(report.state_bytes for report in listed),
+        selection=selection,
     )
 
 
@@ -210,6 +237,18 @@ def _joined_source(known: SourceProgress | None, more: SourceProgress) -> Source
         newest_broker_ms=_greatest((known.newest_broker_ms, more.newest_broker_ms)),
         first_offset=_least((known.first_offset, more.first_offset)),
         next_offset=_greatest((known.next_offset, more.next_offset)),
+    )
+
+
+def _joined_selection(known: SelectionTally | None, more: SelectionTally) -> SelectionTally:
+    if known is None:
+        return more
+    return SelectionTally(
+        stream=more.stream,
+        events=known.events + more.events,
+        pruned=known.pruned + more.pruned,
+        evaluated=known.evaluated + more.evaluated,
+        samples=known.samples + more.samples,
     )
 
 

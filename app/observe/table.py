@@ -89,6 +89,15 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_batches_total", "counter", "Finished micro-batches."),
     Metric("cep_stage_cost_seconds_total", "counter", "Time that tasks spent, by phase, added up over all tasks.", ("phase",)),
     Metric("cep_query_cost_seconds_total", "counter", "Time that tasks spent on matching a query.", ("query",)),
+    Metric("cep_selection_events_total", "counter", "Events of the stream that selection was asked about.", ("stream",)),
+    Metric("cep_selection_pruned_total", "counter", "Of these, events that no query wanted: dropped before the shuffle.", ("stream",)),
+    Metric(
+        "cep_selection_constructs_total",
+        "counter",
+        "Attribute selection constructs that were evaluated for these events; divided by the events, how early selection ends.",
+        ("stream",),
+    ),
+    Metric("cep_selection_rearrangements_total", "counter", "Times that another evaluation sequence was found.", ("stream",)),
     Metric("cep_candidate_events_total", "counter", "Events that could be an item of the query, before shedding.", ("query",)),
     # Shedding.
     Metric("cep_latency_bound_seconds", "gauge", "The query's latency bound.", ("query",)),

@@ -20,7 +20,8 @@ from app.asc.selection import SelectedEvents
 from app.bucket.ingress import Gate, Ingested, IngressPlan
 from app.control.client import ControlAddress, client_of
 from app.control.directives import Directive
-from app.control.reports import QueryTally, SourceProgress, StageReport
+from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.selection import packed, sampled_rows
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, Column, EventBatch
 from app.events.decoder import BatchDecoder, DecodedBatch
@@ -59,6 +60,7 @@ class _Work:
     cost_ns: dict[str, int] = field(default_factory=dict)
     queries: dict[str, QueryTally] = field(default_factory=dict)
     greatest: dict[int, int] = field(default_factory=dict)
+    selection: list[SelectionTally] = field(default_factory=list)
 
     def count(self, name: str, number: int) -> None:
         self.counts[name] = self.counts.get(name, 0) + number
@@ -137,6 +139,7 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
             counts=work.counts,
             rejected=work.rejected,
             cost_ns=work.cost_ns,
+            selection=tuple(work.selection),
         )
     )
     yield shipment(work.rows)
@@ -175,12 +178,22 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
     columns = {**decoded.batch.columns, INGESTED: Column(Kind.TIME, ingested_ms[decoded.rows])}
     batch = EventBatch(decoded.batch.time, decoded.batch.source, decoded.batch.offset, decoded.batch.type, columns)
     gate = _timed(shedding_gate(context.deployment.catalog, plan.selection, directive), work)
-    ingested = plan.ingest(batch, progress_of(directive), gate)
+    orders = directive.selection.get(context.stream.rules.stream)
+    if orders is not None and not orders.sequence.fits(len(plan.selection.initial.order)):
+        orders = None  # of an earlier version of this software, which cut attributes otherwise
+    ingested = plan.ingest(batch, progress_of(directive), gate, None if orders is None else orders.sequence)
+    work.selection.append(_selection_tally(plan, batch, ingested, 0 if orders is None else orders.sample))
     started = work.spend("select", started)
     _refuse_late(work, batch, ingested, context.deployment.buckets)
     _tally(work, ingested, dropped, context)
     work.rows += [(bucket, CHUNK + packed) for bucket, packed in ingested.packed()]
     work.spend("pack", started)
+
+
+def _selection_tally(plan: IngressPlan, batch: EventBatch, ingested: Ingested, sample: int) -> SelectionTally:
+    rows = sampled_rows(len(batch), sample)
+    samples = (packed(plan.selection.regions(batch, rows)),) if len(rows) else ()
+    return SelectionTally(plan.selection.layout.stream, len(batch), ingested.pruned, ingested.evaluated, samples)
 
 
 def _timed(gate: Gate | None, work: _Work) -> Gate | None:
