@@ -12,36 +12,41 @@ _UINT64_2D = types.Array(types.uint64, 2, "A", readonly=True)
 _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 
 
-@njit(types.int64(_UINT64, types.uint64), cache=True, nogil=True)
-def slot_of(slots: NDArray[np.uint64], key: np.uint64) -> np.int64:
+_TABLE = types.Array(types.uint64, 2, "C", readonly=True)
+
+
+@njit(types.int64(_TABLE, types.uint64), cache=True, nogil=True)
+def slot_of(table: NDArray[np.uint64], key: np.uint64) -> np.int64:
     """Where a key is or would be."""
-    mask = np.uint64(len(slots) - 1)
+    mask = np.uint64(len(table) - 1)
     slot = key & mask
-    while slots[slot] != key and slots[slot] != 0:
+    while table[slot, 0] != key and table[slot, 0] != 0:
         slot = (slot + np.uint64(1)) & mask
     return np.int64(slot)
 
 
-@njit(types.void(_UINT64, _FLOAT64, types.uint64[:], types.float64[:]), cache=True, nogil=True)
-def fill(keys: NDArray[np.uint64], utilities: NDArray[np.float64], slots: NDArray[np.uint64], slot_utilities: NDArray[np.float64]) -> None:
-    """Enters utilities; the table has room and starts empty."""
+@njit(types.void(_UINT64, _UINT64, types.Array(types.uint64, 2, "C")), cache=True, nogil=True)
+def fill(keys: NDArray[np.uint64], contents: NDArray[np.uint64], table: NDArray[np.uint64]) -> None:
+    """Enters keys and contents; the table has room and starts empty."""
     for k in range(len(keys)):
         key = max(keys[k], np.uint64(1))
-        slot = slot_of(slots, key)
-        slots[slot] = key
-        slot_utilities[slot] = utilities[k]
+        slot = slot_of(table, key)
+        table[slot, 0] = key
+        table[slot, 1] = contents[k]
 
 
 @njit(
-    types.void(_INT32, _UINT64_2D, _UINT64, _FLOAT64, _FLOAT64, types.float64, types.float64[:], types.int64[:]),
+    types.void(_INT32, _UINT64_2D, _TABLE, _FLOAT64, _TABLE, _FLOAT64, _FLOAT64, types.float64, types.float64[:], types.int64[:]),
     cache=True,
     nogil=True,
 )
 def look_up(
     type_: NDArray[np.int32],
     keys: NDArray[np.uint64],
-    slots: NDArray[np.uint64],
-    slot_utilities: NDArray[np.float64],
+    whole: NDArray[np.uint64],
+    whole_utilities: NDArray[np.float64],
+    coarse: NDArray[np.uint64],
+    coarse_utilities: NDArray[np.float64],
     type_utilities: NDArray[np.float64],
     unknown: float,
     utilities: NDArray[np.float64],
@@ -49,6 +54,7 @@ def look_up(
 ) -> None:
     """Utilities by key, else by type and attributes, else by type, else ``unknown``; 0 for types that no query names.
 
+    Utilities of a table are its second column read as floats: a key and its utility lie side by side, as a large table costs one cache miss each.
     ``found`` counts how often it was which.
     """
     for k in range(len(type_)):
@@ -60,14 +66,15 @@ def look_up(
             utilities[k] = unknown
             found[3] += 1
             continue
-        slot = slot_of(slots, max(keys[0, k], np.uint64(1)))
-        level = 0
-        if slots[slot] == 0:
-            slot = slot_of(slots, max(keys[1, k], np.uint64(1)))
-            level = 1
-        if slots[slot] == 0:
+        slot = slot_of(whole, max(keys[0, k], np.uint64(1)))
+        if whole[slot, 0] != 0:
+            utilities[k] = whole_utilities[slot]
+            found[0] += 1
+            continue
+        slot = slot_of(coarse, max(keys[1, k], np.uint64(1)))
+        if coarse[slot, 0] != 0:
+            utilities[k] = coarse_utilities[slot]
+            found[1] += 1
+        else:
             utilities[k] = type_utilities[own]
             found[2] += 1
-        else:
-            utilities[k] = slot_utilities[slot]
-            found[level] += 1

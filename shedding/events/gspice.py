@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,10 @@ from shedding.panes import Pane
 from shedding.threshold import Ties, UtilityShares, utility_shares
 
 PANE = Pane(events=10)
-_ARRAYS = ("slots", "slot_utilities", "type_utilities")
+_WORTHWHILE = 0.01
+"""Of the events at run time: when fewer than these find their whole key, the table is a cache miss and megabytes for nothing (500 stock symbols, panes of 50:
+1 million keys, none ever seen again)."""
+_ARRAYS = ("whole", "coarse", "type_utilities")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,21 +28,23 @@ class UtilityTable:
     """Utilities by key; see `shedding.events.features` for the keys.
 
     Attributes:
-        slots: uint64 (slots,), keys, 0 where there is none; a power of two, at most half full.
-        slot_utilities: float64 (slots,).
+        whole: uint64 (slots, 2), keys of type, attributes and pane, 0 where there is none, and the bits of their utilities as float64; a power of
+            two slots, at most half full.
+        coarse: uint64 (slots, 2), the same of type and attributes.
         type_utilities: float64 (types,), mean of each type.
         unknown: mean of all events, for types that were not learned.
     """
 
-    slots: NDArray[np.uint64]
-    slot_utilities: NDArray[np.float64]
+    whole: NDArray[np.uint64]
+    coarse: NDArray[np.uint64]
     type_utilities: NDArray[np.float64]
     unknown: float
 
     def look_up(self, types: NDArray[np.int32], keys: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Utilities, and how many came from the whole key, from type and attributes, from the type, from nothing: int64 (4,)."""
         utilities, found = np.empty(len(types)), np.zeros(4, dtype=np.int64)
-        kernels_tables.look_up(types, keys, self.slots, self.slot_utilities, self.type_utilities, self.unknown, utilities, found)
+        whole, coarse = ((table, table.view(np.float64)[:, 1]) for table in (self.whole, self.coarse))
+        kernels_tables.look_up(types, keys, *whole, *coarse, self.type_utilities, self.unknown, utilities, found)
         return utilities, found
 
 
@@ -128,14 +133,18 @@ class Gspice:
         earlier, later = split(seen, self.pane, self.holdout)
         features = learned_features(earlier.events, self.pane, self.frequency_bin, self.value_bins, training.seed)
         table = learned_table(earlier.events, worth(earlier, self.abandoned_credit), features, self.least)
-        utilities, found = table.look_up(later.events.type, features.keys(later.events))
+        keys = features.keys(later.events)
+        utilities, found = table.look_up(later.events.type, keys)
+        if found[0] < _WORTHWHILE * found.sum():
+            table = replace(table, whole=_entered(keys[0, :0], utilities[:0], 1))
+            utilities, found = table.look_up(later.events.type, keys)
         manifest = manifest_of(seen, training, self.name)
         unseen = 1 - int(found[0]) / max(1, int(found.sum()))
         return GspiceModel(manifest, features, table, utility_shares(utilities), self.ties, unseen, shares_of_types(seen.events))
 
     def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> GspiceModel:
         """The model of a file."""
-        table = UtilityTable(arrays["slots"], arrays["slot_utilities"], arrays["type_utilities"], parameters["unknown"])
+        table = UtilityTable(arrays["whole"], arrays["coarse"], arrays["type_utilities"], parameters["unknown"])
         shares = UtilityShares(arrays["utility"], arrays["cumulative"])
         features = restored_features(parameters, arrays)
         return GspiceModel(manifest, features, table, shares, parameters["ties"], parameters["unseen"], arrays["type_shares"])
@@ -162,23 +171,21 @@ def learned_table(events: JudgedEvents, gains: NDArray[np.float64], features: Fe
     known = events.type >= 0
     keys = features.keys(events)[:, known]
     types, gains = events.type[known], gains[known]
-    whole, coarse = (_means(row, gains, least) for row in keys)
-    entries = [np.concatenate(both) for both in zip(whole, coarse, strict=True)]
-    slots = np.zeros(max(8, 1 << (2 * len(entries[0])).bit_length()), dtype=np.uint64)
-    slot_utilities = np.zeros(len(slots))
-    kernels_tables.fill(entries[0], entries[1], slots, slot_utilities)
     overall = float(gains.mean()) if len(gains) else 0.0
     counts = np.bincount(types, minlength=features.types)
     sums = np.bincount(types, gains, minlength=features.types)
     by_type = np.where(counts > 0, sums / np.maximum(counts, 1), overall)
-    for array in (slots, slot_utilities, by_type):
-        array.flags.writeable = False
-    return UtilityTable(slots, slot_utilities, by_type, overall)
+    by_type.flags.writeable = False
+    return UtilityTable(_entered(keys[0], gains, least), _entered(keys[1], gains, least), by_type, overall)
 
 
-def _means(keys: NDArray[np.uint64], gains: NDArray[np.float64], least: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+def _entered(keys: NDArray[np.uint64], gains: NDArray[np.float64], least: int) -> NDArray[np.uint64]:
+    """A table of the mean gain of each key."""
     distinct, number = np.unique(keys, return_inverse=True)
     counts = np.bincount(number, minlength=len(distinct))
-    sums = np.bincount(number, gains, minlength=len(distinct))
     often = counts >= least
-    return distinct[often], sums[often] / counts[often]
+    means = np.bincount(number, gains, minlength=len(distinct))[often] / counts[often]
+    table = np.zeros((max(8, 1 << (2 * len(means)).bit_length()), 2), dtype=np.uint64)
+    kernels_tables.fill(distinct[often], means.view(np.uint64), table)
+    table.flags.writeable = False
+    return table
