@@ -12,12 +12,11 @@ from app.cli.explain_automaton import AUTOMATON, PLAN
 from app.cli.explain_sample import cost_text, measured
 from app.cli.explain_selection import SELECTION
 from app.cli.explain_tables import TABLES
-from app.cli.query_streams import print_findings, settings_of, streams_for_validation
+from app.cli.query_streams import elements_of, print_findings, settings_of, streams_for_validation
 from app.cli.replay_input import Choices, ReplayInput, read_input
 from app.cli.why_not import explain_why_not
 from app.errors import CepError
-from app.query.compile import Compilation, Compiled, query_files, read_queries
-from app.query.elements import mentioned_elements
+from app.query.compile import Compilation, Compiled, read_queries
 from app.query.explain import STAGES
 from app.query.explain import explain as render
 from app.query.plan import QUERY_STREAM, Plan
@@ -65,8 +64,7 @@ def explain(  # noqa: PLR0917 - the command's options
 
 def _read(events: Path, paths: list[Path], config: Path | None) -> ReplayInput:
     """Events as `cep replay` reads them."""
-    texts = [(str(path), path.read_text(encoding="utf-8")) for path in query_files(paths)]
-    return read_input(events, settings_of(config), Choices(elements=mentioned_elements(texts)))
+    return read_input(events, settings_of(config), Choices(elements=elements_of(paths)))
 
 
 def _chosen(compiled: Compilation, name: str, paths: list[Path]) -> Compiled:

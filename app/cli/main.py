@@ -8,6 +8,7 @@ import typer
 
 from app.bootstrap.failure import SetupError
 from app.cli.demo import demo
+from app.cli.evaluate import evaluate
 from app.cli.explain import explain
 from app.cli.generate import generate
 from app.cli.produce import produce
@@ -15,6 +16,7 @@ from app.cli.replay import replay
 from app.cli.run import run
 from app.cli.test import test
 from app.cli.topics import topics
+from app.cli.train import train
 from app.cli.validate import validate
 from app.cli.version import version
 from app.errors import CepError, ConfigurationError, DependencyError
@@ -30,7 +32,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, demo, validate, test, explain, replay, generate, produce, version):
+for command in (run, demo, validate, test, explain, replay, train, evaluate, generate, produce, version):
     cli.command()(command)
 cli.add_typer(topics)
 

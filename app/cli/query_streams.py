@@ -11,6 +11,8 @@ from app.config.settings import Settings, Stream, load_settings
 from app.errors import ConfigurationError, Finding
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.types import StreamSchema
+from app.query.compile import query_files
+from app.query.elements import mentioned_elements
 from app.query.vocabulary import UNKNOWN, Streams
 
 
@@ -21,6 +23,18 @@ def settings_of(config: Path | None) -> Settings | None:
         ConfigurationError: with all findings.
     """
     return None if config is None else load_settings(config, os.environ)
+
+
+def elements_of(queries: Iterable[Path]) -> tuple[str, ...]:
+    """The elements of arrays and maps that query files speak of. A file that cannot be read is reported where queries are compiled."""
+    return mentioned_elements((str(path), _text(path)) for path in query_files(queries))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def configured_schemas(settings: Settings, elements: tuple[str, ...] = ()) -> dict[str, StreamSchema]:

@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,27 +19,18 @@ from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import Recording, match_arrivals, match_sorted
 from app.cli.progress import Progress
-from app.cli.query_streams import print_findings, settings_of
+from app.cli.query_streams import elements_of, print_findings, settings_of
 from app.cli.replay_input import Choices, ReplayInput, read_input
 from app.cli.replay_output import json_lines
+from app.cli.replay_shedding import Shed, chosen_shedding, shed_recording
 from app.control.directives import Directive, QueryShedding
-from app.errors import CepError, FindingsError
+from app.errors import FindingsError
 from app.pipeline.gate import shedding_gate
-from app.query.compile import query_files, read_queries
-from app.query.elements import mentioned_elements
+from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog
-from shedding.registry import names
+from shedding.registry import METHODS
 
-EVENT_SHEDDERS = names("events", learning=False)
 GateOf = Callable[[Catalog, Selection], Gate | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Shed:
-    """How all queries shed, for experiments."""
-
-    shedder: str
-    drop_ratio: float
 
 
 def replay(  # noqa: PLR0917 - the command's options
@@ -53,11 +44,13 @@ def replay(  # noqa: PLR0917 - the command's options
         Literal["infer", "config"], typer.Option(help="infer: all schemas from the data. config: where a stream has them.")
     ] = "config",
     on_error: Annotated[Literal["stop", "skip"], typer.Option(help="What unreadable events do; skipped ones are counted.")] = "stop",
-    shedder: Annotated[str | None, typer.Option(help=f"Shed events with it: {', '.join(EVENT_SHEDDERS)}.")] = None,
+    shedder: Annotated[str | None, typer.Option(help=f"Shed with it: {', '.join(METHODS)}.")] = None,
     drop_ratio: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of each query's candidate events that the shedder drops.")
+        float, typer.Option(min=0.0, max=1.0, help="Share that the shedder drops of what it drops: events, or live partial matches.")
     ] = 0.0,
-    model: Annotated[Path | None, typer.Option(help="Model of the shedder; those of this version need none.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="The shedder's model, written by cep train; with several queries a folder of <query>.model.")
+    ] = None,
     *,
     identities: Annotated[bool, typer.Option("--identities", help="Write the identity of each composite event, too.")] = False,
 ) -> None:
@@ -69,22 +62,21 @@ def replay(  # noqa: PLR0917 - the command's options
 
     Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
     """
-    shed = _chosen_shedder(shedder, drop_ratio, model)
+    shed = chosen_shedding(shedder, drop_ratio, model)
     read_s = time.perf_counter()
-    elements = mentioned_elements((str(path), _text(path)) for path in query_files(queries))
-    source = read_input(events, settings_of(config), Choices(types == "infer", on_error == "skip", elements))
+    source = read_input(events, settings_of(config), Choices(types == "infer", on_error == "skip", elements_of(queries)))
     read_s = time.perf_counter() - read_s
     compiled = read_queries(queries, source.streams)
     if compiled.errors:
         raise FindingsError(compiled.errors)
     print_findings(compiled.warnings)
-    matching = Matching(compiled.catalog, source, _gate_of(shed))
+    matching = _matching(compiled, source, shed)
     if stats is not None or repeat > 1:
-        matching.once()
+        matching()
     times, recording = [], Recording([])
     for _ in range(repeat):
         started = time.perf_counter()
-        recording = matching.once()
+        recording = matching()
         times.append(time.perf_counter() - started)
     started = time.perf_counter()
     _write(out, compiled.catalog, recording.found, source, identities=identities)
@@ -104,6 +96,21 @@ def replay(  # noqa: PLR0917 - the command's options
         stats.write_bytes(orjson.dumps(measured, option=orjson.OPT_INDENT_2) + b"\n")
     _tell(measured)
     _tell_limits(compiled.catalog, recording)
+
+
+def _matching(compiled: Compilation, source: ReplayInput, shed: Shed | None) -> Callable[[], Recording]:
+    """Matches everything, each time with fresh engines."""
+    if shed is None or shed.by_identity:
+        return Matching(compiled.catalog, source, None if shed is None else _gate_of(shed)).once
+    return lambda: shed_recording(compiled, source, shed)
+
+
+def _gate_of(shed: Shed) -> GateOf:
+    def gate_of(catalog: Catalog, selection: Selection) -> Gate | None:
+        orders = {plan.name: QueryShedding(shed.drop_ratio, shed.shedder or "none") for plan in catalog.plans}
+        return shedding_gate(catalog, selection, Directive(0, shedding=orders))
+
+    return gate_of
 
 
 class Matching:
@@ -152,35 +159,6 @@ def _part(catalog: Catalog, queries: list[int]) -> Catalog:
 
 def _renumbered(recording: Recording, queries: list[int]) -> list[Found]:
     return [replace(one, query=queries[one.query]) for one in recording.found]
-
-
-def _chosen_shedder(shedder: str | None, drop_ratio: float, model: Path | None) -> Shed | None:
-    if model is not None:
-        raise CepError("no shedder of this version has a model\nhint: leave --model out")
-    if shedder is None and drop_ratio > 0:
-        raise CepError(f"--drop-ratio needs --shedder\nhint: there are {', '.join(EVENT_SHEDDERS)}")
-    if shedder is not None and shedder not in EVENT_SHEDDERS:
-        raise CepError(f'there is no event shedder "{shedder}"\nhint: there are {", ".join(EVENT_SHEDDERS)}')
-    return Shed(shedder, drop_ratio) if shedder is not None and drop_ratio > 0 else None
-
-
-def _gate_of(shed: Shed | None) -> GateOf | None:
-    if shed is None:
-        return None
-
-    def gate_of(catalog: Catalog, selection: Selection) -> Gate | None:
-        orders = {plan.name: QueryShedding(shed.drop_ratio, shed.shedder) for plan in catalog.plans}
-        return shedding_gate(catalog, selection, Directive(0, shedding=orders))
-
-    return gate_of
-
-
-def _text(path: Path) -> str:
-    """The text of a query file; one that cannot be read is reported where queries are compiled."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _write(out: Path | None, catalog: Catalog, found: Any, source: ReplayInput, *, identities: bool) -> None:

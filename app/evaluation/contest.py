@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from app.evaluation.features import Features
 from app.evaluation.observing import event_observations, window_observations
-from app.evaluation.operator import Operator, Outcome
+from app.evaluation.operator import Operator, Outcome, protected_events
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.virtual_time import Load, overload
-from app.evaluation.windows import EventWindows, WindowedOperator
+from app.evaluation.windows import EventWindows, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from shedding.interface import Method, Model, Training
@@ -90,8 +90,7 @@ class Contest:
     def __init__(self, plan: Plan, learning: EventBatch, judging: EventBatch, terms: Terms) -> None:
         self.plan, self.learning, self.judging, self.terms = plan, learning, judging, terms
         self.features = Features.of(plan)
-        window = None if plan.runs is None else plan.runs.window
-        self._window = window if window is not None and window.slide is not None and not window.per_partition else None
+        self._window = shed_window(plan)
 
     @cached_property
     def truth(self) -> Outcome:
@@ -99,12 +98,11 @@ class Contest:
         return self._answer(None)
 
     @cached_property
-    def _windows(self) -> EventWindows | None:
-        return None if self._window is None else EventWindows.of(self._window, self.judging)
+    def _windows(self) -> EventWindows:
+        return EventWindows.of(self._window, self.judging)
 
     @cached_property
     def _windowed(self) -> WindowedOperator:
-        assert self._windows is not None  # noqa: S101 - asked for windowed queries only
         return WindowedOperator(self.plan, self.judging, self._windows)
 
     @cached_property
@@ -117,9 +115,13 @@ class Contest:
 
     def _answer(self, kept: NDArray[np.bool_] | None) -> Outcome:
         """Composite events when only some events are let through."""
-        if self._windows is None:
+        if not windowed(self.plan):
             return self._plain.run(kept)
         return self._windowed.run(None if kept is None else kept[self._windows.event])
+
+    def _answer_to_pairs(self, kept: NDArray[np.bool_]) -> Outcome:
+        """Composite events when only some pairs are let through; without explicit windows every event is in one pair."""
+        return self._windowed.run(kept) if windowed(self.plan) else self._plain.run(kept)
 
     def train(self, method: Method[Any]) -> Model[Any]:
         """A model learned from the learning recording.
@@ -151,11 +153,7 @@ class Contest:
 
     @cached_property
     def _window_observations(self) -> object:
-        if self._window is None:
-            raise ValueError(f"{self.plan.name} has no explicit window, so there are none to drop events from")
-        windows = EventWindows.of(self._window, self.learning)
-        truth = WindowedOperator(self.plan, self.learning, windows).run()
-        return window_observations(self.plan, self.features, self.learning, windows, truth)
+        return window_observations(self.plan, self.features, self.learning)
 
     def standings(self, method: Method[Any], model: Model[Any], rates: Sequence[float]) -> Iterator[Standing]:
         """How a shedder does at some rates (multiples of the capacity)."""
@@ -169,15 +167,14 @@ class Contest:
         load = Load(rate * terms.capacity, 1.0 / terms.capacity, 0.0, terms.bound_s, terms.safety, terms.interval, fixed)
         answer: Callable[[], Outcome]
         events, timed = self.features.judged(self.judging), _Timed(model)
+        protected = protected_events(self.plan, self.judging)
         if method.level == "events per window":
-            if self._windows is None:
-                raise ValueError(f"{self.plan.name} has no explicit window, so there are none to drop events from")
-            pairs = _KeptPairs(timed, self._windows, self._windows.judged(events))
+            pairs = _KeptPairs(timed, self._windows, self._windows.judged(events), protected)
             course = overload(len(events), load, pairs)
-            answer = lambda: self._windowed.run(pairs.kept)  # noqa: E731
+            answer = lambda: self._answer_to_pairs(pairs.kept)  # noqa: E731
             dropped = 1.0 - float(pairs.kept.mean())
         else:
-            single = _KeptEvents(timed, events)
+            single = _KeptEvents(timed, events, protected)
             course = overload(len(events), load, single)
             answer = lambda: self._answer(course.kept > 0)  # noqa: E731
             dropped = 1.0 - float(course.kept.mean())
@@ -232,13 +229,13 @@ class Contest:
 class _Decisions:
     """Masks of a model by drop ratio; all candidates are decided about at once."""
 
-    def __init__(self, model: _Timed, candidates: Any) -> None:
-        self._model, self._candidates = model, candidates
+    def __init__(self, model: _Timed, candidates: Any, protected: NDArray[np.bool_]) -> None:
+        self._model, self._candidates, self._protected = model, candidates, protected
         self._masks: dict[float, NDArray[np.bool_]] = {}
 
     def of(self, ratio: float) -> NDArray[np.bool_]:
         if ratio not in self._masks:
-            self._masks[ratio] = self._model.gate(ratio).keep(self._candidates)
+            self._masks[ratio] = self._model.gate(ratio).keep(self._candidates) | self._protected
         return self._masks[ratio]
 
 
@@ -250,8 +247,8 @@ class _KeptEvents(_Decisions):
 class _KeptPairs(_Decisions):
     """Collects which pairs pass; an event costs the share of its windows that it stays in."""
 
-    def __init__(self, model: _Timed, windows: EventWindows, candidates: Any) -> None:
-        super().__init__(model, candidates)
+    def __init__(self, model: _Timed, windows: EventWindows, candidates: Any, protected: NDArray[np.bool_]) -> None:
+        super().__init__(model, candidates, protected[windows.event])
         self._windows = windows
         self.kept = np.ones(len(windows), dtype=np.bool_)
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.evaluation.features import Features
-from app.evaluation.operator import Operator, Outcome
-from app.evaluation.windows import EventWindows
+from app.evaluation.operator import Operator
+from app.evaluation.windows import EventWindows, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.abandoned import abandoned_plans
 from app.query.plan import Plan
@@ -27,17 +27,20 @@ def event_observations(plan: Plan, features: Features, batch: EventBatch, *, cre
     return EventObservations(features.judged(batch), weight, _abandoned(plan, batch) if crediting else _none(), features.repetition(plan))
 
 
-def window_observations(plan: Plan, features: Features, batch: EventBatch, windows: EventWindows, truth: Outcome) -> WindowObservations:
-    """Every pair of an event and a window, and the window's composite events that the event contributed to.
+def window_observations(plan: Plan, features: Features, batch: EventBatch) -> WindowObservations:
+    """Every pair of an event and a window (`app.evaluation.windows.shed_window`), and the composite events that the event contributed to there.
 
     Args:
         plan: the query.
         features: of the query.
         batch: in total order.
-        windows: of the batch.
-        truth: composite events of the query without shedding, with the numbers of ``windows``.
     """
-    return WindowObservations(windows.judged(features.judged(batch)), windows.weights(truth, plan.weight), features.repetition(plan))
+    windows = EventWindows.of(shed_window(plan), batch)
+    if windowed(plan):
+        weight = windows.weights(WindowedOperator(plan, batch, windows).run(), plan.weight)
+    else:
+        weight = Operator(plan, batch).run().weights(len(batch), plan.weight)
+    return WindowObservations(windows.judged(features.judged(batch)), weight, features.repetition(plan))
 
 
 def _abandoned(plan: Plan, batch: EventBatch) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.asc.selection import SelectedEvents, Selection
 from app.bucket.composite import opener_windows
 from app.bucket.ingress import Gate
+from app.bucket.matching import Found
 from app.bucket.recording import match_sorted
 from app.cep.matches import Matches
 from app.events.batch import EventBatch
@@ -63,8 +64,11 @@ class Operator:
         Args:
             kept: bool (events,), True = reaches the operator. Events that are only counted (contiguity, windows in events) are counted all the same.
         """
-        found = match_sorted(self._catalog, self.batch, None if kept is None else self._gate(kept)).found
-        return self.outcome([one.matches for one in found])
+        return self.outcome([one.matches for one in self.found(kept)])
+
+    def found(self, kept: NDArray[np.bool_] | None = None) -> Sequence[Found]:
+        """The same as matches, step by step."""
+        return match_sorted(self._catalog, self.batch, None if kept is None else gate_of_rows(self.batch, kept)).found
 
     def rows(self, source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
         """int64 (n,): rows of the recording at these places."""
@@ -81,16 +85,25 @@ class Operator:
         windows = _joined([_windows(self.plan, part) for part in parts])
         return Outcome(_match_identities(starts, items, source, offset, windows), starts, self._places.rows(source, offset), windows)
 
-    def _gate(self, kept: NDArray[np.bool_]) -> Callable[[Selection], Gate]:
-        places = self._places
 
-        def gate_of(_selection: Selection) -> Gate:
-            def gate(part: EventBatch, selected: SelectedEvents) -> SelectedEvents:
-                return selected.only(kept[places.rows(part.source, part.offset)])
+def gate_of_rows(batch: EventBatch, kept: NDArray[np.bool_]) -> Callable[[Selection], Gate]:
+    """A gate that lets through the marked events (bool (events,)) of a recording, whatever slice of it comes."""
+    places = Places(batch)
 
-            return gate
+    def gate(part: EventBatch, selected: SelectedEvents) -> SelectedEvents:
+        return selected.only(kept[places.rows(part.source, part.offset)])
 
-        return gate_of
+    return lambda _selection: gate
+
+
+def protected_events(plan: Plan, batch: EventBatch) -> NDArray[np.bool_]:
+    """Bool (events,): events that must not be dropped, because a negation asks for them and the query allows no false positives."""
+    protected = np.zeros(len(batch), np.bool_)
+    negated = sum(1 << item.index for item in plan.items if item.negated)
+    if negated and not plan.shedding.allow_false_positives:
+        rows, items = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
+        protected[rows[items & np.uint64(negated) != 0]] = True
+    return protected
 
 
 class Places:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.selection import Selection
+from app.bucket.matching import Found
 from app.bucket.recording import rows_between
 from app.cep.arrays import FOREVER
 from app.cep.engine import Watermarks
@@ -137,6 +138,15 @@ class MatchOperator:
             free_at = float(done[-1])
         return MatchCourse(self._operator.outcome(parts), latency, np.array(counts, np.int64), np.array(dropped, np.int64))
 
+    def shed(self, model: Model[JudgedMatches], drop_ratio: float, every: int) -> list[Found]:
+        """Matches when this share of the live partial matches is dropped before every so many events."""
+        gate, engine, found = model.gate(drop_ratio), RunsEngine(self.plan), []
+        for start in range(0, len(self.batch), every):
+            live = live_runs(engine)
+            end_runs(engine, live, gate.keep(self.judged(live, int(self.batch.time[start]))))
+            found.append(self._fed(engine, start, min(len(self.batch), start + every), ends=start + every >= len(self.batch)))
+        return [one for one in found if one.news]
+
     def judged(self, live: LiveRuns, now_ms: int) -> JudgedMatches:
         """Partial matches as shedders see them; ``remaining`` in events of the stream, by the recording's mean rate where the window is in time."""
         left_ms = live.time_left_ms(now_ms).astype(np.float64)
@@ -194,9 +204,13 @@ class MatchOperator:
         return (self.batch.source[first] << 40) | self.batch.offset[first]
 
     def _feed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Matches:
+        return self._fed(engine, start, stop, ends=ends).matches
+
+    def _fed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Found:
         part = rows_between(self.batch, start, stop)
         watermarks = Watermarks(FOREVER, end_ms=int(part.time[-1])) if ends else Watermarks(int(part.time[-1]))
-        return engine.feed(part, self._items[start:stop], watermarks)[0]
+        matches, tally = engine.feed(part, self._items[start:stop], watermarks)
+        return Found(0, matches, tally, part, engine.timeouts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket.matching import Found
+from app.cep.matches import Matches
 from app.evaluation.operator import Operator, Outcome
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind
@@ -89,6 +91,29 @@ class EventWindows:
         return slice(int(first), int(last))
 
 
+def windowed(plan: Plan) -> bool:
+    """Whether the query has explicit windows that events can be dropped from one by one: sliding ones over the whole stream."""
+    window = None if plan.runs is None else plan.runs.window
+    return window is not None and window.slide is not None and not window.per_partition
+
+
+def shed_window(plan: Plan) -> ExplicitWindow:
+    """The windows in which events have positions, for shedders that go by these.
+
+    The query's own where it has such; otherwise the stream is cut into pieces as long as ``within``, and an event has one position.
+
+    Raises:
+        ValueError: the query has neither windows nor ``within``.
+    """
+    window = None if plan.runs is None else plan.runs.window
+    if window is not None and windowed(plan):
+        return window
+    size = window or plan.within
+    if size is None:
+        raise ValueError(f"{plan.name} has no window, so events have no position in one")
+    return ExplicitWindow(size.size, size.unit, size.size)
+
+
 class WindowedOperator:
     """A query with explicit windows, fed with pairs.
 
@@ -99,20 +124,34 @@ class WindowedOperator:
     """
 
     def __init__(self, plan: Plan, batch: EventBatch, windows: EventWindows) -> None:
-        self.windows = windows
+        self.windows, self._batch = windows, batch
         number = Column(Kind.INTEGER, windows.window)
         pairs = take(batch, windows.event)
         # a place of its own for every pair; events of one window keep their order
         offset = np.arange(len(windows), dtype=np.int64)
         expanded = EventBatch(pairs.time, np.zeros_like(offset), offset, pairs.type, {**pairs.columns, WINDOW: number})
         self._operator = Operator(partitioned_by_window(plan), expanded)
-        self._event = windows.event
 
     def run(self, kept: NDArray[np.bool_] | None = None) -> Outcome:
         """The composite events when only some pairs (bool (pairs,), True = kept) are let through; rows are those of the recording."""
         found = self._operator.run(kept)
         pair = found.rows[found.starts[:-1]]
-        return replace(found, rows=self._event[found.rows], window=self.windows.window[pair])
+        return replace(found, rows=self.windows.event[found.rows], window=self.windows.window[pair])
+
+    def found(self, kept: NDArray[np.bool_] | None = None) -> list[Found]:
+        """The same as matches, whose events are those of the recording."""
+        return [replace(one, matches=self._named(one.matches)) for one in self._operator.found(kept)]
+
+    def _named(self, matches: Matches) -> Matches:
+        """Events of pairs become events of the recording again, and the window a number beside the match."""
+        events, row = matches.events, self.windows.event[matches.events.offset]
+        key = dict(matches.key)
+        return replace(
+            matches,
+            events=replace(events, source=self._batch.source[row], offset=self._batch.offset[row]),
+            windows=key.pop(WINDOW).values.astype(np.int64),
+            key=key,
+        )
 
 
 def partitioned_by_window(plan: Plan) -> Plan:

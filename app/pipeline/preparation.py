@@ -17,6 +17,7 @@ from app.events.registry import Registry, RegistrySettings
 from app.events.types import StreamSchema
 from app.pipeline.deployment import INGESTED, Deployment, OutputTopic, StreamDeployment
 from app.query.compile import Compilation, read_queries
+from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan
 from app.query.similar import did_you_mean
 from app.query.vocabulary import UNKNOWN
@@ -125,9 +126,22 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
     if not compiled.catalog.plans:
         paths = ", ".join(map(str, settings.queries.paths))
         raise ConfigurationError([Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")])
-    if findings := [*_clashes(settings, compiled.catalog), *_endless(compiled)]:
+    if findings := [*_clashes(settings, compiled.catalog), *_endless(compiled), *_not_run(compiled)]:
         raise ConfigurationError(findings)
     return compiled
+
+
+def _not_run(compiled: Compilation) -> list[Finding]:
+    """Queries whose shedder the application does not run yet."""
+    return [
+        Finding(
+            f'query "{query.name}": the application of this version does not run the shedder {query.plan.shedding.shedder} yet',
+            query.document.location("shedding"),
+            f"write {' or '.join(RUN_SHEDDERS)}",
+        )
+        for query in compiled.queries
+        if query.plan is not None and query.enabled and query.plan.shedding.shedder not in RUN_SHEDDERS
+    ]
 
 
 def _endless(compiled: Compilation) -> list[Finding]:

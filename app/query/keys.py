@@ -12,6 +12,8 @@ EVENT_SHEDDERS = ("random", "bl", "espice", "gspice", "gspice-tree", "gspice-for
 WINDOW_SHEDDERS = ("e-bl",)
 MATCH_SHEDDERS = ("pm-random", "pspice", "pspice-minus")
 TUPLE_SHEDDERS = ("cals", "cals-v", "cals-i", "rand")
+RUN_SHEDDERS = ("none", "random")
+"""Those that the application of this version runs; `cep replay`, `train` and `evaluate` know all of them."""
 SHEDDERS = ("none", *EVENT_SHEDDERS, *WINDOW_SHEDDERS, *MATCH_SHEDDERS, *TUPLE_SHEDDERS)
 STRATEGIES = ("skip-till-any-match", "skip-till-next-match", "strict-contiguity", "partition-contiguity")
 AFTER = ("no-skip", "skip-past-last-event", "skip-to-next", "skip-to-first", "skip-to-last")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from app.config.durations import format_duration
 from app.errors import Finding, Location, Severity
+from app.query import keys as k
 from app.query import resolved as r
 from app.query import tree as t
 from app.query.resolve_keys import strategies
@@ -196,6 +197,15 @@ def _never_of_that_type(query: r.Resolved) -> Iterator[Finding]:
             )
 
 
+def _shedder(query: r.Resolved) -> Iterator[Finding]:
+    shedder = query.document.record("shedding").get("shedder")
+    if shedder is not None and shedder.value not in k.RUN_SHEDDERS:
+        message = (
+            f"cep replay, train and evaluate know the shedder {shedder.value}, but the application of this version does not run it yet"
+        )
+        yield _warning(message, shedder.node.location(), "write none or random before you deploy the query")
+
+
 RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _unbounded,
     _no_partition,
@@ -207,4 +217,5 @@ RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _waiting_after,
     _late_negation,
     _never_of_that_type,
+    _shedder,
 )

@@ -13,8 +13,6 @@ from app.query import resolved as r
 from app.query.plan import MAX_ITEMS
 from app.query.planning_runs import RUNS_ITEMS, needs_runs
 
-RUN_SHEDDERS = ("none", "random")
-
 
 def refusals(query: r.Resolved) -> tuple[Finding, ...]:
     """One finding per feature that the engine lacks."""
@@ -65,10 +63,4 @@ def _keys(query: r.Resolved) -> Iterator[Finding]:
         yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
 
 
-def _shedder(query: r.Resolved) -> Iterator[Finding]:
-    shedder = query.document.record("shedding").get("shedder")
-    if shedder is not None and shedder.value not in (*RUN_SHEDDERS, *k.TUPLE_SHEDDERS):
-        yield _refused(f"the shedder {shedder.value}", shedder.node.location(), "write none or random")
-
-
-_CHECKS: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (_pattern, _keys, _shedder)
+_CHECKS: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (_pattern, _keys)

@@ -1,0 +1,148 @@
+"""`cep train`, `cep replay --model` and `cep evaluate`, on a stream small enough for every run of the tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+TWO = """
+name: windowed
+from: s
+event: SEQ(A a, B b, C c)
+where: a.v <= 5 AND b.v <= 5 AND c.v <= 5
+strategy: skip-till-next-match
+window: {size: 100 s, slide: 20 s}
+---
+name: plain
+from: s
+event: SEQ(A a, !(B b), C c)
+where: a.v <= 5 AND b.v <= 5 AND c.v <= 5
+within: 20 s
+shedding: {shedder: gspice}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    rng = np.random.default_rng(3)
+    times = np.cumsum(rng.integers(0, 2000, 4000))
+    types, values = rng.choice(3, 4000, p=[0.6, 0.25, 0.15]), rng.integers(1, 11, 4000)
+    lines = [json.dumps({"type": "ABC"[k], "time": int(t), "v": int(v)}) for k, t, v in zip(types, times, values, strict=True)]
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    (tmp_path / "two.yaml").write_text(TWO)
+    return {"--events": str(tmp_path / "events.jsonl"), "--queries": str(tmp_path / "two.yaml")}
+
+
+def options(files: dict[str, str]) -> list[str]:
+    return [part for pair in files.items() for part in pair]
+
+
+def test_a_model_is_trained_and_sheds_in_replay(cep, files, tmp_path):
+    models = tmp_path / "models"
+    code, _, told = cep("train", *options(files), "--shedder", "gspice", "--out", str(models))
+    assert code == 0, told
+    assert sorted(path.name for path in models.iterdir()) == ["plain.model", "windowed.model"]
+    counts = {}
+    for name, more in {
+        "all": [],
+        "none": ["--model", str(models), "--drop-ratio", "0"],
+        "gspice": ["--model", str(models), "--drop-ratio", "0.4"],
+        "random": ["--shedder", "random", "--drop-ratio", "0.4"],
+    }.items():
+        code, out, told = cep("replay", *options(files), *more)
+        assert code == 0, told
+        counts[name] = [json.loads(line)["query"] for line in out.splitlines()]
+    assert counts["all"] == counts["none"]
+    for query in ("plain", "windowed"):
+        whole, kept, chance = (counts[name].count(query) for name in ("all", "gspice", "random"))
+        assert chance < 0.75 * whole < 0.9 * whole < kept
+
+
+def test_window_shedders_drop_events_from_single_windows(cep, files, tmp_path):
+    model = tmp_path / "espice.model"
+    assert cep("train", *options(files), "--query", "windowed", "--shedder", "espice", "--out", str(model))[0] == 0
+    single = tmp_path / "one.yaml"
+    single.write_text(TWO.split("---", maxsplit=1)[0])
+    common = ["replay", "--events", files["--events"], "--queries", str(single)]
+    whole, shed = (set(cep(*common, *more)[1].splitlines()) for more in ([], ["--model", str(model), "--drop-ratio", "0.2"]))
+    assert 0.5 < len(whole & shed) / len(whole) < 1
+    assert len(shed - whole) < 0.03 * len(whole)
+    events = {event["position"] for line in shed for event in json.loads(line)["events"]}
+    windows = {(json.loads(line)["window"], event["position"]) for line in whole - shed for event in json.loads(line)["events"]}
+    assert any(position in events for _, position in windows), "an event that one window lost serves another"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--shedder", "gspice", "--drop-ratio", "0.4"], '"gspice" needs a model\nhint: cep train --shedder gspice'),
+        (["--shedder", "gspices", "--drop-ratio", "0.4"], 'there is no shedder "gspices"'),
+        (["--drop-ratio", "0.4"], "--drop-ratio needs --shedder or --model"),
+        (["--model", "nowhere", "--drop-ratio", "0.4"], "nowhere/plain.model: no such file or directory"),
+    ],
+)
+def test_options_that_do_not_go_together_are_told(cep, files, more, message):
+    code, out, told = cep("replay", *options(files), *more)
+    assert (code, out) == (1, "")
+    assert message in told
+
+
+def test_a_model_of_another_query_is_refused(cep, files, tmp_path):
+    models = tmp_path / "models"
+    assert cep("train", *options(files), "--shedder", "bl", "--out", str(models))[0] == 0
+    (models / "plain.model").replace(models / "windowed.model")
+    code, _, told = cep("replay", *options(files), "--model", str(models), "--drop-ratio", "0.4", "--shedder", "bl")
+    assert code == 1
+    assert "learned for another query" in told or "no such file" in told
+    (models / "windowed.model").write_bytes(b"PK damaged")
+    code, _, told = cep("replay", *options(files), "--model", str(models), "--drop-ratio", "0.4")
+    assert code == 1
+    assert "hint:" in told
+
+
+def test_training_needs_a_shedder_that_learns_and_queries_that_find_something(cep, files, tmp_path):
+    out = str(tmp_path / "m")
+    code, _, told = cep("train", *options(files), "--query", "windowed", "--out", out)
+    assert code == 1
+    assert 'query windowed: the shedder "none" learns nothing' in told
+    assert cep("train", *options(files), "--query", "plain", "--out", out)[0] == 0, "the query names gspice"
+    code, _, told = cep("train", *options(files), "--query", "plains", "--out", out)
+    assert code == 1
+    assert 'there is no query "plains"' in told
+
+
+def test_shedders_are_compared_in_a_table_in_json_and_in_plots(cep, files, tmp_path):
+    figures, plot = tmp_path / "figures.json", tmp_path / "plot.svg"
+    command = ["evaluate", *options(files), "--rate", "1.5", "--shedder", "random", "--shedder", "gspice", "--fixed"]
+    code, out, told = cep(*command, "--json", str(figures), "--plot", str(plot))
+    assert code == 0, told
+    judged = {one["query"]: one for one in json.loads(figures.read_bytes())}
+    assert set(judged) == {"plain", "windowed"}
+    for name, one in judged.items():
+        random, gspice = one["standings"]
+        assert (random["shedder"], gspice["shedder"]) == ("random", "gspice")
+        assert random["recall"] < 0.7 < 0.8 < gspice["recall"]
+        assert random["dropped"] == pytest.approx(1 / 3, abs=0.05)
+        assert gspice["latency_s"]["max"] < one["bound_s"] == 1.0
+        assert f"{gspice['recall']:.2%}" in out
+        assert (tmp_path / f"plot-{name}.svg").read_text().startswith("<?xml")
+    again = tmp_path / "again.json"
+    assert cep(*command, "--json", str(again))[0] == 0
+    measured = {"decision_ns": 0}
+    for one in json.loads(again.read_bytes()):
+        assert [row | measured for row in one["standings"]] == [row | measured for row in judged[one["query"]]["standings"]]
+
+
+def test_what_cannot_be_judged_is_told(cep, files, tmp_path):
+    code, _, told = cep("evaluate", *options(files), "--shedder", "gspices")
+    assert code == 1
+    assert 'there is no shedder "gspices"' in told
+    assert cep("evaluate", *options(files), "--plot", "plot.txt")[2].startswith("plot.txt: plots are")
+    few = tmp_path / "few.jsonl"
+    few.write_text('{"type": "A", "time": 1, "v": 1}\n')
+    code, _, told = cep("evaluate", "--queries", files["--queries"], "--events", str(few))
+    assert code == 1
+    assert "too few" in told
