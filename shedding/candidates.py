@@ -116,6 +116,28 @@ class JudgedMatches:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class JudgedInMatches:
+    """Pairs of an event and a partial match that it is held against: dropping a pair hides the event from that partial match only.
+
+    Attributes:
+        identity: uint64 (pairs,), a hash of both, equal for the same pair in every run and replay.
+        query: int32 (pairs,), number of the query.
+        type: int32 (pairs,), type of the event.
+        state: int32 (pairs,), state of the partial match, from 0.
+        position: float64 (pairs,), share of the window that lies before the event, 0 to 1, as known or predicted.
+    """
+
+    identity: NDArray[np.uint64]
+    query: NDArray[np.int32] = field(default_factory=_int32)
+    type: NDArray[np.int32] = field(default_factory=_int32)
+    state: NDArray[np.int32] = field(default_factory=_int32)
+    position: NDArray[np.float64] = field(default_factory=_float64)
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class JudgedTuples:
     """Tuples in memory, by key and then by time.
 

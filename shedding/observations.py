@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from shedding.candidates import JudgedEvents, JudgedInWindows
+from shedding.candidates import JudgedEvents, JudgedInMatches, JudgedInWindows
 
 
 def _float64() -> NDArray[np.float64]:
@@ -68,3 +68,16 @@ class MatchObservations:
     states: NDArray[np.int32]
     weight: NDArray[np.float64]
     window_size: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairObservations:
+    """Pairs of an event and a partial match, and what became of them.
+
+    Attributes:
+        pairs: every event that was held against a partial match, once for each.
+        use: float64 (pairs,), the query's weight where the partial match took the event and became a composite event later; else 0.
+    """
+
+    pairs: JudgedInMatches
+    use: NDArray[np.float64]

@@ -38,6 +38,7 @@ METHODS: dict[str, Entry] = {
     "espice": Entry("events per window", "eSPICE: by type and position in the window", "shedding.events.espice:Espice"),
     "bl": Entry("events", "by repetition in patterns and frequency of types, whole events", "shedding.events.baseline:bl"),
     "e-bl": Entry("events per window", "the same, events in a window", "shedding.events.baseline:e_bl"),
+    "hspice": Entry("events per partial match", "hSPICE: by type, position and state", "shedding.partial_matches.hspice:Hspice"),
     "pspice": Entry("partial matches", "pSPICE: completion probability over remaining time", "shedding.partial_matches.pspice:Pspice"),
     "pspice-minus": Entry("partial matches", "pSPICE without time", "shedding.partial_matches.pspice:PSPICE_MINUS"),
     "pm-random": Entry("partial matches", "drops partial matches at random", "shedding.partial_matches.pm_random:PmRandom", learns=False),

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from shedding.candidates import JudgedEvents, JudgedInWindows, JudgedMatches, JudgedTuples
+from shedding.candidates import JudgedEvents, JudgedInMatches, JudgedInWindows, JudgedMatches, JudgedTuples
 from shedding.identity import identities
-from shedding.observations import EventObservations, MatchObservations, WindowObservations
+from shedding.observations import EventObservations, MatchObservations, PairObservations, WindowObservations
 from shedding.panes import Pane, carried
 from shedding.windows import time_windows
 
@@ -106,6 +106,31 @@ def match_observations(seed: int) -> MatchObservations:
     )
 
 
+def some_encounters(seed: int) -> JudgedInMatches:
+    """Five types against three states."""
+    chance = np.random.default_rng(seed)
+    return JudgedInMatches(
+        identity=identities(np.full(SIZE, seed), np.arange(SIZE)),
+        query=np.zeros(SIZE, np.int32),
+        type=chance.integers(0, 5, SIZE).astype(np.int32),
+        state=chance.integers(0, 3, SIZE).astype(np.int32),
+        position=chance.random(SIZE),
+    )
+
+
+def encounter_observations(seed: int) -> PairObservations:
+    """Of use is the type that fits the state, the more the later."""
+    pairs = some_encounters(seed)
+    fits = pairs.type == pairs.state
+    return PairObservations(pairs, (fits & (np.random.default_rng([seed, 1]).random(SIZE) < pairs.position)).astype(np.float64))
+
+
+def encounter_parts(pairs: JudgedInMatches) -> list[JudgedInMatches]:
+    """Three batches, one of them empty."""
+    columns = [getattr(pairs, one.name) for one in fields(pairs)]
+    return [JudgedInMatches(*(column[cut] for column in columns)) for cut in (slice(0, 17), slice(17, 17), slice(17, None))]
+
+
 def some_tuples(seed: int) -> JudgedTuples:
     """Runs of about five tuples that meet, of which some had been dropped before."""
     chance = np.random.default_rng(seed)
@@ -125,6 +150,7 @@ CASES: dict[str, Case] = {
     "events": Case(some_events, event_observations, event_parts),
     "events per window": Case(some_pairs, window_observations, pair_parts),
     "partial matches": Case(some_matches, match_observations),
+    "events per partial match": Case(some_encounters, encounter_observations, encounter_parts),
     "tuples": Case(some_tuples, lambda seed: None),
 }
 

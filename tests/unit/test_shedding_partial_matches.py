@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedding.candidates import JudgedMatches
+from shedding.candidates import JudgedInMatches, JudgedMatches
 from shedding.identity import identities
 from shedding.interface import Training
-from shedding.observations import MatchObservations
+from shedding.observations import MatchObservations, PairObservations
+from shedding.partial_matches.hspice import HspiceModel
 from shedding.partial_matches.markov import Chain, chain_of, prospects
 from shedding.partial_matches.pspice import PspiceModel
 from shedding.partial_matches.selection import all_but_least
@@ -74,11 +75,12 @@ def test_prospects_are_those_of_matrix_powers_and_of_value_iteration(seed: int, 
     np.testing.assert_allclose(seconds[1], value, rtol=1e-9, atol=1e-12)
 
 
-@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=40), st.integers(0, 45), st.integers(0, 2**32))
-def test_selection_is_that_of_sorting(utilities: list[float], count: int, seed: int) -> None:
-    ties = np.random.default_rng(seed).permutation(len(utilities)).astype(np.uint64)
-    order = sorted(range(len(utilities)), key=lambda k: (utilities[k], ties[k]))
-    kept = all_but_least(np.array(utilities), ties, count)
+@given(st.integers(0, 2**32), st.integers(0, 32))
+def test_selection_is_that_of_sorting(seed: int, count: int) -> None:
+    chance = np.random.default_rng(seed)
+    utilities, ties = chance.choice([0.0, 0.25, 0.5, 1.0], 30), chance.permutation(30).astype(np.uint64)
+    order = sorted(range(30), key=lambda k: (utilities[k], ties[k]))
+    kept = all_but_least(utilities, ties, count)
     assert np.flatnonzero(~kept).tolist() == sorted(order[:count])
 
 
@@ -146,3 +148,34 @@ def test_change_says_how_far_the_chains_have_moved() -> None:
 def test_nothing_to_learn_from_is_an_error() -> None:
     with pytest.raises(ValueError, match="no steps"):
         method("pspice").train(None, Training())
+
+
+def pairs(rows: list[tuple[int, int, float]]) -> JudgedInMatches:
+    """Of type, state, position."""
+    types, states, positions = zip(*rows, strict=True)
+    count = len(rows)
+    identity = identities(np.ones(count, np.int64), np.arange(count))
+    return JudgedInMatches(identity, np.zeros(count, np.int32), np.array(types, np.int32), np.array(states, np.int32), np.array(positions))
+
+
+def test_hspice_counts_use_per_encounter_and_hides_just_the_useless_pairs() -> None:
+    rows = [(0, 0, 0.1)] * 4 + [(0, 1, 0.1)] * 4 + [(1, 0, 0.1)] * 4 + [(1, 1, 0.9)] * 4
+    use = np.array([1, 1, 0, 0] + [0] * 4 + [0] * 4 + [1, 1, 1, 0], np.float64)
+    model = method("hspice", bins=2, ties="literal").train(PairObservations(pairs(rows), use), Training())
+    assert isinstance(model, HspiceModel)
+    asked = pairs([(0, 0, 0.1), (0, 1, 0.1), (1, 1, 0.9), (1, 1, 0.1), (4, 0, 0.5)])
+    assert model.utilities(asked).tolist() == [0.5, 0.0, 0.75, 0.75, 5 / 16]
+    assert model.gate(0.5).keep(asked).tolist() == [True, False, True, True, True]
+    assert model.gate(0.75).keep(asked).tolist() == [False, False, True, True, False]
+
+
+def test_hspice_takes_its_share_of_every_part_of_a_window() -> None:
+    chance = np.random.default_rng(1)
+    position = chance.random(4000)
+    some = pairs([(0, 0, float(one)) for one in position])
+    model = method("hspice", bins=20, parts=2).train(PairObservations(some, (position > 0.5).astype(float)), Training())
+    kept = model.gate(0.5).keep(some)
+    assert abs(kept[position < 0.5].mean() - 0.5) < 0.05
+    assert abs(kept[position > 0.5].mean() - 0.5) < 0.05
+    whole = method("hspice", bins=20).train(PairObservations(some, (position > 0.5).astype(float)), Training()).gate(0.5).keep(some)
+    assert whole[position > 0.5].mean() > 0.97
