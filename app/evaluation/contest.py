@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import process_time_ns
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.evaluation.features import Features
-from app.evaluation.observing import event_observations, window_observations
+from app.evaluation.observing import event_observations, opened_observations, window_observations
 from app.evaluation.operator import Operator, Outcome, protected_events
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.virtual_time import Load, overload
-from app.evaluation.windows import EventWindows, WindowedOperator, shed_window, windowed
+from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from shedding.interface import Method, Model, Training
@@ -66,6 +66,11 @@ class Terms:
         match_share: of the work for an event, how much is spent on partial matches, when these are what is shed.
         seed: of all chance.
         fixed: drop what exceeds the capacity from the first event on, whatever the queue.
+        overloaded: the queue has the safe length when the first event arrives; without it, it takes a while until anything is shed.
+        event_ns: what the operator really works on an event, ns; 0: decisions cost nothing in virtual time. Otherwise they cost their measured
+            share of it, and the result is not the same every time.
+        opened: methods that drop events from windows see a window for every event that can begin a match (a query with ``within``).
+        match_interval: events between two looks at the queue, when partial matches are what is shed.
     """
 
     capacity: float = 1000.0
@@ -75,6 +80,19 @@ class Terms:
     match_share: float = 0.9
     seed: int = 0
     fixed: bool = False
+    overloaded: bool = False
+    event_ns: float = 0.0
+    opened: bool = False
+    match_interval: int = 10
+
+    @property
+    def begun_s(self) -> float:
+        """How long the first event waits."""
+        return self.safety * self.bound_s if self.overloaded else 0.0
+
+    def shedding_s(self, decision_ns: float) -> float:
+        """Virtual work of a decision that really takes so long."""
+        return decision_ns / self.event_ns / self.capacity if self.event_ns else 0.0
 
 
 class Contest:
@@ -106,6 +124,14 @@ class Contest:
         return WindowedOperator(self.plan, self.judging, self._windows)
 
     @cached_property
+    def _opened(self) -> OpenedOperator:
+        return OpenedOperator(self.plan, self.judging)
+
+    @cached_property
+    def _opened_truth(self) -> Outcome:
+        return self._opened.run()
+
+    @cached_property
     def _plain(self) -> Operator:
         return Operator(self.plan, self.judging)
 
@@ -122,6 +148,11 @@ class Contest:
     def _answer_to_pairs(self, kept: NDArray[np.bool_]) -> Outcome:
         """Composite events when only some pairs are let through; without explicit windows every event is in one pair."""
         return self._windowed.run(kept) if windowed(self.plan) else self._plain.run(kept)
+
+    def _quality_of_pairs(self, kept: NDArray[np.bool_]) -> Quality:
+        if self.terms.opened:
+            return Quality.of(self._opened_truth, self._opened.run(kept))
+        return Quality.of(self.truth, self._answer_to_pairs(kept))
 
     def train(self, method: Method[Any]) -> Model[Any]:
         """A model learned from the learning recording.
@@ -153,7 +184,8 @@ class Contest:
 
     @cached_property
     def _window_observations(self) -> object:
-        return window_observations(self.plan, self.features, self.learning)
+        observe = opened_observations if self.terms.opened else window_observations
+        return observe(self.plan, self.features, self.learning)
 
     def standings(self, method: Method[Any], model: Model[Any], rates: Sequence[float]) -> Iterator[Standing]:
         """How a shedder does at some rates (multiples of the capacity)."""
@@ -164,22 +196,27 @@ class Contest:
     def _judge_events(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
         fixed = max(0.0, 1.0 - 1.0 / rate) if terms.fixed else None
-        load = Load(rate * terms.capacity, 1.0 / terms.capacity, 0.0, terms.bound_s, terms.safety, terms.interval, fixed)
-        answer: Callable[[], Outcome]
         events, timed = self.features.judged(self.judging), _Timed(model)
         protected = protected_events(self.plan, self.judging)
+        decisions: _KeptPairs | _KeptEvents
         if method.level == "events per window":
-            pairs = _KeptPairs(timed, self._windows, self._windows.judged(events), protected)
-            course = overload(len(events), load, pairs)
-            answer = lambda: self._answer_to_pairs(pairs.kept)  # noqa: E731
-            dropped = 1.0 - float(pairs.kept.mean())
+            windows = self._opened.windows if terms.opened else self._windows
+            decisions = _KeptPairs(timed, windows, windows.judged(events), protected)
+            decisions_per_event = len(windows) / max(1, len(events))
         else:
-            single = _KeptEvents(timed, events, protected)
-            course = overload(len(events), load, single)
-            answer = lambda: self._answer(course.kept > 0)  # noqa: E731
-            dropped = 1.0 - float(course.kept.mean())
+            decisions, decisions_per_event = _KeptEvents(timed, events, protected), 1.0
+        if terms.event_ns:
+            decisions.of(1.0 - 1.0 / max(rate, 1.0))
+        shedding_s = terms.shedding_s(timed.decision_ns * decisions_per_event)
+        load = Load(
+            rate * terms.capacity, 1.0 / terms.capacity, shedding_s, terms.bound_s, terms.safety, terms.interval, fixed, terms.begun_s
+        )
+        course = overload(len(events), load, decisions)
         asked = course.ratio[course.ratio > 0]
-        quality = Quality.of(self.truth, answer())
+        if isinstance(decisions, _KeptPairs):
+            quality, dropped = self._quality_of_pairs(decisions.kept), 1.0 - float(decisions.kept.mean())
+        else:
+            quality, dropped = Quality.of(self.truth, self._answer(course.kept > 0)), 1.0 - float(course.kept.mean())
         return Standing(
             method.name,
             rate,
@@ -202,7 +239,9 @@ class Contest:
             match_cost_s,
             bound_s=terms.bound_s,
             safety=terms.safety,
+            interval=terms.match_interval,
             most=calm / rate if terms.fixed else None,
+            begun_s=terms.begun_s,
         )
         timed = _Timed(model)
         course = self._matches.run(load, timed)
@@ -222,7 +261,7 @@ class Contest:
     @cached_property
     def _calm(self) -> float:
         """Partial matches that live at a time without shedding, on average."""
-        load = MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf)
+        load = MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=self.terms.match_interval)
         return float(self._matches.run(load, None).matches.mean())
 
 

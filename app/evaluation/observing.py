@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator
-from app.evaluation.windows import EventWindows, WindowedOperator, shed_window, windowed
+from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.abandoned import abandoned_plans
 from app.query.plan import Plan
@@ -41,6 +41,13 @@ def window_observations(plan: Plan, features: Features, batch: EventBatch) -> Wi
     else:
         weight = Operator(plan, batch).run().weights(len(batch), plan.weight)
     return WindowObservations(windows.judged(features.judged(batch)), weight, features.repetition(plan))
+
+
+def opened_observations(plan: Plan, features: Features, batch: EventBatch) -> WindowObservations:
+    """The same, where every event that can begin a match opens a window (`app.evaluation.windows.OpenedOperator`)."""
+    operator = OpenedOperator(plan, batch)
+    weight = operator.windows.weights(operator.run(), plan.weight)
+    return WindowObservations(operator.windows.judged(features.judged(batch)), weight, features.repetition(plan))
 
 
 def _abandoned(plan: Plan, batch: EventBatch) -> NDArray[np.float64]:

@@ -47,6 +47,7 @@ class MatchLoad:
         safety: share of the bound that may be used.
         interval: events between two looks at the queue.
         most: partial matches that may live at a time, whatever the queue; None: by the queue.
+        begun_s: how long the first event waits.
     """
 
     rate: float
@@ -57,6 +58,7 @@ class MatchLoad:
     safety: float = 0.8
     interval: int = 10
     most: float | None = None
+    begun_s: float = 0.0
 
     def allowed(self, waiting_s: float, matches: int) -> int:
         """How many partial matches may live, so that an event that waited so long is done in time (equations 4 to 6 of pSPICE)."""
@@ -99,6 +101,7 @@ class MatchOperator:
         rows, items = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
         self._items = np.zeros(len(batch), np.uint64)
         self._items[rows] = items
+        self._interesting = rows
         self._features = Features.of(plan)
         self._kinds = self._features.kinds(batch)
         self._operator = Operator(plan, batch)
@@ -117,7 +120,7 @@ class MatchOperator:
         counts, dropped = [], []
         parts: list[Matches] = []
         engine = RunsEngine(self.plan)
-        free_at = 0.0
+        free_at = load.begun_s
         for start in range(0, len(self.batch), load.interval):
             stop = min(len(self.batch), start + load.interval)
             arrival = np.arange(start, stop) / load.rate
@@ -172,13 +175,16 @@ class MatchOperator:
         complete = len(self.plan.positive) - 1
         engine = RunsEngine(self.plan)
         known = _States.of(live_runs(engine), self._progress)
-        for k in range(len(self.batch)):
-            matches = self._feed(engine, k, k + 1, ends=False)
-            now = _States.of(live_runs(engine), self._progress)
+        stop, live = 0, live_runs(engine)
+        while stop < len(self.batch):
+            start, stop = stop, self._uneventful(stop, live)
+            matches = self._feed(engine, start, stop, ends=False)
+            live = live_runs(engine)
+            now = _States.of(live, self._progress)
             complete_now = np.unique(self._first_rows(matches)) if len(matches) else _NOTHING
             for states in known.steps(now, complete_now, complete):
-                before_all.append(states[0])
-                after_all.append(states[1])
+                before_all.append(np.tile(states[0], stop - start))
+                after_all.append(np.tile(states[1], stop - start))
             known = now
         before, after = (np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32) for parts in (before_all, after_all))
         return MatchObservations(
@@ -190,6 +196,15 @@ class MatchOperator:
             np.array([self.plan.weight]),
             np.array([self.window_events()]),
         )
+
+    def _uneventful(self, start: int, live: LiveRuns) -> int:
+        """The row up to which no event is of interest and no partial match runs out of window; at least the next one."""
+        waiting = np.searchsorted(self._interesting, start)
+        stop = int(self._interesting[waiting]) if waiting < len(self._interesting) else len(self.batch)
+        stop = min(stop, start + int(live.events_left.min(initial=FOREVER)) - 1)
+        if live.window_ms is not None and len(live):
+            stop = min(stop, int(np.searchsorted(self.batch.time, int(live.begun_ms.min()) + live.window_ms)))
+        return max(start + 1, min(stop, len(self.batch)))
 
     def window_events(self) -> float:
         """Events of the stream in a window of the query, the mean where the window is in time."""

@@ -35,6 +35,7 @@ class Load:
         safety: share of the bound at which shedding starts.
         interval: events between two looks at the queue.
         fixed_ratio: drop ratio from the first event on, whatever the queue; None: by the queue. Tells what a shedder chooses from how much it must.
+        begun_s: how long the first event waits; the safe length skips the time in which the queue fills and nothing is shed.
     """
 
     rate: float
@@ -44,6 +45,7 @@ class Load:
     safety: float = 0.8
     interval: int = 50
     fixed_ratio: float | None = None
+    begun_s: float = 0.0
 
     def needed_ratio(self, waiting_s: float) -> float:
         """The drop ratio at which the queue is back at the safe length when the free buffer has gone by.
@@ -91,7 +93,7 @@ def overload(events: int, load: Load, keep: Keep) -> Course:
     latency = np.empty(events, dtype=np.float64)
     starts = range(0, events, load.interval)
     ratios = np.zeros(len(starts), dtype=np.float64)
-    free_at = 0.0
+    free_at = load.begun_s
     for number, start in enumerate(starts):
         stop = min(events, start + load.interval)
         arrival = np.arange(start, stop) / load.rate

@@ -10,13 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from app.asc.selection import Selection
 from app.bucket.matching import Found
+from app.cep.arrays import FOREVER
+from app.cep.engine import Watermarks
 from app.cep.matches import Matches
+from app.cep.runs.engine import RunsEngine
 from app.evaluation.operator import Operator, Outcome
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind
 from app.query.fingerprint import fingerprint
-from app.query.plan import ExplicitWindow, Plan
+from app.query.plan import Catalog, ExplicitWindow, Ordered, Plan, Within
 from shedding.candidates import JudgedEvents, JudgedInWindows
 
 WINDOW = "@window"
@@ -29,7 +33,7 @@ class EventWindows:
 
     Attributes:
         event: int64 (pairs,), rows of the recording, not falling.
-        window: int64 (pairs,), number of the window; window n begins at n times the slide.
+        window: int64 (pairs,), number of the window; window n begins at n times the slide, or with row n.
         position: int32 (pairs,), events of the window before this one.
         size: float64 (pairs,), events in the window.
     """
@@ -69,6 +73,26 @@ class EventWindows:
         size = np.empty(len(event), dtype=np.float64)
         size[order] = np.repeat(sizes, sizes)
         return EventWindows(event, number, position, size)
+
+    @staticmethod
+    def opened(within: Within, openers: NDArray[np.int64], batch: EventBatch) -> EventWindows:
+        """The spans in which matches that begin with these events must lie, as windows; window n is that of row n.
+
+        Args:
+            within: of the query.
+            openers: int64 (openers,), rows of the events that can begin a match, ascending.
+            batch: in total order.
+        """
+        rows = np.arange(len(batch), dtype=np.int64)
+        place = batch.time if within.unit == "ms" else rows
+        last = np.searchsorted(openers, rows, side="right")
+        first = np.minimum(np.searchsorted(place[openers], place - within.size, side="right"), last)
+        counts = last - first
+        event = np.repeat(rows, counts)
+        begins = np.cumsum(counts) - counts
+        number = openers[first[event] + np.arange(len(event)) - begins[event]]
+        ends = np.searchsorted(place, place[number] + within.size)
+        return EventWindows(event, number, (event - number).astype(np.int32), (ends - number).astype(np.float64))
 
     def __len__(self) -> int:
         return len(self.event)
@@ -125,12 +149,7 @@ class WindowedOperator:
 
     def __init__(self, plan: Plan, batch: EventBatch, windows: EventWindows) -> None:
         self.windows, self._batch = windows, batch
-        number = Column(Kind.INTEGER, windows.window)
-        pairs = take(batch, windows.event)
-        # a place of its own for every pair; events of one window keep their order
-        offset = np.arange(len(windows), dtype=np.int64)
-        expanded = EventBatch(pairs.time, np.zeros_like(offset), offset, pairs.type, {**pairs.columns, WINDOW: number})
-        self._operator = Operator(partitioned_by_window(plan), expanded)
+        self._operator = Operator(partitioned_by_window(plan), _expanded(batch, windows.event, windows.window))
 
     def run(self, kept: NDArray[np.bool_] | None = None) -> Outcome:
         """The composite events when only some pairs (bool (pairs,), True = kept) are let through; rows are those of the recording."""
@@ -152,6 +171,50 @@ class WindowedOperator:
             windows=key.pop(WINDOW).values.astype(np.int64),
             key=key,
         )
+
+
+class OpenedOperator:
+    """A query with ``within``, fed with pairs: every event that can begin a match opens a window, in which only this event begins one.
+
+    Args:
+        plan: a sequence for the runs evaluator, with ``within``.
+        batch: the recording, in total order.
+
+    Raises:
+        ValueError: the query has no ``within``, or may begin with several items.
+    """
+
+    def __init__(self, plan: Plan, batch: EventBatch) -> None:
+        if plan.within is None or plan.runs is None or not isinstance(plan.runs.pattern, Ordered):
+            raise ValueError(f"{plan.name}: only sequences with a window have windows to drop events from")
+        rows, items = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
+        first = np.uint64(1 << plan.positive[0].index)
+        self.windows = windows = EventWindows.opened(plan.within, rows[(items & first) > 0], batch)
+        of_row = np.zeros(len(batch), np.uint64)
+        of_row[rows] = items
+        of_pair = of_row[windows.event]
+        of_pair[windows.event != windows.window] &= ~first
+        self._pairs = np.flatnonzero(of_pair)
+        self._items = of_pair[self._pairs]
+        self._plan = replace(partitioned_by_window(plan), within=None)
+        self._batch = _expanded(batch, windows.event[self._pairs], windows.window[self._pairs])
+        self._operator = Operator(self._plan, self._batch)
+
+    def run(self, kept: NDArray[np.bool_] | None = None) -> Outcome:
+        """As `WindowedOperator.run`."""
+        own = np.arange(len(self._pairs)) if kept is None else np.flatnonzero(kept[self._pairs])
+        part = take(self._batch, own)
+        end = Watermarks(FOREVER, end_ms=int(part.time[-1]) if len(part) else 0)
+        found = self._operator.outcome([RunsEngine(self._plan).feed(part, self._items[own], end)[0]])
+        pair = self._pairs[found.rows]
+        return replace(found, rows=self.windows.event[pair], window=self.windows.window[pair[found.starts[:-1]]])
+
+
+def _expanded(batch: EventBatch, event: NDArray[np.int64], window: NDArray[np.int64]) -> EventBatch:
+    """The pairs as events; a place of its own for every pair, and events of one window keep their order."""
+    pairs = take(batch, event)
+    offset = np.arange(len(event), dtype=np.int64)
+    return EventBatch(pairs.time, np.zeros_like(offset), offset, pairs.type, {**pairs.columns, WINDOW: Column(Kind.INTEGER, window)})
 
 
 def partitioned_by_window(plan: Plan) -> Plan:

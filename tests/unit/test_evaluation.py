@@ -15,7 +15,7 @@ from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.virtual_time import Load, finished, overload
-from app.evaluation.windows import EventWindows, WindowedOperator
+from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator
 from app.events.batch import Column, Dictionary, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
@@ -103,6 +103,46 @@ def test_pairs_find_what_the_windowed_query_finds(window: str) -> None:
     assert windows.weights(whole, 2.0).sum() == 6 * len(whole)
     kept = np.random.default_rng(0).random(len(batch)) < 0.7
     assert found(WindowedOperator(plan, batch, windows).run(kept[windows.event])) == found(Operator(plan, batch).run(kept))
+
+
+@pytest.mark.parametrize("within", ["40 events", "45 s"])
+def test_windows_that_events_open_find_what_the_query_finds(within: str) -> None:
+    plan, batch = plan_of(f"{NEXT}within: {within}\n", "SEQ(A a, B b, ANY(A, C) c)", "a.v <= 5 AND b.v <= 5"), stream(500)
+    pairs = OpenedOperator(plan, batch)
+    kept = np.random.default_rng(0).random(len(batch)) < 0.7
+
+    def found(outcome):
+        return sorted(outcome.rows.reshape(-1, 3).tolist())
+
+    whole = pairs.run()
+    assert len(whole) > 20
+    assert found(whole) == found(Operator(plan, batch).run())
+    assert whole.window.tolist() == whole.rows[whole.starts[:-1]].tolist()
+    assert found(pairs.run(kept[pairs.windows.event])) == found(Operator(plan, batch).run(kept))
+    naive = []
+    openers = [row for row in range(len(batch)) if plan_takes_first(batch, row)]
+    for row in range(len(batch)):
+        for opener in openers:
+            reach = row - opener if within.endswith("events") else (batch.time[row] - batch.time[opener]) / 1000
+            if opener <= row and reach < float(within.split(maxsplit=1)[0]):
+                naive.append((row, opener, row - opener))
+    windows = pairs.windows
+    assert list(zip(windows.event.tolist(), windows.window.tolist(), windows.position.tolist(), strict=True)) == naive
+    assert all((windows.window == opener).sum() == windows.size[windows.window == opener][0] for opener in openers)
+
+
+def plan_takes_first(batch: EventBatch, row: int) -> bool:
+    return batch.type.dictionary.entries()[batch.type.values[row]] == b"A" and batch.columns["v"].values[row] <= 5
+
+
+def test_an_overloaded_queue_sheds_from_the_first_event_on() -> None:
+    def keep(ratio: float, start: int, stop: int) -> np.ndarray:
+        return (np.random.default_rng(start).random(stop - start) >= ratio).astype(float)
+
+    course = overload(1000, Load(2000, 1 / 1000, begun_s=0.8), keep)
+    assert course.ratio[0] == pytest.approx(0.5, abs=0.01)
+    assert course.latency_s[0] == pytest.approx(0.8, abs=0.01)
+    assert course.latency_s.max() <= 1.0
 
 
 def test_a_kind_of_event_is_its_type_and_the_constants_that_the_query_asks_for() -> None:
