@@ -19,6 +19,8 @@ from shedding.panes import Pane
 from shedding.threshold import Ties, UtilityShares, utility_shares
 
 PANE = Pane(events=10)
+_LARGEST = 3e38
+"""scikit-learn computes with 32 bits and takes no infinity."""
 _MOST_CELLS = 40_000_000
 """Numbers in the table that scikit-learn learns from; with hundreds of types, rows are left out by chance."""
 
@@ -38,6 +40,10 @@ class Trees:
     child: NDArray[np.int32]
     content: NDArray[np.float64]
     roots: NDArray[np.int32]
+
+
+_NOTHING = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.zeros(1), np.zeros(1, np.int32))
+"""All events are of types that no query names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +137,7 @@ class GspiceTrees:
         missing = features.ranges[:, 0] - 1
         missing.flags.writeable = False
         table, labels, weights = _rows(earlier, worth(earlier, self.abandoned_credit), features, missing, training.seed)
-        trees = compiled(self._fitted(table, labels, weights, training.seed))
+        trees = compiled(self._fitted(table, labels, weights, training.seed)) if len(labels) else _NOTHING
         utilities = _walk(trees, self.pane, features.types, missing, later.events)
         manifest = manifest_of(seen, training, self.name)
         shares = shares_of_types(seen.events)
@@ -210,13 +216,13 @@ def _rows(
     known = np.flatnonzero(events.type >= 0)
     _, firsts, number = np.unique(features.keys(events)[0, known], return_index=True, return_inverse=True)
     counts = np.bincount(number).astype(np.float64)
-    labels = np.bincount(number, gains[known]) / counts
+    labels = np.bincount(number, gains[known]).astype(np.float64) / counts
     order = np.argsort(firsts)
     most = max(1, _MOST_CELLS // (1 + features.types + len(missing)))
     if len(order) > most:
         order = order[np.sort(np.random.default_rng(seed).choice(len(order), most, replace=False))]
     rows = known[firsts[order]]
     attributes = attribute_rows(events, len(missing))[:, rows].T
-    attributes = np.where(np.isnan(attributes), missing, attributes)
+    attributes = np.clip(np.where(np.isnan(attributes), missing, attributes), -_LARGEST, _LARGEST)
     table = np.concatenate([events.type[rows][:, None], features.frequencies(events, rows), attributes], axis=1).astype(np.float32)
     return table, labels[order], counts[order]

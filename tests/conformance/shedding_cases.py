@@ -169,3 +169,10 @@ def locked(record: Any) -> Any:
         array.flags.writeable = False
         return array
     return replace(record, **{one.name: locked(getattr(record, one.name)) for one in fields(record)}) if is_dataclass(record) else record
+
+
+def emptied(record: Any) -> Any:
+    """The same record without candidates."""
+    if isinstance(record, np.ndarray):
+        return record[..., :0]
+    return replace(record, **{one.name: emptied(getattr(record, one.name)) for one in fields(record)}) if is_dataclass(record) else record

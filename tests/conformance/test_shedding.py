@@ -15,7 +15,7 @@ import pytest
 from shedding.interface import Method, Model, Training
 from shedding.model_file import DamagedModelError, ForeignModelError, NewerModelError, load, save
 from shedding.registry import METHODS, method
-from tests.conformance.shedding_cases import CASES, SIZE, Case, arrays_of, locked
+from tests.conformance.shedding_cases import CASES, SIZE, Case, arrays_of, emptied, locked
 
 RATIOS = (0.0, 0.01, 0.1, 0.33, 0.5, 0.9, 0.95, 1.0)
 TOLERANCE = 4 * 0.5 / SIZE**0.5
@@ -127,6 +127,12 @@ def test_ratio_zero_keeps_all_and_ratio_one_drops_all(name: str) -> None:
 def test_what_a_ratio_drops_every_higher_one_drops_too(name: str) -> None:
     for lower, higher in itertools.pairwise(RATIOS):
         assert not (kept(name, higher) & ~kept(name, lower)).any()
+
+
+def test_no_candidates_no_mask(name: str) -> None:
+    nothing = emptied(case_of(name).candidates(1))
+    for ratio in (0.0, 0.4, 1.0):
+        assert trained(name).gate(ratio).keep(nothing).shape == (0,)
 
 
 def test_damaged_foreign_and_newer_files_are_refused(name: str, tmp_path: Path) -> None:
