@@ -6,15 +6,17 @@ Inputs are declared read-only: views of Arrow buffers are, and a kernel with an 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
+
+from shedding.kernel import kernel
 
 _INT64 = types.Array(types.int64, 1, "A", readonly=True)
 _UINT64 = types.Array(types.uint64, 1, "A", readonly=True)
 _BOOL = types.Array(types.boolean, 1, "A", readonly=True)
 
 
-@njit(types.uint64(types.uint64, types.uint64), cache=True, nogil=True)
+@kernel(types.uint64(types.uint64, types.uint64))
 def mixed(state: np.uint64, part: np.uint64) -> np.uint64:
     """SplitMix64's step and finalizer: every bit of both arguments reaches every bit of the result."""
     h = (state ^ part) + np.uint64(0x9E3779B97F4A7C15)
@@ -23,35 +25,35 @@ def mixed(state: np.uint64, part: np.uint64) -> np.uint64:
     return h ^ (h >> np.uint64(31))
 
 
-@njit(types.void(_INT64, _INT64, types.uint64[:]), cache=True, nogil=True)
+@kernel(types.void(_INT64, _INT64, types.uint64[:]))
 def hash_places(source: NDArray[np.int64], offset: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
     """The identity of each event: its source and offset, mixed one after the other."""
     for k in range(len(source)):
         hashes[k] = mixed(mixed(np.uint64(0), np.uint64(source[k])), np.uint64(offset[k]))
 
 
-@njit(types.void(_UINT64, _INT64, _INT64, types.uint64[:]), cache=True, nogil=True)
+@kernel(types.void(_UINT64, _INT64, _INT64, types.uint64[:]))
 def hash_pairs(identity: NDArray[np.uint64], event: NDArray[np.int64], window: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
     """The identity of each pair: its event's, mixed with the window's number."""
     for k in range(len(event)):
         hashes[k] = mixed(identity[event[k]], np.uint64(window[k]))
 
 
-@njit(types.void(_UINT64, types.uint64, types.uint64[:]), cache=True, nogil=True)
+@kernel(types.void(_UINT64, types.uint64, types.uint64[:]))
 def mix(identity: NDArray[np.uint64], seed: np.uint64, hashes: NDArray[np.uint64]) -> None:
     """Each identity mixed with the seed."""
     for k in range(len(identity)):
         hashes[k] = mixed(seed, identity[k])
 
 
-@njit(types.void(_UINT64, types.uint64, types.uint64, types.boolean[:]), cache=True, nogil=True)
+@kernel(types.void(_UINT64, types.uint64, types.uint64, types.boolean[:]))
 def at_least(identity: NDArray[np.uint64], seed: np.uint64, threshold: np.uint64, kept: NDArray[np.bool_]) -> None:
     """Marks identities that, mixed with the seed, are at least the threshold in their upper 53 bits."""
     for k in range(len(identity)):
         kept[k] = (mixed(seed, identity[k]) >> np.uint64(11)) >= threshold
 
 
-@njit(types.int64(types.uint64[:, :], _UINT64, _UINT64, _BOOL, _BOOL), cache=True, nogil=True)
+@kernel(types.int64(types.uint64[:, :], _UINT64, _UINT64, _BOOL, _BOOL))
 def withdraw(
     bitmap: NDArray[np.uint64],
     own: NDArray[np.uint64],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
+
+from shedding.kernel import kernel
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
 _INT64 = types.Array(types.int64, 1, "A", readonly=True)
@@ -15,7 +17,7 @@ _FLOAT64_2D = types.Array(types.float64, 2, "A", readonly=True)
 _PANE = (_INT32, _INT64, types.int64, types.int64)
 
 
-@njit(types.UniTuple(types.int64, 2)(_INT64, types.int64, types.int64, types.int64, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.UniTuple(types.int64, 2)(_INT64, types.int64, types.int64, types.int64, types.int64, types.int64))
 def pane_of(time: NDArray[np.int64], k: int, start: int, end: int, pane_events: int, pane_ms: int) -> tuple[int, int]:
     """First and one past the last event of the pane of event ``k``; ``start`` and ``end`` are those of an earlier event."""
     if pane_events > 0:
@@ -28,10 +30,8 @@ def pane_of(time: NDArray[np.int64], k: int, start: int, end: int, pane_events: 
     return start, max(end, start)
 
 
-@njit(
+@kernel(
     types.void(*_PANE, types.int64, types.int64[:], _UINT64_2D, _UINT64, _FLOAT64_2D, _FLOAT64_2D, _INT64, _UINT64, types.uint64[:, :]),
-    cache=True,
-    nogil=True,
 )
 def event_keys(
     type_: NDArray[np.int32],
@@ -91,7 +91,7 @@ def event_keys(
         keys[1, k - first] = key
 
 
-@njit(types.void(*_PANE, _INT64, types.int64[:], types.float32[:, :]), cache=True, nogil=True)
+@kernel(types.void(*_PANE, _INT64, types.int64[:], types.float32[:, :]))
 def pane_frequencies(
     type_: NDArray[np.int32],
     time: NDArray[np.int64],

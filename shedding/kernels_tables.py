@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
+
+from shedding.kernel import kernel
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
 _UINT64 = types.Array(types.uint64, 1, "A", readonly=True)
@@ -15,7 +17,7 @@ _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 _TABLE = types.Array(types.uint64, 2, "C", readonly=True)
 
 
-@njit(types.int64(_TABLE, types.uint64), cache=True, nogil=True)
+@kernel(types.int64(_TABLE, types.uint64))
 def slot_of(table: NDArray[np.uint64], key: np.uint64) -> np.int64:
     """Where a key is or would be."""
     mask = np.uint64(len(table) - 1)
@@ -25,7 +27,7 @@ def slot_of(table: NDArray[np.uint64], key: np.uint64) -> np.int64:
     return np.int64(slot)
 
 
-@njit(types.void(_UINT64, _UINT64, types.Array(types.uint64, 2, "C")), cache=True, nogil=True)
+@kernel(types.void(_UINT64, _UINT64, types.Array(types.uint64, 2, "C")))
 def fill(keys: NDArray[np.uint64], contents: NDArray[np.uint64], table: NDArray[np.uint64]) -> None:
     """Enters keys and contents; the table has room and starts empty."""
     for k in range(len(keys)):
@@ -35,10 +37,8 @@ def fill(keys: NDArray[np.uint64], contents: NDArray[np.uint64], table: NDArray[
         table[slot, 1] = contents[k]
 
 
-@njit(
+@kernel(
     types.void(_INT32, _UINT64_2D, _TABLE, _FLOAT64, _TABLE, _FLOAT64, _FLOAT64, types.float64, types.float64[:], types.int64[:]),
-    cache=True,
-    nogil=True,
 )
 def look_up(
     type_: NDArray[np.int32],

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
+from shedding.kernel import kernel
 from shedding.kernels import mixed
 
 _UINT64 = types.Array(types.uint64, 1, "A", readonly=True)
 _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 
 
-@njit(
+@kernel(
     types.void(_FLOAT64, _UINT64, types.Array(types.int32, 1, "A", readonly=True), types.uint64, _FLOAT64, _UINT64, types.boolean[:]),
-    cache=True,
-    nogil=True,
 )
 def keep_above(
     utilities: NDArray[np.float64],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
+from shedding.kernel import kernel
 from shedding.kernels_panes import pane_of
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
@@ -14,13 +15,11 @@ _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 _FLOAT64_2D = types.Array(types.float64, 2, "A", readonly=True)
 
 
-@njit(
+@kernel(
     types.void(
         *(_INT32, _INT64, types.int64, types.int64, types.int64, types.int64, _FLOAT64_2D, _FLOAT64),
         *(_INT32, _INT32, _FLOAT64, _INT32, types.float32[:], types.float64[:]),
     ),
-    cache=True,
-    nogil=True,
 )
 def walk(
     type_: NDArray[np.int32],

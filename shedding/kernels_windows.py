@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
+from shedding.kernel import kernel
 from shedding.kernels import mixed
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
@@ -14,13 +15,11 @@ _UINT64 = types.Array(types.uint64, 1, "A", readonly=True)
 _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 
 
-@njit(
+@kernel(
     types.void(
         *(_INT32, _INT64, _INT32, _FLOAT64, types.float64, types.int64, types.Array(types.float64, 2, "C", readonly=True)),
         *(types.float64, types.int64, types.float64[:], types.int32[:]),
     ),
-    cache=True,
-    nogil=True,
 )
 def by_position(
     type_: NDArray[np.int32],
@@ -56,7 +55,7 @@ def by_position(
             utilities[k] = total / (high + 1 - low)
 
 
-@njit(types.void(_UINT64, _INT32, _UINT64, types.uint64, types.boolean[:]), cache=True, nogil=True)
+@kernel(types.void(_UINT64, _INT32, _UINT64, types.uint64, types.boolean[:]))
 def keep_by_type(
     identity: NDArray[np.uint64], type_: NDArray[np.int32], limits: NDArray[np.uint64], seed: np.uint64, kept: NDArray[np.bool_]
 ) -> None:
