@@ -104,7 +104,7 @@ class Gspice:
         value_bins: width of the ranges of each attribute, 1 where not given.
         abandoned_credit: worth of an abandoned partial match beside a composite event of its query.
         holdout: share of the observations, the last ones, on which the thresholds are measured.
-        least: keys that were observed less often are not learned.
+        least: keys that were observed less often count as unseen: one or two events say little. The paper keeps all, 1.
         ties: see `shedding.threshold`.
 
     Source: gSPICE (2023), III; specification 1.2 to 1.6. Where the paper is silent: unseen keys back off from (type, pane, attributes) to (type, attributes) to
@@ -117,7 +117,7 @@ class Gspice:
     value_bins: tuple[float, ...] = ()
     abandoned_credit: float = 1.0
     holdout: float = 0.2
-    least: int = 1
+    least: int = 5
     ties: Ties = "split"
 
     name = "gspice"
