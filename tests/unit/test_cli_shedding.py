@@ -124,7 +124,8 @@ def test_shedders_are_compared_in_a_table_in_json_and_in_plots(cep, files, tmp_p
     for name, one in judged.items():
         random, gspice = one["standings"]
         assert (random["shedder"], gspice["shedder"]) == ("random", "gspice")
-        assert random["recall"] < 0.7 < 0.8 < gspice["recall"]
+        assert random["recall"] < 0.7
+        assert gspice["recall"] > 0.8
         assert random["dropped"] == pytest.approx(1 / 3, abs=0.05)
         assert gspice["latency_s"]["max"] < one["bound_s"] == 1.0
         assert f"{gspice['recall']:.2%}" in out
