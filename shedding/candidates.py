@@ -17,6 +17,10 @@ def _int64() -> NDArray[np.int64]:
     return np.empty(0, dtype=np.int64)
 
 
+def _uint64() -> NDArray[np.uint64]:
+    return np.empty(0, dtype=np.uint64)
+
+
 def _int32() -> NDArray[np.int32]:
     return np.empty(0, dtype=np.int32)
 
@@ -36,10 +40,16 @@ class Predecessors:
     Attributes:
         type: int32 (events,), event type numbers.
         time: int64 (events,), ms.
+        identity, items, key: uint64 (events,), as in `JudgedEvents`; empty where no model of the stream asks for them.
+        values: float64 (attributes, events), likewise.
     """
 
     type: NDArray[np.int32] = field(default_factory=_int32)
     time: NDArray[np.int64] = field(default_factory=_int64)
+    identity: NDArray[np.uint64] = field(default_factory=_uint64)
+    items: NDArray[np.uint64] = field(default_factory=_uint64)
+    key: NDArray[np.uint64] = field(default_factory=_uint64)
+    values: NDArray[np.float64] = field(default_factory=_values)
 
     def __len__(self) -> int:
         return len(self.type)
@@ -55,6 +65,8 @@ class JudgedEvents:
         type: int32 (events,), event type numbers from 0, stable over the life of a model; -1 for types that no query names.
         values: float64 (attributes, events), NaN where an event lacks the attribute.
         before: the events before the first of these; see `shedding.panes.carried`.
+        items: uint64 (events,), bit i: passes the type test and local predicates of item i of the query. Empty: not known.
+        key: uint64 (events,), hash of the partition. Empty: there is one partition.
     """
 
     identity: NDArray[np.uint64]
@@ -62,6 +74,8 @@ class JudgedEvents:
     type: NDArray[np.int32] = field(default_factory=_int32)
     values: NDArray[np.float64] = field(default_factory=_values)
     before: Predecessors = field(default_factory=Predecessors)
+    items: NDArray[np.uint64] = field(default_factory=_uint64)
+    key: NDArray[np.uint64] = field(default_factory=_uint64)
 
     def __len__(self) -> int:
         return len(self.identity)

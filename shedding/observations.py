@@ -14,6 +14,21 @@ def _float64() -> NDArray[np.float64]:
     return np.empty(0, dtype=np.float64)
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The pattern of a query that is one sequence with a window.
+
+    Attributes:
+        needs: by item, the item of which an event must come before it in every match (of a negated item: of every match that it prevents); -1: none.
+        window: the first and last event of a match are less than so much apart: ms, or events of the stream.
+        by_rank: whether it is events.
+    """
+
+    needs: tuple[int, ...]
+    window: int
+    by_rank: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EventObservations:
     """Consecutive events of the input stream and their use.
@@ -24,12 +39,14 @@ class EventObservations:
         abandoned: float64 (events,), the same of partial matches that a negated event ended: for the events in it and for that event.
             Empty: none.
         repetition: float64 (types,), how often the patterns name each event type, times the queries' weights. Only `bl` reads it.
+        shape: of the pattern, where it is one sequence with a window. Only `prefix` reads it.
     """
 
     events: JudgedEvents
     weight: NDArray[np.float64]
     abandoned: NDArray[np.float64] = field(default_factory=_float64)
     repetition: NDArray[np.float64] = field(default_factory=_float64)
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,10 +51,15 @@ def carried(before: Predecessors, events: JudgedEvents, panes: Iterable[Pane]) -
     >>> carried(Predecessors(), batch, [Pane(events=2)]).type.tolist()
     [1, 2]
     """
-    types, times = np.concatenate([before.type, events.type]), np.concatenate([before.time, events.time])
+    types, times, *more = (
+        np.concatenate([getattr(before, name), getattr(events, name)]) for name in ("type", "time", "identity", "items", "key")
+    )
     last = len(types)
     starts = (
         [max(0, last - one.events) if one.events else int(np.searchsorted(times, times[-1] - one.time_ms)) for one in panes] if last else []
     )
     start = min(starts, default=last)
-    return Predecessors(types[start:].copy(), times[start:].copy())
+    identity, items, key = (part[start:].copy() if len(part) == last else part[:0] for part in more)
+    values = np.concatenate([before.values, events.values], axis=1) if before.values.shape[0] == events.values.shape[0] else events.values
+    values = values[:, start - last :].copy() if last > start else values[:, :0]
+    return Predecessors(types[start:].copy(), times[start:].copy(), identity, items, key, values)

@@ -36,6 +36,7 @@ METHODS: dict[str, Entry] = {
     "gspice-tree": Entry("events", "gSPICE with a decision tree", "shedding.events.gspice_trees:gspice_tree"),
     "gspice-forest": Entry("events", "gSPICE with a random forest", "shedding.events.gspice_trees:gspice_forest"),
     "espice": Entry("events per window", "eSPICE: by type and position in the window", "shedding.events.espice:Espice"),
+    "prefix": Entry("events", "whole chains: what extends something that was kept", "shedding.events.prefix:Prefix"),
     "bl": Entry("events", "by repetition in patterns and frequency of types, whole events", "shedding.events.baseline:bl"),
     "e-bl": Entry("events per window", "the same, events in a window", "shedding.events.baseline:e_bl"),
     "hspice": Entry("events per partial match", "hSPICE: by type, position and state", "shedding.partial_matches.hspice:Hspice"),

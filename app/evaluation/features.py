@@ -13,10 +13,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from app.asc.selection import Selection
+from app.bucket.route import partition_keys
 from app.events.batch import Column, EventBatch
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Expression, walk
-from app.query.plan import Item, Plan
+from app.query.plan import Catalog, Item, Plan
 from shedding.candidates import JudgedEvents, Predecessors
 from shedding.identity import identities
 
@@ -36,6 +38,7 @@ class Features:
         numbers: by (type, choice, ...) in mixed radix, the number of the kind of event; -1 where no item takes such an event.
         attributes: numeric attributes that the query looks at, sorted.
         labels: by number, what people call the kind of event.
+        plan: the query's.
     """
 
     types: tuple[str, ...]
@@ -43,6 +46,7 @@ class Features:
     numbers: tuple[int, ...]
     attributes: tuple[str, ...]
     labels: tuple[str, ...]
+    plan: Plan
 
     @staticmethod
     def of(plan: Plan) -> Features:
@@ -56,7 +60,7 @@ class Features:
         numbers = np.full(taken.size, -1, dtype=np.int64)
         numbers[taken.ravel()] = np.arange(np.count_nonzero(taken))
         labels = tuple(_label(place, types, choices) for place in np.argwhere(taken).tolist())
-        return Features(types, choices, tuple(numbers.tolist()), _numeric(plan), labels)
+        return Features(types, choices, tuple(numbers.tolist()), _numeric(plan), labels, plan)
 
     def judged(self, batch: EventBatch, before: Predecessors | None = None) -> JudgedEvents:
         """The events of a batch.
@@ -68,9 +72,13 @@ class Features:
         values = np.empty((len(self.attributes), len(batch)), dtype=np.float64)
         for row, name in enumerate(self.attributes):
             values[row] = _numbers(batch.columns.get(name), len(batch))
-        return JudgedEvents(
-            identities(batch.source, batch.offset), batch.time, self.kinds(batch), values, Predecessors() if before is None else before
-        )
+        catalog = Catalog.of((self.plan,))
+        rows, own = Selection(catalog, None).select(batch).of_query(0)
+        items = np.zeros(len(batch), np.uint64)
+        items[rows] = own
+        key = partition_keys(batch, np.arange(len(batch)), catalog.groups[0]).hashes
+        earlier = Predecessors() if before is None else before
+        return JudgedEvents(identities(batch.source, batch.offset), batch.time, self.kinds(batch), values, earlier, items, key)
 
     def kinds(self, batch: EventBatch) -> NDArray[np.int32]:
         """int32 (events,): the number of what kind of event each is; -1: of no interest."""

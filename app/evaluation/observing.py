@@ -10,8 +10,9 @@ from app.evaluation.operator import Operator
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.abandoned import abandoned_plans
-from app.query.plan import Plan
-from shedding.observations import EventObservations, WindowObservations
+from app.query.plan import Absent, Ordered, Pattern, Plan, Take
+from shedding.events.prefix import MOST_ITEMS
+from shedding.observations import EventObservations, Shape, WindowObservations
 
 
 def event_observations(plan: Plan, features: Features, batch: EventBatch, *, crediting: bool = True) -> EventObservations:
@@ -24,7 +25,8 @@ def event_observations(plan: Plan, features: Features, batch: EventBatch, *, cre
         crediting: whether events of partial matches that a negation ended get credit as well.
     """
     weight = Operator(plan, batch).run().weights(len(batch), plan.weight)
-    return EventObservations(features.judged(batch), weight, _abandoned(plan, batch) if crediting else _none(), features.repetition(plan))
+    abandoned = _abandoned(plan, batch) if crediting else _none()
+    return EventObservations(features.judged(batch), weight, abandoned, features.repetition(plan), shape_of(plan))
 
 
 def window_observations(plan: Plan, features: Features, batch: EventBatch) -> WindowObservations:
@@ -57,3 +59,29 @@ def _abandoned(plan: Plan, batch: EventBatch) -> NDArray[np.float64]:
 
 def _none() -> NDArray[np.float64]:
     return np.empty(0, dtype=np.float64)
+
+
+def shape_of(plan: Plan) -> Shape | None:
+    """The plan's pattern where it is one sequence, perhaps with negations and closures, and has a window.
+
+    Windows in events are known where the query has one partition: only then they count the stream's events.
+    """
+    window = (plan.runs.window if plan.runs is not None else None) or plan.within
+    if window is None or (window.unit == "events" and plan.equivalence) or len(plan.items) > MOST_ITEMS:
+        return None
+    parts: list[Pattern] = [Absent((item.index,)) if item.negated else Take(item.index) for item in plan.items]
+    if plan.runs is not None:
+        if not isinstance(plan.runs.pattern, Ordered | Take):
+            return None
+        parts = list(plan.runs.pattern.parts) if isinstance(plan.runs.pattern, Ordered) else [plan.runs.pattern]
+    needs, last = [-1] * len(plan.items), -1
+    for part in parts:
+        if isinstance(part, Absent):
+            for item in part.items:
+                needs[item] = last
+        elif isinstance(part, Take):
+            needs[part.item] = last
+            last = part.item if part.low > 0 else last
+        else:
+            return None
+    return Shape(tuple(needs), window.size, window.unit == "events")

@@ -72,7 +72,7 @@ class GspiceTreesModel:
 
     def utilities(self, events: JudgedEvents) -> NDArray[np.float64]:
         """Utility of each event, float64 (events,)."""
-        return _walk(self.trees, self.pane, self.types, self.missing, events)
+        return walk(self.trees, self.pane, self.types, self.missing, events)
 
     def gate(self, drop_ratio: float) -> UtilityGate:
         """Drops this share of events, those of least utility."""
@@ -138,7 +138,7 @@ class GspiceTrees:
         missing.flags.writeable = False
         table, labels, weights = _rows(earlier, worth(earlier, self.abandoned_credit), features, missing, training.seed)
         trees = compiled(self._fitted(table, labels, weights, training.seed)) if len(labels) else _NOTHING
-        utilities = _walk(trees, self.pane, features.types, missing, later.events)
+        utilities = walk(trees, self.pane, features.types, missing, later.events)
         manifest = manifest_of(seen, training, self.name)
         shares = shares_of_types(seen.events)
         return GspiceTreesModel(manifest, self.pane, features.types, missing, trees, utility_shares(utilities), self.ties, shares)
@@ -199,7 +199,8 @@ def compiled(fitted: Sequence[Any]) -> Trees:
     return trees
 
 
-def _walk(trees: Trees, pane: Pane, types: int, missing: NDArray[np.float64], events: JudgedEvents) -> NDArray[np.float64]:
+def walk(trees: Trees, pane: Pane, types: int, missing: NDArray[np.float64], events: JudgedEvents) -> NDArray[np.float64]:
+    """float64 (events,): the trees' mean answer; 0 for types below 0."""
     utilities, row = np.empty(len(events)), np.zeros(1 + types + len(missing), dtype=np.float32)
     all_types, times, first = stream(events)
     values = attribute_rows(events, len(missing))

@@ -10,7 +10,7 @@ import numpy as np
 
 from shedding.candidates import JudgedEvents, JudgedInMatches, JudgedInWindows, JudgedMatches, JudgedTuples
 from shedding.identity import identities
-from shedding.observations import EventObservations, MatchObservations, PairObservations, WindowObservations
+from shedding.observations import EventObservations, MatchObservations, Shape, WindowObservations
 from shedding.panes import Pane, carried
 from shedding.windows import time_windows
 
@@ -35,10 +35,13 @@ class Case:
 def some_events(seed: int) -> JudgedEvents:
     """Five types of different shares; two attributes, one of whole numbers that decides about use, one that does not."""
     chance = np.random.default_rng(seed)
+    types = chance.choice(5, SIZE, p=[0.4, 0.3, 0.15, 0.1, 0.05]).astype(np.int32)
     return JudgedEvents(
         identity=identities(np.full(SIZE, seed), np.arange(SIZE)),
         time=np.cumsum(chance.integers(0, 100, SIZE)),
-        type=chance.choice(5, SIZE, p=[0.4, 0.3, 0.15, 0.1, 0.05]).astype(np.int32),
+        type=types,
+        items=np.array([1, 2, 4, 0, 0], np.uint64)[types],
+        key=identities(np.zeros(SIZE, np.int64), np.arange(SIZE) % 7),
         values=np.stack(
             [chance.integers(1, 11, SIZE).astype(np.float64), np.where(chance.random(SIZE) < 0.1, np.nan, chance.random(SIZE))]
         ),
@@ -52,14 +55,16 @@ def event_observations(seed: int) -> EventObservations:
     likely = np.array([0.1, 0.4, 0.9, 0.0, 0.0])[events.type] * (events.values[0] <= 5)
     weight = chance.poisson(likely).astype(np.float64)
     abandoned = np.where(events.type == 1, chance.poisson(0.1, SIZE), 0).astype(np.float64)
-    return EventObservations(events, weight, abandoned, repetition=np.array([1.0, 1.0, 2.0, 0.0, 0.0]))
+    return EventObservations(events, weight, abandoned, repetition=np.array([1.0, 1.0, 2.0, 0.0, 0.0]), shape=Shape((-1, 0, 1), 5000))
 
 
 def event_parts(events: JudgedEvents) -> list[JudgedEvents]:
     """Three batches, one of them empty, each with what went before."""
     parts, before = [], events.before
     for cut in (slice(0, 17), slice(17, 17), slice(17, None)):
-        part = JudgedEvents(events.identity[cut], events.time[cut], events.type[cut], events.values[:, cut], before)
+        part = JudgedEvents(
+            events.identity[cut], events.time[cut], events.type[cut], events.values[:, cut], before, events.items[cut], events.key[cut]
+        )
         before = carried(before, part, [Pane(events=SIZE)])
         parts.append(part)
     return parts

@@ -1,0 +1,242 @@
+"""Whole chains or nothing: events are kept where what must precede them was kept, and dropped where it was not. A method of this project.
+
+gSPICE and eSPICE judge every event by itself. Where more must go than is useless, they drop an A here and a B there, and each of them ruins a match
+that the others were kept for: of matches of n events the share (1 - p)**n is left. Here an event that has nothing to extend in its partition and
+window is worth nothing, be it that there never was anything, or that it was dropped. So when an event goes, those that would follow it go for free,
+and the price of an event is what it is worth over all that its loss saves: matches are given up whole, and where they begin.
+
+It looks at what the selection knows of an event anyway (which items it can be), and at its partition. No predicate between events is asked, so what
+it takes for useless is useless indeed; what it keeps may still be.
+
+Source: this project, ops/decisions/0020; the idea to judge events together with partial matches is hSPICE's (Slo et al., DEBS 2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shedding import kernels_prefix
+from shedding.candidates import JudgedEvents, Mask, Predecessors
+from shedding.events.gspice_trees import Trees, compiled, walk
+from shedding.events.judging import manifest_of, present
+from shedding.events.judging import worth as credited
+from shedding.identity import identities
+from shedding.interface import Arrays, Json, Level, Manifest, Training
+from shedding.observations import EventObservations, Shape
+from shedding.panes import Pane
+from shedding.threshold import UtilityShares, utility_shares
+
+_GRID = 193
+"""Thresholds at which the share of dropped events is measured."""
+_CLASSES = 2
+MOST_ITEMS = 48
+"""Items of a pattern; with an event's type they make one 64-bit number."""
+_RANGE = float(1 << 53)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Worth:
+    """What events are worth by themselves: by the items that they can be, their type and their attributes.
+
+    Attributes:
+        groups: uint64 (groups,), items and type as one number, ascending.
+        order: int32 (groups,), place of the group among all of them by mean worth: the first feature of the tree.
+        missing: float64 (attributes,), what stands for an attribute that the event lacks.
+        tree: a regression tree over place and attributes.
+    """
+
+    groups: NDArray[np.uint64]
+    order: NDArray[np.int32]
+    missing: NDArray[np.float64]
+    tree: Trees
+
+    def of(self, events: JudgedEvents) -> NDArray[np.float64]:
+        """float64 (events,)."""
+        groups = _groups(events.items, events.type)
+        at = np.minimum(np.searchsorted(self.groups, groups), len(self.groups) - 1)
+        place = np.where(self.groups[at] == groups, self.order[at], 0).astype(np.int32)
+        return walk(self.tree, Pane(events=1), 0, self.missing, JudgedEvents(events.identity, events.time, place, events.values))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrefixModel:
+    """What `Prefix` learned.
+
+    Attributes:
+        manifest: where it comes from.
+        shape: of the query's pattern.
+        worth: of events.
+        shares: of worth per event saved, among all events that can be some item.
+        dropped: float64 (thresholds,), share of events that are dropped at thresholds 0 to 2, measured.
+    """
+
+    manifest: Manifest
+    shape: Shape
+    worth: Worth
+    shares: UtilityShares
+    dropped: NDArray[np.float64]
+
+    @property
+    def pane(self) -> Pane:
+        """What a batch must know of its predecessors: a window."""
+        return Pane(events=self.shape.window) if self.shape.by_rank else Pane(time_ms=self.shape.window)
+
+    def gate(self, drop_ratio: float) -> PrefixGate:
+        """Drops this share of the events."""
+        if drop_ratio <= 0:
+            return PrefixGate(self, 0.0)
+        if drop_ratio >= 1:
+            return PrefixGate(self, float(_CLASSES))
+        return PrefixGate(self, float(np.interp(drop_ratio, self.dropped, np.linspace(0, _CLASSES, len(self.dropped)))))
+
+    def ranks(self, events: JudgedEvents) -> NDArray[np.float64]:
+        """float64 (events,), in [0, 1): worth per event saved among all that can be some item, ties by identity."""
+        chance = _chance(events.identity, self.manifest.seed)
+        rank = _rank(self.shares, self.worth.of(events) / _saved(events.items, self.shape), chance)
+        return np.where(events.items == 0, chance, rank)
+
+    def arrays(self) -> Arrays:
+        """For a file."""
+        tree = {f"tree_{name}": getattr(self.worth.tree, name) for name in Trees.__slots__}
+        shares = {name: getattr(self.shares, name) for name in UtilityShares.__slots__}
+        worth = {"groups": self.worth.groups, "order": self.worth.order, "missing": self.worth.missing}
+        return {**worth, **tree, **shares, "dropped": self.dropped}
+
+    def parameters(self) -> Json:
+        """For a file."""
+        return {"needs": list(self.shape.needs), "window": self.shape.window, "by_rank": self.shape.by_rank}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrefixGate:
+    """A threshold in force, from 0 (keep all) to 2 (keep none)."""
+
+    model: PrefixModel
+    threshold: float
+
+    def keep(self, candidates: JudgedEvents) -> Mask:
+        """Keeps chains of sufficient worth."""
+        if self.threshold <= 0 or not len(candidates):
+            return np.ones(len(candidates), dtype=np.bool_)
+        return _Chains.of(self.model, candidates).kept(self.model.shape, self.threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Settings.
+
+    Attributes:
+        abandoned_credit: worth of an abandoned partial match beside a composite event of its query.
+        depth: of the tree, at most.
+        leaf_events: a leaf is learned from at least so many events.
+    """
+
+    abandoned_credit: float = 1.0
+    depth: int = 8
+    leaf_events: int = 50
+    name: str = "prefix"
+    level: Level = "events"
+
+    def train(self, observations: EventObservations | None, training: Training) -> PrefixModel:
+        """Learns what events are worth, and how much each threshold drops.
+
+        Raises:
+            ValueError: nothing was observed, or the pattern is no sequence with a window.
+        """
+        observed = present(observations)
+        if observed.shape is None:
+            raise ValueError("prefix knows patterns that are one sequence with a window")
+        events, shape = observed.events, observed.shape
+        worth = self._learned(events, credited(observed, self.abandoned_credit), training.seed)
+        some = events.items != 0
+        density = (worth.of(events) / _saved(events.items, shape))[some]
+        shares = utility_shares(density if len(density) else np.zeros(1))
+        model = PrefixModel(manifest_of(observed, training, self.name), shape, worth, shares, np.zeros(2))
+        chains = _Chains.of(model, events)
+        dropped = [1.0 - float(chains.kept(shape, float(threshold)).mean()) for threshold in np.linspace(0, _CLASSES, _GRID)]
+        dropped[0], dropped[-1] = 0.0, 1.0
+        return replace(model, dropped=np.maximum.accumulate(dropped))
+
+    def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> PrefixModel:
+        """The model that had these."""
+        shape = Shape(tuple(parameters["needs"]), parameters["window"], parameters["by_rank"])
+        tree = Trees(**{name: arrays[f"tree_{name}"] for name in Trees.__slots__})
+        worth = Worth(arrays["groups"], arrays["order"], arrays["missing"], tree)
+        return PrefixModel(manifest, shape, worth, UtilityShares(arrays["utility"], arrays["cumulative"]), arrays["dropped"])
+
+    def _learned(self, events: JudgedEvents, worth: NDArray[np.float64], seed: int) -> Worth:
+        from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 - a second, which models in use do not need
+
+        groups, own, counts = np.unique(_groups(events.items, events.type), return_inverse=True, return_counts=True)
+        order = np.argsort(np.argsort(np.bincount(own, weights=worth) / counts, kind="stable")).astype(np.int32)
+        present_values = np.where(np.isnan(events.values), np.inf, events.values)
+        missing = np.where(np.isinf(least := present_values.min(axis=1, initial=np.inf)), 0.0, least) - 1
+        values = np.where(np.isnan(events.values), missing[:, None], events.values)
+        table = np.column_stack([order[own], *values]).astype(np.float32)
+        fitted = DecisionTreeRegressor(max_depth=self.depth, min_samples_leaf=self.leaf_events, random_state=seed % 2**32)
+        return Worth(groups, order, missing, compiled([fitted.fit(table, worth)]))
+
+
+def _rank(shares: UtilityShares, worth: NDArray[np.float64], chance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where an event lies among those of its class, by worth: [0, 1)."""
+    at = np.searchsorted(shares.utility, worth)
+    low = np.concatenate([np.zeros(1), shares.cumulative])
+    inside = at < len(shares.utility)
+    here = np.minimum(at, len(shares.utility) - 1)
+    known = inside & (shares.utility[here] == worth)
+    return np.where(known, low[here] + (shares.cumulative[here] - low[here]) * chance, np.minimum(low[at], np.nextafter(1.0, 0.0)))
+
+
+def _saved(items: NDArray[np.uint64], shape: Shape) -> NDArray[np.float64]:
+    """float64 (events,), 1 or more: how many events of a match need not be kept when this one goes: it, and those that would follow it."""
+    depth = [0] * len(shape.needs)
+    for item, before in enumerate(shape.needs):
+        depth[item] = 0 if before < 0 else depth[before] + 1
+    length = max(depth) + 1
+    saved = np.full(len(items), float(length))
+    for item in np.argsort(depth, kind="stable").tolist():
+        saved[items & np.uint64(1 << item) != 0] = length - depth[item]
+    return saved
+
+
+_ITEMS = np.uint64((1 << MOST_ITEMS) - 1)
+
+
+def _groups(items: NDArray[np.uint64], types: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Items (48 of them) and type (the lowest 16 bits) as one number."""
+    return (items & _ITEMS) | (types.astype(np.int64).astype(np.uint64) << np.uint64(MOST_ITEMS))
+
+
+def _chance(identity: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
+    """float64 (events,), in [0, 1), from the identity and the seed."""
+    mixed = identities(identity.view(np.int64), np.full(len(identity), seed, np.int64))
+    return (mixed >> np.uint64(11)).astype(np.float64) / _RANGE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chains:
+    """Events, and those before them, ready to be decided about at any threshold."""
+
+    items: NDArray[np.uint64]
+    key: NDArray[np.uint64]
+    place: NDArray[np.int64]
+    rank: NDArray[np.float64]
+    earlier: int
+
+    @staticmethod
+    def of(model: PrefixModel, events: JudgedEvents) -> _Chains:
+        before = events.before if len(events.before.items) == len(events.before) else Predecessors()
+        past = JudgedEvents(before.identity, before.time, before.type, before.values, items=before.items, key=before.key)
+        items, time = np.concatenate([past.items, events.items]), np.concatenate([past.time, events.time])
+        key = np.concatenate([past.key, events.key]) if len(events.key) else np.zeros(len(items), np.uint64)
+        place = np.arange(len(items), dtype=np.int64) if model.shape.by_rank else time
+        return _Chains(items, key, place, np.concatenate([model.ranks(past), model.ranks(events)]), len(past))
+
+    def kept(self, shape: Shape, threshold: float) -> Mask:
+        mask = np.empty(len(self.items) - self.earlier, dtype=np.bool_)
+        needs = np.array(shape.needs, dtype=np.int64)
+        kernels_prefix.keep_chains(self.items, self.key, self.place, self.rank, needs, shape.window, threshold, self.earlier, mask)
+        return mask
