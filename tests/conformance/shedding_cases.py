@@ -10,7 +10,7 @@ import numpy as np
 
 from shedding.candidates import JudgedEvents, JudgedInMatches, JudgedInWindows, JudgedMatches, JudgedTuples
 from shedding.identity import identities
-from shedding.observations import EventObservations, MatchObservations, Shape, WindowObservations
+from shedding.observations import EventObservations, MatchObservations, PairObservations, Shape, WindowObservations
 from shedding.panes import Pane, carried
 from shedding.windows import time_windows
 
