@@ -115,6 +115,7 @@ class JudgedMatches:
         remaining_ms: float64 (matches,), time until its window ends.
         last_type: int32 (matches,), type of its last event.
         last_position: int32 (matches,), position of its last event in the window.
+        values: float64 (attributes, matches), whatever may tell how it goes on: attributes of its events, sums; NaN where there is none. Only `stateful` reads them.
     """
 
     identity: NDArray[np.uint64]
@@ -124,6 +125,7 @@ class JudgedMatches:
     remaining_ms: NDArray[np.float64] = field(default_factory=_float64)
     last_type: NDArray[np.int32] = field(default_factory=_int32)
     last_position: NDArray[np.int32] = field(default_factory=_int32)
+    values: NDArray[np.float64] = field(default_factory=_values)
 
     def __len__(self) -> int:
         return len(self.identity)

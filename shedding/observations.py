@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from shedding.candidates import JudgedEvents, JudgedInMatches, JudgedInWindows
+from shedding.candidates import JudgedEvents, JudgedInMatches, JudgedInWindows, JudgedMatches
 
 
 def _float64() -> NDArray[np.float64]:
@@ -27,6 +27,10 @@ class Shape:
     needs: tuple[int, ...]
     window: int
     by_rank: bool = False
+
+
+def _no_matches() -> JudgedMatches:
+    return JudgedMatches(np.empty(0, dtype=np.uint64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +80,9 @@ class MatchObservations:
         states: int32 (queries,), number of states of each query; the last one is complete.
         weight: float64 (queries,).
         window_size: float64 (queries,), events in a window, the mean where it varies.
+        sample: partial matches at some moments. Only `stateful` reads it and what became of it.
+        gain: float64 (sample,), sum of the weights of the composite events that each became.
+        cost_s: float64 (sample,), seconds of processing that it still took from then on.
     """
 
     query: NDArray[np.int32]
@@ -85,6 +92,9 @@ class MatchObservations:
     states: NDArray[np.int32]
     weight: NDArray[np.float64]
     window_size: NDArray[np.float64]
+    sample: JudgedMatches = field(default_factory=_no_matches)
+    gain: NDArray[np.float64] = field(default_factory=_float64)
+    cost_s: NDArray[np.float64] = field(default_factory=_float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,6 +42,7 @@ METHODS: dict[str, Entry] = {
     "hspice": Entry("events per partial match", "hSPICE: by type, position and state", "shedding.partial_matches.hspice:Hspice"),
     "pspice": Entry("partial matches", "pSPICE: completion probability over remaining time", "shedding.partial_matches.pspice:Pspice"),
     "pspice-minus": Entry("partial matches", "pSPICE without time", "shedding.partial_matches.pspice:PSPICE_MINUS"),
+    "stateful": Entry("partial matches", "ours: recall per second, by state and attributes", "shedding.partial_matches.stateful:Stateful"),
     "pm-random": Entry("partial matches", "drops partial matches at random", "shedding.partial_matches.pm_random:PmRandom", learns=False),
     "cals": Entry("tuples", "CALS: extraneous tuples and shortened intervals", "shedding.tuples.cals:CALS", learns=False),
     "cals-v": Entry("tuples", "CALS-V: extraneous tuples only", "shedding.tuples.cals:CALS_V", learns=False),

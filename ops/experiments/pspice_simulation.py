@@ -26,6 +26,7 @@ from shedding.identity import identities, shuffled
 from shedding.interface import Training
 from shedding.observations import MatchObservations
 from shedding.partial_matches.pspice import PspiceModel
+from shedding.partial_matches.stateful import StatefulModel
 from shedding.registry import method
 
 ADVANCE = 1.55e-3
@@ -38,7 +39,7 @@ RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
 FACTORS = (1, 2, 4, 8, 12, 16)
 STEP_S = 1e-7
 """Seconds that an event costs for a partial match of factor 1."""
-METHODS = ("pspice", "pm-random", "events")
+METHODS = ("stateful", "pspice", "pm-random", "events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,14 @@ class World:
         window: events.
         cost: of each query's partial matches, in those of factor 1.
         events: how many.
+        compared: whether a partial match takes only events whose attribute is at least that of its opener; both are uniform in [0, 1).
     """
 
     patterns: tuple[tuple[int, ...], ...] = (Q1,)
     window: int = 5_500
     cost: tuple[float, ...] = (1.0,)
     events: int = 250_000
+    compared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,20 +69,27 @@ class Live:
         window: int64 (matches,), number of their window, which opened at ``EVERY`` times that.
         query: int32 (matches,).
         state: int32 (matches,), steps done.
+        value: float64 (matches,), attribute of the opener.
     """
 
     window: np.ndarray
     query: np.ndarray
     state: np.ndarray
+    value: np.ndarray
 
     def rows(self, which: np.ndarray) -> Live:
         """Some of them."""
-        return Live(self.window[which], self.query[which], self.state[which])
+        return Live(self.window[which], self.query[which], self.state[which], self.value[which])
+
+    def plus(self, other: Live) -> Live:
+        """These and others."""
+        return Live(*(np.concatenate([getattr(one, name) for one in (self, other)]) for name in Live.__slots__))
 
     def judged(self, world: World, now: int) -> JudgedMatches:
         """As shedders see them."""
         remaining = (self.window * EVERY + world.window - now).astype(np.float64)
-        return JudgedMatches(identities(self.query.astype(np.int64), self.window), self.query, self.state, remaining)
+        identity = identities(self.query.astype(np.int64), self.window)
+        return JudgedMatches(identity, self.query, self.state, remaining, values=self.value[None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,14 +97,14 @@ class Outcome:
     """What a run found.
 
     Attributes:
-        complete: (window, query) of complete matches.
+        complete: when matches were complete, by (window, query).
         mean_cost: cost of all live partial matches, the mean over windows' openings.
         opened: partial matches in all.
         stays: int64 (queries, states), events that a partial match in that state was held against in vain.
         steps: int64 (queries, states), those that it took.
     """
 
-    complete: frozenset[tuple[int, int]]
+    complete: dict[tuple[int, int], int]
     mean_cost: float
     opened: int
     stays: np.ndarray
@@ -110,41 +120,46 @@ def run(world: World, seed: int, choose: Choice | None = None, hidden: float = 0
     chance = np.random.default_rng(seed)
     at = np.flatnonzero(chance.random(world.events) < ADVANCE * 10)
     symbols, lengths = chance.integers(0, 10, len(at)), np.array([len(one) for one in world.patterns])
+    values = chance.random(len(at)) if world.compared else np.zeros(len(at))
+    openers = chance.random((world.events // EVERY, len(lengths))) * world.compared
     steps_of = np.full((len(world.patterns), lengths.max() + 1), -1)
     for query, pattern in enumerate(world.patterns):
         steps_of[query, : len(pattern)] = pattern
     hiding, costs, queries = np.random.default_rng([seed, 1]), np.array(world.cost), np.arange(len(world.patterns), dtype=np.int32)
-    live = Live(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
-    complete: set[tuple[int, int]] = set()
+    live = Live(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    complete: dict[tuple[int, int], int] = {}
     spent, place, stays, steps = [], 0, np.zeros_like(steps_of), np.zeros_like(steps_of)
     for number in range(world.events // EVERY):
         now = number * EVERY
         live = live.rows(live.window * EVERY > now - world.window)
-        live = Live(
-            *(
-                np.concatenate(pair)
-                for pair in zip((live.window, live.query, live.state), (np.full(len(queries), number), queries, 0 * queries), strict=True)
-            )
-        )
+        live = live.plus(Live(np.full(len(queries), number), queries, 0 * queries, openers[number]))
         if choose is not None:
             live = live.rows(choose(live, now))
         spent.append(costs[live.query].sum())
         np.add.at(stays, (live.query, live.state), EVERY)
         while place < len(at) and at[place] < now + EVERY:
             fits = (steps_of[live.query, live.state] == symbols[place]) & (live.window * EVERY + world.window > at[place])
+            fits &= values[place] >= live.value
             if hidden:
                 fits &= hiding.random(len(fits)) >= hidden
             np.add.at(steps, (live.query[fits], live.state[fits]), 1)
             live = replace(live, state=live.state + fits.astype(np.int32))
             done = live.state == lengths[live.query]
-            complete.update(zip(live.window[done].tolist(), live.query[done].tolist(), strict=True))
+            complete.update(dict.fromkeys(zip(live.window[done].tolist(), live.query[done].tolist(), strict=True), int(at[place])))
             live, place = live.rows(~done), place + 1
-    return Outcome(frozenset(complete), float(np.mean(spent[len(spent) // 4 :])), len(spent) * len(queries), stays, steps)
+    return Outcome(complete, float(np.mean(spent[len(spent) // 4 :])), len(spent) * len(queries), stays, steps)
 
 
-def trained(name: str, world: World, seed: int) -> PspiceModel:
-    """A model of a stream without shedding; every tenth of its steps is observed."""
-    seen = run(world, seed)
+def trained(name: str, world: World, seed: int) -> PspiceModel | StatefulModel:
+    """A model of a stream without shedding; every tenth of its steps is observed, and the partial matches at every fourth window's opening."""
+    looks: list[tuple[Live, int]] = []
+
+    def look(live: Live, now: int) -> np.ndarray:
+        if now % (4 * EVERY) == 0:
+            looks.append((live, now))
+        return np.ones(len(live.query), np.bool_)
+
+    seen = run(world, seed, look)
     rows = []
     for query, pattern in enumerate(world.patterns):
         for state in range(len(pattern)):
@@ -155,13 +170,30 @@ def trained(name: str, world: World, seed: int) -> PspiceModel:
     states = np.array([len(one) + 1 for one in world.patterns], np.int32)
     sizes = np.full(len(states), float(world.window))
     spent = STEP_S * np.array(world.cost)[query]
-    model = method(name).train(MatchObservations(query, before, after, spent, states, np.ones(len(states)), sizes), Training(seed))
-    if not isinstance(model, PspiceModel):
+    queries = (states, np.ones(len(states)), sizes)
+    model = method(name).train(MatchObservations(query, before, after, spent, *queries, *outcomes(world, seen, looks)), Training(seed))
+    if not isinstance(model, PspiceModel | StatefulModel):
         raise TypeError(name)
     return model
 
 
-def within(world: World, capacity: float, model: PspiceModel | None, seed: int) -> Choice:
+def outcomes(world: World, seen: Outcome, looks: Sequence[tuple[Live, int]]) -> tuple[JudgedMatches, np.ndarray, np.ndarray]:
+    """Partial matches as they were looked at, whether they were completed later, and what they still cost."""
+    judged = [live.judged(world, now) for live, now in looks]
+    names = ("identity", "query", "state", "remaining")
+    columns = {name: np.concatenate([getattr(one, name) for one in judged]) for name in names}
+    sample = JudgedMatches(**columns, values=np.concatenate([one.values for one in judged], axis=1))
+    ends = [
+        (seen.complete.get((window, query)), window * EVERY + world.window, now)
+        for live, now in looks
+        for window, query in zip(live.window.tolist(), live.query.tolist(), strict=True)
+    ]
+    gain = np.array([float(done is not None) for done, _, _ in ends])
+    left = np.array([(last if done is None else done) - now for done, last, now in ends])
+    return sample, gain, STEP_S * np.array(world.cost)[sample.query] * left
+
+
+def within(world: World, capacity: float, model: PspiceModel | StatefulModel | None, seed: int) -> Choice:
     """Drops partial matches, those of least utility first (without a model: any), until the others' cost fits."""
     costs = np.array(world.cost)
 
@@ -186,7 +218,7 @@ def false_negatives(name: str, world: World, rate: float, seed: int) -> tuple[fl
         found = run(world, seed, within(world, truth.mean_cost / rate, model, seed))
     if not truth.complete:
         return 0.0, 0.0
-    return len(truth.complete - found.complete) / len(truth.complete), len(truth.complete) / truth.opened
+    return len(truth.complete.keys() - found.complete) / len(truth.complete), len(truth.complete) / truth.opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +249,9 @@ def figures_of(seeds: int, events: int) -> list[Figure]:
     for name in METHODS:
         found += [figure("window", name, size, World(window=size, events=events), 1.2, seeds=seeds) for size in SIZES]
         found += [figure("rate", name, rate, World(events=events), rate, seeds=seeds) for rate in RATES]
-    for name in ("pspice", "pspice-minus"):
+        compared = World(window=12_000, events=events, compared=True)
+        found += [figure("compared", name, rate, compared, rate, seeds=seeds) for rate in RATES]
+    for name in ("stateful", "pspice", "pspice-minus"):
         for factor in FACTORS:
             world = World((Q1, Q2), 10_000, (float(factor), 1.0), events)
             found.append(figure("cost", name, factor, world, 1.2, seeds=seeds))
@@ -243,7 +277,7 @@ def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
     crossing = [size for size in SIZES if mean["window", "events", size] < mean["window", "pspice", size]]
     events = [mean["window", "events", size] for size in SIZES]
     rising = all(mean["rate", "pspice", a] <= mean["rate", "pspice", b] for a, b in pairwise(RATES))
-    best = all(mean["rate", "pspice", rate] <= min(mean["rate", name, rate] for name in METHODS) for rate in RATES)
+    best = all(mean["rate", "pspice", rate] <= min(mean["rate", name, rate] for name in ("pm-random", "events")) for rate in RATES)
     equal, sixteen = (mean["cost", "pspice-minus", factor] - mean["cost", "pspice", factor] for factor in (1, 16))
     shown = "; ".join(f"{likely[size]:.0%}: " + ", ".join(f"{name} {mean['window', name, size]:.0%}" for name in METHODS) for size in SIZES)
     return [
@@ -279,7 +313,12 @@ def _held(holds: bool) -> str:  # noqa: FBT001 - a word for it
 
 def draw(figures: Sequence[Figure], folder: Path) -> None:
     """Mean false negatives, with standard deviation over seeds."""
-    labels = {"window": "match probability, %", "rate": "event rate / throughput", "cost": "cost of a partial match of Q1 / of Q2"}
+    labels = {
+        "compared": "event rate / throughput",
+        "window": "match probability, %",
+        "rate": "event rate / throughput",
+        "cost": "cost of a partial match of Q1 / of Q2",
+    }
     for plot, label in labels.items():
         canvas, axes = plt.subplots(figsize=(6, 4))
         for name in dict.fromkeys(one.method for one in figures if one.plot == plot):

@@ -75,13 +75,3 @@ def prospects(chain: Chain, bins: int, bin_size: int) -> tuple[Floats, Floats]:
     for k in range(bins):
         completion[k + 1], seconds[k + 1] = stride @ completion[k], stride @ seconds[k]
     return completion[:, :states], seconds[:, :states]
-
-
-def change(old: Chain, new: Chain) -> float:
-    """Mean squared difference of transition probabilities: beyond some bound the model is due for training (III-E).
-
-    >>> still, moving = Chain(np.eye(2), np.zeros(2), np.ones(2, bool)), Chain(np.array([[0.5, 0.5], [0, 1]]), np.zeros(2), np.ones(2, bool))
-    >>> change(still, moving)
-    0.125
-    """
-    return float(np.mean((old.transitions - new.transitions) ** 2))

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches, Mask
+from shedding.drift import mean_squared_difference
 from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations
 from shedding.partial_matches.kernels_look_up import look_up
-from shedding.partial_matches.markov import Chain, chain_of, change, prospects
+from shedding.partial_matches.markov import Chain, chain_of, prospects
 from shedding.partial_matches.selection import all_but_least
 
 _LEAST_TIME = 1e-6
@@ -73,8 +74,9 @@ class PspiceModel:
         return self.table.look_up(matches)
 
     def change(self, observations: MatchObservations) -> float:
-        """How far new observations are from what was learned: the largest `markov.change` of all queries."""
-        return max(change(old, new) for old, new in zip(self.chains, chains_of(observations), strict=True))
+        """How far new observations are from what was learned: the largest mean squared difference of transition probabilities of all queries."""
+        pairs = zip(self.chains, chains_of(observations), strict=True)
+        return max(mean_squared_difference(old.transitions, new.transitions) for old, new in pairs)
 
     def gate(self, drop_ratio: float) -> PspiceGate:
         """Drops this share of whatever partial matches there are."""

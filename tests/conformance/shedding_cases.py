@@ -98,6 +98,7 @@ def some_matches(seed: int) -> JudgedMatches:
         query=query,
         state=chance.integers(0, 3 - query).astype(np.int32),
         remaining=np.floor(chance.random(SIZE) * 500),
+        values=np.where(chance.random((2, SIZE)) < 0.1, np.nan, chance.random((2, SIZE))),
     )
 
 
@@ -106,9 +107,9 @@ def match_observations(seed: int) -> MatchObservations:
     chance, matches = np.random.default_rng([seed, 1]), some_matches(seed)
     after = (matches.state + (chance.random(SIZE) < 0.01)).astype(np.int32)
     spent_s = (1 + matches.query) * chance.exponential(1e-6, SIZE)
-    return MatchObservations(
-        matches.query, matches.state, after, spent_s, np.array([4, 3], np.int32), np.array([1.0, 2.0]), np.array([500.0, 400.0])
-    )
+    gain = (chance.random(SIZE) < 0.3 * (np.nan_to_num(matches.values[0]) > 0.5)).astype(np.float64)
+    queries = np.array([4, 3], np.int32), np.array([1.0, 2.0]), np.array([500.0, 400.0])
+    return MatchObservations(matches.query, matches.state, after, spent_s, *queries, matches, gain, 1e-6 * matches.remaining)
 
 
 def some_encounters(seed: int) -> JudgedInMatches:

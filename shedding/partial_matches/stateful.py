@@ -1,0 +1,178 @@
+"""Ours: partial matches by the recall that they still promise per second of work, learned from what became of others like them.
+
+pSPICE knows a partial match by its state and the rest of its window, and multiplies single steps to a probability. Here outcomes themselves are learned: which of the
+partial matches that were seen at some moment became composite events, and how much work they took until they ended. Two small forests of regression trees estimate both
+from all that is known of a partial match: query, state, rest of the window, newest event's type, attributes of its events, and what pSPICE's chain says. So where attributes
+decide (``b.x > a.x``: a large ``a.x`` hardly completes), the choice is by attributes; where they do not, the chain's answer remains.
+
+**Source:** after Zhao, Hung, Weidlich (ICDE 2020), who class partial matches by attributes, and pSPICE, whose ratio it keeps; see ops/decisions/0019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shedding.candidates import JudgedMatches, Mask
+from shedding.events.gspice_trees import Trees, compiled
+from shedding.identity import shuffled
+from shedding.interface import Arrays, Json, Level, Manifest, Training
+from shedding.observations import MatchObservations
+from shedding.partial_matches.kernels_forest import mean_of_leaves
+from shedding.partial_matches.markov import prospects
+from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
+from shedding.partial_matches.selection import all_but_least
+
+_LARGEST = 3e38
+"""scikit-learn computes with 32 bits and takes no infinity."""
+_ABSENT = -_LARGEST
+"""Stands for an attribute that a partial match lacks: trees split it off."""
+_MOST_ROWS = 200_000
+"""Outcomes that are learned from; more are left out by chance."""
+
+
+_NOTHING = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.zeros(1), np.zeros(1, np.int32))
+"""Not learned yet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """What is expected of a partial match.
+
+    Attributes:
+        chance: completion probability of pSPICE's chain, as a table.
+        gain: trees for the weight of composite events.
+        cost_s: trees for seconds of processing.
+        values: attributes that they know.
+        least_s: the shortest time that divides.
+    """
+
+    chance: UtilityTable
+    gain: Trees
+    cost_s: Trees
+    values: int
+    least_s: float
+
+    def rows(self, matches: JudgedMatches) -> NDArray[np.float32]:
+        """float32 (matches, features), what trees ask for."""
+        last_type = matches.last_type if len(matches.last_type) else np.full(len(matches), -1)
+        known = (matches.query, matches.state, matches.remaining, self.chance.look_up(matches), last_type)
+        attributes = matches.values if len(matches.values) == self.values else np.full((self.values, len(matches)), np.nan)
+        table = np.stack([*(np.asarray(one, dtype=np.float64) for one in known), *attributes], axis=1)
+        return np.clip(np.where(np.isnan(table), _ABSENT, table), -_LARGEST, _LARGEST).astype(np.float32)
+
+    def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
+        """Expected weight per second, float64 (matches,)."""
+        rows, gain, cost_s = self.rows(matches), np.empty(len(matches)), np.empty(len(matches))
+        for trees, found in ((self.gain, gain), (self.cost_s, cost_s)):
+            mean_of_leaves(rows, trees.feature, trees.child, trees.content, trees.roots, found)
+        return gain / np.maximum(self.least_s, cost_s)
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulGate:
+    """Drops a share of the partial matches at hand, those that promise least per second."""
+
+    outlook: Outlook
+    seed: int
+    drop_ratio: float
+
+    def keep(self, candidates: JudgedMatches) -> Mask:
+        """Which partial matches stay; how many go is rounded to the nearest whole number."""
+        ties = shuffled(candidates.identity, self.seed)
+        return all_but_least(self.outlook.utilities(candidates), ties, round(self.drop_ratio * len(candidates)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatefulModel:
+    """What `Stateful` learned.
+
+    Attributes:
+        manifest: where it comes from.
+        outlook: what is expected.
+    """
+
+    manifest: Manifest
+    outlook: Outlook
+
+    def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
+        """Expected weight per second, float64 (matches,)."""
+        return self.outlook.utilities(matches)
+
+    def gate(self, drop_ratio: float) -> StatefulGate:
+        """Drops this share of whatever partial matches there are."""
+        return StatefulGate(self.outlook, self.manifest.seed, drop_ratio)
+
+    def arrays(self) -> Arrays:
+        """For a file."""
+        trees = {"gain": self.outlook.gain, "cost_s": self.outlook.cost_s}
+        nodes = {f"{label}_{name}": getattr(one, name) for label, one in trees.items() for name in Trees.__slots__}
+        return {"chance": self.outlook.chance.utility, "bin_size": self.outlook.chance.bin_size, **nodes}
+
+    def parameters(self) -> Json:
+        """For a file."""
+        return {"values": self.outlook.values, "least_s": self.outlook.least_s}
+
+
+@dataclass(frozen=True, slots=True)
+class Stateful:
+    """Settings.
+
+    Attributes:
+        trees: of each forest.
+        depth: of a tree, at most.
+        leaf: a leaf is learned from at least so many outcomes.
+        bins: of the chain's table, see `shedding.partial_matches.pspice`.
+    """
+
+    trees: int = 10
+    depth: int = 10
+    leaf: int = 30
+    bins: int = 256
+
+    name = "stateful"
+    level: Level = "partial matches"
+
+    def train(self, observations: MatchObservations | None, training: Training) -> StatefulModel:
+        """Learns the chain from steps and the forests from outcomes.
+
+        Raises:
+            ValueError: no steps or no outcomes were observed.
+        """
+        if observations is None or not len(observations.sample):
+            raise ValueError("no outcomes of partial matches to learn from")
+        chain = Pspice(bins=self.bins).train(observations, training)
+        chance = _completion(chain, observations, self.bins)
+        sample, values = observations.sample, len(observations.sample.values)
+        rows = Outlook(chance, _NOTHING, _NOTHING, values, 1.0).rows(sample)
+        chosen = np.arange(len(sample))
+        if len(chosen) > _MOST_ROWS:
+            chosen = np.sort(np.random.default_rng(training.seed).choice(chosen, _MOST_ROWS, replace=False))
+        gain, cost_s = (self._forest(rows[chosen], labels[chosen], training.seed) for labels in (observations.gain, observations.cost_s))
+        least_s = float(observations.cost_s.mean()) * 1e-3 or 1.0
+        manifest = training.manifest(self.name, len(observations.query) + len(sample))
+        return StatefulModel(manifest, Outlook(chance, gain, cost_s, values, least_s))
+
+    def _forest(self, rows: NDArray[np.float32], labels: NDArray[np.float64], seed: int) -> Trees:
+        from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - a second, which models in use do not need
+
+        settings: dict[str, Any] = {"max_depth": self.depth, "min_samples_leaf": min(self.leaf, len(rows)), "max_features": 0.7}
+        return compiled(RandomForestRegressor(self.trees, n_jobs=1, random_state=seed % 2**32, **settings).fit(rows, labels).estimators_)
+
+    def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> StatefulModel:
+        """The model of a file."""
+        chance = UtilityTable(np.ascontiguousarray(arrays["chance"]), arrays["bin_size"])
+        gain, cost_s = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost_s"))
+        return StatefulModel(manifest, Outlook(chance, gain, cost_s, parameters["values"], parameters["least_s"]))
+
+
+def _completion(model: PspiceModel, observations: MatchObservations, bins: int) -> UtilityTable:
+    """The chains' completion probabilities, as a table of the same shape."""
+    table = np.zeros_like(model.table.utility)
+    for number, chain in enumerate(model.chains):
+        completion, _ = prospects(chain, bins, int(model.table.bin_size[number]))
+        table[number, : completion.shape[1]] = completion.T
+    return UtilityTable(table, model.table.bin_size)
