@@ -18,7 +18,7 @@ from app.evaluation.contest import Contest, Terms
 from shedding.registry import METHODS, method
 
 RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
-SHEDDERS = ("random", "bl", "espice", "gspice", "pm-random", "pspice")
+SHEDDERS = ("random", "bl", "espice", "gspice", "prefix", "pm-random", "pspice")
 FEWEST = 100
 """Events in each part of the recording, or nothing can be said."""
 

@@ -20,8 +20,11 @@ from app.evaluation.virtual_time import Load, overload
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.plan import Plan
-from shedding.interface import Method, Model, Training
+from shedding.interface import Level, Method, Model, Training
 from shedding.registry import METHODS
+
+LEVELS: tuple[Level, ...] = ("events", "events per window", "partial matches")
+"""What operators here can drop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,8 @@ class Contest:
         Raises:
             ValueError: nothing can be learned, or the query has none of what the method drops.
         """
+        if method.level not in LEVELS:
+            raise ValueError(f"it sheds {method.level}, and queries are judged by {', '.join(LEVELS)}")
         training = Training(self.terms.seed, self.plan.fingerprint)
         if not METHODS[method.name].learns:
             return method.train(None, training)
@@ -170,9 +175,7 @@ class Contest:
             return self._event_observations
         if method.level == "events per window":
             return self._window_observations
-        if method.level == "partial matches":
-            return self._match_observations
-        raise ValueError(f"{method.name}: not for queries like {self.plan.name}")
+        return self._match_observations
 
     @cached_property
     def _event_observations(self) -> object:

@@ -169,8 +169,13 @@ class MatchOperator:
     def observations(self, match_cost_s: float = 1.0) -> MatchObservations:
         """Every step of every partial match, event by event.
 
-        Partial matches are told apart by their first event: the query must not branch (skip-till-next-match, contiguity).
+        Raises:
+            ValueError: partial matches of the query branch (skip-till-any-match), so their first event does not tell them apart.
         """
+        assert self.plan.runs is not None  # noqa: S101 - plans for the runs evaluator have it
+        positive = [self.plan.runs.ways[item.bound_to] for item in self.plan.positive[1:]]
+        if any("skip-till-any-match" in (way.first, way.further) for way in positive):
+            raise ValueError("partial matches branch under skip-till-any-match, and it learns from such that do not")
         before_all, after_all = [], []
         complete = len(self.plan.positive) - 1
         engine = RunsEngine(self.plan)

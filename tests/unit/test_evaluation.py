@@ -226,3 +226,14 @@ def test_a_contest_tells_gspice_from_chance() -> None:
         lost[name] = standing.quality.false_negatives
     assert lost["gspice"] < 0.1
     assert lost["random"] > 0.5
+
+
+def test_what_an_operator_cannot_drop_is_refused_in_words() -> None:
+    batch = stream(300)
+    plan = plan_of("within: 20 s\nevaluator: runs\n")
+    contest = Contest(plan, batch, batch, Terms())
+    with pytest.raises(ValueError, match="branch under skip-till-any-match"):
+        contest.train(method("pspice"))
+    for name in ("cals", "hspice"):
+        with pytest.raises(ValueError, match="judged by events"):
+            contest.train(method(name))
