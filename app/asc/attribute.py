@@ -77,6 +77,12 @@ class AttributeSelection:
         """Those of the promised form."""
         return self._texts().regions if self.form == "text" else self._numbers_of(self.form).regions
 
+    @property
+    def likes(self) -> list[str]:
+        """The ``like`` tests that are asked once per distinct text, for people."""
+        asked = [entry.test for entry in self._tests if like_tests([entry])]
+        return list(dict.fromkeys(f"{test.operator} {test.values[0]!r}" for test in asked))
+
     def idle(self, column: Column) -> bool:
         """Whether no value of this column can fail a test."""
         return self._only_null_tests and column.state is None

@@ -8,13 +8,13 @@
     rows, items = selected.of_query(query)          # int64 (candidates,), uint64 (candidates,) bit i: may be item i of that query
     rows, bitmaps = selected.of_group(group)        # rows with a candidate of the group, and the group's words of their bitmaps
 
-An item is a conjunction of its type test, its constant tests, and "no equivalence attribute is null". The type is one more attribute.
-Bitmaps do not depend on the sequence; what it costs to find them does.
+An item is a conjunction of its type test, its constant tests, and "no equivalence attribute is null", or some of them (`app.asc.items`).
+The type is one more attribute. Bitmaps do not depend on the sequence; what it costs to find them does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,12 @@ from app.asc import kernels, kernels_evaluate
 from app.asc.attribute import AttributeSelection, PreparedColumn
 from app.asc.constructs import Constructs
 from app.asc.evaluate import evaluate_columns
+from app.asc.items import ItemBits
 from app.asc.layout import ItemLayout
-from app.asc.regions import BitTest
 from app.asc.sequence import Sequence
 from app.events.batch import ABSENT, Column, EventBatch
 from app.events.types import Kind
-from app.query.plan import Catalog, ConstantTest, Plan
+from app.query.plan import Catalog
 
 
 class Selection:
@@ -41,27 +41,32 @@ class Selection:
     def __init__(self, catalog: Catalog, stream: str | None) -> None:
         self.layout = ItemLayout.of(catalog, stream)
         places = [(query, catalog.plans[query]) for query in self.layout.queries]
-        self._words = self.layout.words
-        self._attributes = _attributes(self.layout, places, self._words)
-        self._items = np.zeros(self._words, dtype=np.uint64)
-        for query, plan in places:
-            word, shift = divmod(self.layout.bit(query, 0), 64)
-            self._items[word] |= np.uint64(((1 << len(plan.items)) - 1) << shift)
+        self._bits = ItemBits.of(self.layout, places)
+        words = len(self._bits.begin)
+        self._attributes = [AttributeSelection(name, tests, words) for name, tests in sorted(self._bits.tests.items())]
         by_tests = sorted(range(len(self._attributes)), key=lambda k: (self._attributes[k].attribute != "type", -self._attributes[k].tests))
         self.initial = Sequence.fixed(by_tests)
         alone = {group.number: ItemLayout.of_group(catalog, group) for group in catalog.groups if group.number in self.layout.groups}
         self._dispatch = Dispatch(self.layout, alone)
-        self._usage = np.zeros((len(self._attributes) + 1, self._words), dtype=np.uint64)
+        self._usage = np.zeros((len(self._attributes) + 1, words), dtype=np.uint64)
         for number, attribute in enumerate(self._attributes):
             self._usage[number] = attribute.regions.usage
-        self._usage[-1] = self._items
+        self._usage[-1] = self._bits.begin
 
     @property
     def constructs(self) -> Constructs:
-        """The tables, for the search for a sequence and for showing them."""
+        """The tables, for the search for a sequence and for showing them. Their bits are conjunctions: items, and behind these alternatives."""
         attributes = self._attributes
         tables = tuple(one.regions.table for one in attributes)
-        return Constructs(tuple(one.attribute for one in attributes), tables, self._usage[:-1], self._items)
+        return Constructs(tuple(one.attribute for one in attributes), tables, self._usage[:-1], self._bits.begin)
+
+    def points(self, number: int) -> list[object]:
+        """The constants of a construct, ascending; see `regions.Regions`."""
+        return list(self._attributes[number].regions.points)
+
+    def likes(self, number: int) -> list[str]:
+        """The ``like`` tests of a construct that no range decides, for people."""
+        return self._attributes[number].likes
 
     def bit(self, query: int, item: int) -> int:
         """The bit of the result bitmap that stands for an item of a query (index in `Catalog.plans`)."""
@@ -79,7 +84,8 @@ class Selection:
         """
         columns = [self._prepared(number, batch) for number in range(len(self._attributes))]
         found = evaluate_columns(columns, self._usage, sequence or self.initial, len(batch))
-        return SelectedEvents(self._dispatch, found.rows, found.bitmaps, len(batch), found.evaluated, found.followed)
+        bitmaps = self._bits.of_items(found.bitmaps)
+        return SelectedEvents(self._dispatch, found.rows, bitmaps, len(batch), found.evaluated, found.followed)
 
     def regions(self, batch: EventBatch, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """The regions of some events: what a sequence is found from.
@@ -258,31 +264,3 @@ def attribute_column(batch: EventBatch, attribute: str) -> Column | None:
     if attribute == "time":
         return Column(Kind.TIME, batch.time)
     return batch.type if attribute == "type" else batch.columns.get(attribute)
-
-
-def _attributes(layout: ItemLayout, places: list[tuple[int, Plan]], words: int) -> list[AttributeSelection]:
-    """One construct per attribute that some item tests, by name: an attribute's number depends on the queries alone."""
-    tests: dict[str, list[BitTest]] = {}
-    for query, plan in places:
-        for index, test in item_tests(plan):
-            tests.setdefault(test.attribute, []).append(BitTest(layout.bit(query, index), test))
-    return [AttributeSelection(attribute, entries, words) for attribute, entries in sorted(tests.items())]
-
-
-def item_tests(plan: Plan) -> Iterator[tuple[int, ConstantTest]]:
-    """The tests of every item: its types, its constant tests, and that none of its equivalence attributes is null.
-
-    An event with such a null matches and prevents nothing.
-
-    It may open a window, though: windows are cut before partitioning. To a temporal query a null key is a key.
-    """
-    opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
-    for item in plan.items:
-        if item.types:
-            yield item.index, ConstantTest("type", Kind.STRING, "in", item.types)
-        for test in item.tests:
-            yield item.index, test
-        if item.index == opener:
-            continue
-        for attribute in plan.equivalence if plan.temporal is None else ():
-            yield item.index, ConstantTest(attribute, Kind.STRING, "is not null")

@@ -46,7 +46,7 @@ def shape_of(plan: Plan) -> str | None:
 
 def _shape(plan: Plan) -> Plan:
     """The plan without what its engine does not read."""
-    items = tuple(replace(item, variable=None, types=(), tests=()) for item in plan.items)
+    items = tuple(replace(item, variable=None, types=(), tests=(), either=()) for item in plan.items)
     return replace(
         plan, name="", version=0, title="", labels=(), weight=1.0, items=items, output=Output(), shedding=Shedding(), fingerprint=""
     )

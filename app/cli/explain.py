@@ -10,7 +10,7 @@ import typer
 
 from app.cli.explain_automaton import AUTOMATON, PLAN
 from app.cli.explain_sample import cost_text, measured
-from app.cli.explain_selection import SELECTION
+from app.cli.explain_selection import SELECTION, selection_stage
 from app.cli.explain_tables import TABLES
 from app.cli.query_streams import elements_of, print_findings, settings_of, streams_for_validation
 from app.cli.replay_input import Choices, ReplayInput, read_input
@@ -40,7 +40,12 @@ def explain(  # noqa: PLR0917 - the command's options
         Path | None, typer.Option("--why-not", help="File of events: says how far each partial match came, and what ended it.")
     ] = None,
     expect: Annotated[str | None, typer.Option(help="With --why-not: positions of the events of the expected match, as 3,7.")] = None,
-    sample: Annotated[Path | None, typer.Option(help="File of events: measures on it what the query costs per event.")] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of events: measures on it what the query costs per event; with --stage asc also finds the order of selection."
+        ),
+    ] = None,
 ) -> None:
     """Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match."""
     if expect is not None and why_not is None:
@@ -56,7 +61,10 @@ def explain(  # noqa: PLR0917 - the command's options
     if why_not is not None and source is not None:
         print(explain_why_not(query, source, form, expect), end="")
         return
-    print(render(query, stage, form, ALL_STAGES), end="")
+    stages = ALL_STAGES if source is None or stage != "asc" else {**ALL_STAGES, "asc": selection_stage(source)}
+    if source is not None:
+        _runnable(query)
+    print(render(query, stage, form, stages), end="")
     if source is not None and form == "text":
         plan = _runnable(query)
         print(cost_text(plan, measured(plan, source), str(sample)), end="")

@@ -147,5 +147,5 @@ def _numbers(column: Column | None, events: int) -> NDArray[np.float64]:
 def _numeric(plan: Plan) -> tuple[str, ...]:
     conditions: list[Expression] = [part for item in plan.items for part in item.local] + [join.condition for join in plan.joins]
     read = {part.attribute for one in conditions for part in walk(one) if isinstance(part, AttributeOf) and part.kind in _NUMERIC}
-    tested = {test.attribute for item in plan.items for test in item.tests if test.kind in _NUMERIC}
+    tested = {test.attribute for item in plan.items for one in (item.tests, *item.either) for test in one if test.kind in _NUMERIC}
     return tuple(sorted((read | tested) - {"time", "type"}))

@@ -81,7 +81,7 @@ def _decoder(settings: TaskSettings, deployment: str, place: int) -> BatchDecode
         stream = known.streams[place]
         plans = [plan for plan in known.catalog.plans if stream.rules.stream in plan.streams]
         wanted = {name for plan in plans for name in plan.columns}
-        tested = {test.attribute for plan in plans for item in plan.items for test in item.tests}
+        tested = {test.attribute for plan in plans for item in plan.items for one in (item.tests, *item.either) for test in one}
         readers = [parse_schema(text) for text in stream.readers]
         _decoders[deployment, place] = BatchDecoder(stream.definition, readers, KeptSchemas(settings.schemas), wanted | tested)
     return _decoders[deployment, place]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from app.events.types import Kind
 from app.query import expressions as e
@@ -14,6 +15,12 @@ _OPPOSITE = {
     "=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "in": "not in", "not in": "in", "between": "not between",
     "not between": "between", "is null": "is not null", "is not null": "is null", "like": "not like", "not like": "like",
 }  # fmt: skip
+
+
+Alternatives = tuple[tuple[ConstantTest, ...], ...]
+"""A disjunction of conjunctions."""
+MOST_ALTERNATIVES = 8
+"""Conjunctions of one item; each takes a bit of every bitmap."""
 
 
 def conjuncts(condition: e.Expression) -> tuple[e.Expression, ...]:
@@ -44,6 +51,37 @@ def constant_test(condition: e.Expression, types: tuple[str, ...], vocabulary: V
     if isinstance(condition, e.Like):
         return _test(condition.operand, "not like" if condition.negated else "like", (e.Literal(Kind.STRING, condition.pattern),))
     return None
+
+
+def alternatives(condition: e.Expression, types: tuple[str, ...], vocabulary: Vocabulary, most: int) -> Alternatives | None:
+    """The condition as conjunctions of tests of which one must hold; None where there are none exactly equal, or more than ``most``.
+
+    The truth of every comparison is that of its test, so AND and OR may be multiplied out.
+    """
+    test = constant_test(condition, types, vocabulary)
+    if test is not None:
+        return ((test,),)
+    if isinstance(condition, e.Not) and isinstance(condition.operand, e.And | e.Or):
+        turned = e.Or if isinstance(condition.operand, e.And) else e.And
+        return alternatives(turned(tuple(map(e.Not, condition.operand.operands))), types, vocabulary, most)
+    if not isinstance(condition, e.And | e.Or):
+        return None
+    parts = [alternatives(operand, types, vocabulary, most) for operand in condition.operands]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    found = tuple(dict.fromkeys(one for part in known for one in part)) if isinstance(condition, e.Or) else multiplied(known, most)
+    return found if found and len(found) <= most else None
+
+
+def multiplied(parts: Iterable[Alternatives], most: int) -> Alternatives:
+    """One conjunction per choice of one from each part; empty where they would be more than ``most``."""
+    found: Alternatives = ((),)
+    for part in parts:
+        found = tuple(dict.fromkeys(tuple(dict.fromkeys((*one, *other))) for one in found for other in part))
+        if len(found) > most:
+            return ()
+    return found
 
 
 def _test(operand: e.Expression, operator: str, values: tuple[e.Expression, ...]) -> ConstantTest | None:
@@ -91,3 +129,29 @@ def _either(condition: e.Or, types: tuple[str, ...], vocabulary: Vocabulary) -> 
         return None
     values = dict.fromkeys(value for test in tests if test is not None for value in test.values)
     return replace(first, operator="in", values=tuple(values))
+
+
+@dataclass(slots=True)
+class ItemConditions:
+    """The conditions on one item alone, sorted by who evaluates them.
+
+    Attributes:
+        tests: selection, all must hold.
+        either: selection, one must hold; empty: nothing more is asked.
+        local: the engine.
+    """
+
+    tests: list[ConstantTest] = field(default_factory=list)
+    either: Alternatives = ()
+    local: list[e.Expression] = field(default_factory=list)
+
+    def push_down(self, condition: e.Expression, types: tuple[str, ...], vocabulary: Vocabulary) -> None:
+        """A condition on one event: as tests as far as they say exactly the same, the rest local."""
+        for part in conjuncts(condition):
+            split = alternatives(part, types, vocabulary, MOST_ALTERNATIVES)
+            if split is not None and len(split) == 1:
+                self.tests += split[0]
+            elif split is not None and (both := multiplied([self.either or ((),), split], MOST_ALTERNATIVES)):
+                self.either = both
+            else:
+                self.local.append(part)

@@ -5,7 +5,7 @@ Stages are a table: the selection and the engines add theirs (``asc``, ``code``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -167,6 +167,7 @@ def _plan_text(query: Compiled) -> str:
         mark = "!" if item.negated else "?" if item.asked else " "
         lines.append(f"  {item.index} {mark}{name_of(item)}: {types_text(item)}{asked_text(item, names)}")
         lines += [f"      selection: {show_test(test)}" for test in item.tests]
+        lines += [f"      selection: {show_either(item.either)}"] if item.either else []
         called = opener_names if opens(item) else names
         lines += [f"      engine:    {show(condition, called)}" for condition in item.local]
         if item.lacks:
@@ -232,7 +233,7 @@ def _plan_mermaid(query: Compiled) -> str:
     waiting: list[Item] = []
     for item in plan.items:
         label = f"{'¬ ' if item.negated else ''}{name_of(item)}: {'/'.join(item.types) or 'any type'}"
-        tests = [show_test(test) for test in item.tests] + [
+        tests = [*map(show_test, item.tests), *([show_either(item.either)] if item.either else [])] + [
             show(condition, opener_names if opens(item) else names) for condition in item.local
         ]
         shape = ("{{", "}}") if item.negated else ("[", "]")
@@ -270,6 +271,11 @@ def show_test(test: ConstantTest) -> str:
     if test.operator in ("in", "not in"):
         return f"{test.attribute} {test.operator.upper()} ({', '.join(values)})"
     return " ".join([test.attribute, test.operator.upper(), *values])
+
+
+def show_either(either: Iterable[Iterable[ConstantTest]]) -> str:
+    """A disjunction of tests as text."""
+    return " OR ".join(" AND ".join(map(show_test, one)) for one in either)
 
 
 def _literal(literal: e.Literal) -> str:

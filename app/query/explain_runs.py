@@ -50,7 +50,7 @@ def pruning_text(plan: Plan) -> str:
     """What selection can tell items by before events are shipped: types, and constants of one attribute; empty where it cannot."""
     attributes: dict[str, list[str]] = {"type": [name_of(item) for item in plan.items if item.types]}
     for item in plan.items:
-        for test in item.tests:
+        for test in (test for one in (item.tests, *item.either) for test in one):
             attributes.setdefault(test.attribute, []).append(name_of(item))
     return "; ".join(f"{attribute}: {', '.join(dict.fromkeys(names))}" for attribute, names in attributes.items() if names)
 

@@ -13,6 +13,9 @@ from app.query.plan import Plan
 MEANINGLESS = frozenset({"title", "labels", "weight", "output", "shedding", "fingerprint"})
 """What may change while the state stays: what people read, where matches go, who is dropped under overload."""
 
+LATER = frozenset({"either"})
+"""Fields that came later: where they say nothing, they are left out, and states of earlier versions stay valid."""
+
 
 def fingerprint(plan: Plan) -> str:
     """32 hexadecimal digits over everything in the plan that decides what its state means."""
@@ -23,7 +26,10 @@ def fingerprint(plan: Plan) -> str:
 
 def _canonical(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return [type(value).__name__, *(_canonical(getattr(value, field.name)) for field in fields(value))]
+        return [
+            type(value).__name__,
+            *(_canonical(getattr(value, one.name)) for one in fields(value) if one.name not in LATER or getattr(value, one.name)),
+        ]
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, tuple | list):

@@ -36,7 +36,7 @@ class ConstantTest:
 class Item:
     """One place of the pattern that an event can take (or, negated, must not).
 
-    An event is a *candidate* of the item if its type is among ``types``, all ``tests`` and all ``local`` conditions hold,
+    An event is a *candidate* of the item if its type is among ``types``, all ``tests``, one of ``either`` and all ``local`` conditions hold,
     and no equivalence attribute that it has is null (see `Plan.equivalence`).
     """
 
@@ -55,6 +55,8 @@ class Item:
     """What it binds: expressions speak of bindings. Items of one variable in several OR branches share one; -1: its own index."""
     asked: bool = False
     """No place that an event can take: events of these types are asked by an UNTIL (or open a window)."""
+    either: tuple[tuple[ConstantTest, ...], ...] = ()
+    """Conjunctions of which at least one must hold beside ``tests``: disjunctive conditions, split; evaluated by selection. Empty: nothing more."""
 
     @property
     def bound_to(self) -> int:

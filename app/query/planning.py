@@ -11,7 +11,7 @@ from typing import Any
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query import resolved as r
-from app.query.constant_tests import conjuncts, constant_test
+from app.query.constant_tests import ItemConditions
 from app.query.fingerprint import fingerprint
 from app.query.folding import fold
 from app.query.plan import ConstantTest, Item, JoinPredicate, Output, Plan, ReturnField, Shedding
@@ -56,8 +56,7 @@ def _plan_of_runs(query: r.Resolved) -> Plan:
 
 def _plan_of_stacks(query: r.Resolved) -> Plan:
     """A sequence of single events and negations."""
-    tests: dict[int, list[ConstantTest]] = {binding.index: [] for binding in query.bindings}
-    local: dict[int, list[e.Expression]] = {binding.index: [] for binding in query.bindings}
+    alone = {binding.index: ItemConditions() for binding in query.bindings}
     joins: list[JoinPredicate] = []
     first_positive = next(binding.index for binding in query.bindings if not binding.negated)
     for predicate in query.predicates:
@@ -65,19 +64,19 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
         if isinstance(condition, e.Literal):
             if not condition.value:
                 # a negated item that never counts, or, without it, a match that never is
-                local[predicate.negated if predicate.negated is not None else first_positive].append(FALSE)
+                alone[predicate.negated if predicate.negated is not None else first_positive].local.append(FALSE)
             continue
         mentioned = tuple(sorted(e.mentioned_items(condition)))
         if predicate.negated is not None and predicate.negated not in mentioned:
             # what is left speaks of other events only, but still decides whether the negated one counts
             mentioned = tuple(sorted((*mentioned, predicate.negated)))
         if not mentioned:
-            local[first_positive].append(condition)
+            alone[first_positive].local.append(condition)
         elif len(mentioned) > 1:
             joins.append(JoinPredicate(condition, mentioned, predicate.negated))
         else:
-            _push_down(condition, query.bindings[mentioned[0]], query, tests, local)
-    _fix_values(query, tests)
+            alone[mentioned[0]].push_down(condition, query.bindings[mentioned[0]].types, query.vocabulary)
+    _fix_values(query, alone)
     equivalence = tuple(dict.fromkeys(one.attribute for one in query.equivalence))
     items = tuple(
         Item(
@@ -85,9 +84,10 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
             b.variable,
             b.types,
             b.negated,
-            tuple(dict.fromkeys(tests[b.index])),
-            tuple(local[b.index]),
+            tuple(dict.fromkeys(alone[b.index].tests)),
+            tuple(alone[b.index].local),
             _lacks(b, equivalence, query),
+            either=alone[b.index].either,
         )
         for b in query.bindings
     )
@@ -138,29 +138,13 @@ def headed(query: r.Resolved | r.ResolvedTemporal, items: tuple[Item, ...]) -> P
     )
 
 
-def _push_down(
-    condition: e.Expression,
-    binding: r.Binding,
-    query: r.Resolved,
-    tests: dict[int, list[ConstantTest]],
-    local: dict[int, list[e.Expression]],
-) -> None:
-    """A condition on one event: as tests as far as they say exactly the same, the rest local."""
-    for part in conjuncts(condition):
-        test = constant_test(part, binding.types, query.vocabulary)
-        if test is not None:
-            tests[binding.index].append(test)
-        else:
-            local[binding.index].append(part)
-
-
-def _fix_values(query: r.Resolved, tests: dict[int, list[ConstantTest]]) -> None:
+def _fix_values(query: r.Resolved, alone: dict[int, ItemConditions]) -> None:
     """``[attr = 'v']`` is a test on every item; events without the attribute pass it."""
     for one in query.equivalence:
         if one.value is None:
             continue
         for binding in query.bindings:
-            tests[binding.index].append(ConstantTest(one.attribute, one.kind, "=", (one.value.value,)))
+            alone[binding.index].tests.append(ConstantTest(one.attribute, one.kind, "=", (one.value.value,)))
 
 
 def _lacks(binding: r.Binding, equivalence: tuple[str, ...], query: r.Resolved) -> tuple[str, ...]:

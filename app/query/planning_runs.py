@@ -15,7 +15,7 @@ from app.query import expressions as e
 from app.query import keys as k
 from app.query import resolved as r
 from app.query import tree as t
-from app.query.constant_tests import conjuncts, constant_test
+from app.query.constant_tests import ItemConditions
 from app.query.features import runs_features
 from app.query.plan import (
     Absent,
@@ -59,8 +59,7 @@ class RunsPlanner:
         self._query, self._lacks = query, lacks
         self.items: list[Item] = []
         self._asking: list[tuple[int, r.Leaf]] = []
-        self._tests: dict[int, list[ConstantTest]] = {binding.index: [] for binding in query.bindings}
-        self._local: dict[int, list[e.Expression]] = {binding.index: [] for binding in query.bindings}
+        self._alone = {binding.index: ItemConditions() for binding in query.bindings}
         self.joins: list[JoinPredicate] = []
 
     def predicate(self, predicate: r.Predicate, condition: e.Expression, false: e.Expression) -> None:
@@ -72,7 +71,7 @@ class RunsPlanner:
             local = false if isinstance(condition, e.Literal) else condition
             owners = [predicate.negated] if predicate.negated is not None else [b.index for b in self._query.bindings if not b.negated]
             for owner in owners:
-                self._local[owner].append(local)
+                self._alone[owner].local.append(local)
             return
         if predicate.negated is not None and predicate.negated not in mentioned:
             mentioned = tuple(sorted((*mentioned, predicate.negated)))
@@ -83,17 +82,12 @@ class RunsPlanner:
         if binding.optional and not binding.closure and not binding.negated and not _holds_unbound(condition):
             # what is not bound makes comparisons true, and so a NOT of one false
             self.joins.append(JoinPredicate(condition, mentioned, None))
-        for part in conjuncts(_without_index(condition)):
-            test = constant_test(part, binding.types, self._query.vocabulary)
-            if test is not None:
-                self._tests[binding.index].append(test)
-            else:
-                self._local[binding.index].append(part)
+        self._alone[binding.index].push_down(_without_index(condition), binding.types, self._query.vocabulary)
 
     def fix(self, attribute: str, kind: Kind, value: e.Constant) -> None:
         """``[attr = 'v']``: a test on every item."""
-        for tests in self._tests.values():
-            tests.append(ConstantTest(attribute, kind, "=", (value,)))
+        for alone in self._alone.values():
+            alone.tests.append(ConstantTest(attribute, kind, "=", (value,)))
 
     def pattern(self) -> Pattern:
         """The pattern; items are complete afterwards, but for the opener's."""
@@ -133,10 +127,10 @@ class RunsPlanner:
 
     def _item(self, leaf: r.Leaf, *, negated: bool) -> int:
         binding = self._query.bindings[leaf.binding]
-        tests = tuple(dict.fromkeys(self._tests[binding.index]))
-        local = tuple(self._local[binding.index])
+        alone = self._alone[binding.index]
+        tests, local = tuple(dict.fromkeys(alone.tests)), tuple(alone.local)
         lacks = self._lacks(binding) if negated else ()
-        return self._add(Item(0, binding.variable, leaf.types, negated, tests, local, lacks, binding.index))
+        return self._add(Item(0, binding.variable, leaf.types, negated, tests, local, lacks, binding.index, either=alone.either))
 
     def _node(self, node: r.Node) -> Pattern:
         match node:
@@ -187,15 +181,10 @@ class RunsPlanner:
 
     def _opener(self, opener: t.Opener) -> int:
         types = tuple(dict.fromkeys(name.name for name in opener.types.names))
-        tests: list[ConstantTest] = []
-        local: list[e.Expression] = []
-        for part in conjuncts(self._query.opener) if self._query.opener is not None else ():
-            test = constant_test(part, types, self._query.vocabulary)
-            if test is not None:
-                tests.append(test)
-            else:
-                local.append(part)
-        return self._add(Item(0, None, types, tests=tuple(tests), local=tuple(local), asked=True))
+        alone = ItemConditions()
+        if self._query.opener is not None:
+            alone.push_down(self._query.opener, types, self._query.vocabulary)
+        return self._add(Item(0, None, types, tests=tuple(alone.tests), local=tuple(alone.local), asked=True, either=alone.either))
 
 
 def ranks_of(runs: Runs, within: Within | None) -> Ranks:

@@ -12,9 +12,11 @@ ABSENT = object()
 
 def candidate(event: dict, item, equivalence) -> bool:
     """Whether an event (``{"type": .., attribute: value}``, None for null, `ABSENT` or no key for absent) can be the item."""
-    if event["type"] not in item.types:
+    if item.types and event["type"] not in item.types:
         return False
     if any(event.get(attribute, ABSENT) is None for attribute in equivalence):
+        return False
+    if item.either and not any(all(holds(test, event.get(test.attribute, ABSENT)) for test in one) for one in item.either):
         return False
     return all(holds(test, event.get(test.attribute, ABSENT)) for test in item.tests)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.asc.layout import ItemLayout
 from app.asc.selection import Dispatch, SelectedEvents, Selection
+from app.asc.sequence import Sequence
 from app.events.batch import ABSENT as ABSENT_STATE
 from app.events.batch import NULL, Column, Dictionary, EventBatch
 from app.events.types import Kind
@@ -31,7 +32,8 @@ def constant_tests(draw) -> ConstantTest:
     operators = ["=", "!=", "<", "<=", ">", ">=", "in", "not in", "between", "not between", "is null", "is not null"]
     operator = draw(st.sampled_from(operators + (["like", "not like"] * 2 if attribute == "s" else [])))
     size = {"in": 3, "not in": 3, "between": 2, "not between": 2, "is null": 0, "is not null": 0}.get(operator, 1)
-    values = tuple(draw(st.lists(CONSTANTS[attribute], min_size=size, max_size=size)))
+    constants = st.sampled_from(["a%", "ab%", "é%", "ab", "%"]) | texts if "like" in operator else CONSTANTS[attribute]
+    values = tuple(draw(st.lists(constants, min_size=size, max_size=size)))
     return ConstantTest(attribute, KINDS[attribute], operator, values)
 
 
@@ -43,8 +45,9 @@ def catalogs(draw) -> Catalog:
             Item(
                 i,
                 None,
-                tuple(draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=2, unique=True))),
+                tuple(draw(st.lists(st.sampled_from(TYPES), max_size=2, unique=True))),
                 tests=tuple(draw(st.lists(constant_tests(), max_size=2))),
+                either=tuple(map(tuple, draw(st.lists(st.lists(constant_tests(), min_size=1, max_size=2), max_size=3)))),
             )
             for i in range(draw(st.integers(1, 4)))
         )
@@ -80,11 +83,26 @@ events_of = st.lists(
 )
 
 
+def any_sequence(data: st.DataObject, selection: Selection) -> Sequence:
+    """Any order; any arrows from any regions, also to where they make no sense."""
+    constructs = selection.constructs
+    order = data.draw(st.permutations(range(len(constructs))))
+    arrows = {}
+    for number in data.draw(st.lists(st.sampled_from(order), unique=True)) if order else []:
+        size = data.draw(st.integers(1, len(constructs.tables[number]) + 2))
+        targets = data.draw(st.lists(st.integers(-1, len(constructs) - 1), min_size=1, max_size=4))
+        arrows[number] = np.resize(np.array(targets, dtype=np.int32), size)
+    return Sequence(tuple(order), arrows)
+
+
 @settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
-@given(catalogs(), events_of)
-def test_selection_finds_the_candidates_of_every_query_that_the_definition_finds(catalog: Catalog, events: list[dict]) -> None:
+@given(catalogs(), events_of, st.data())
+def test_selection_finds_the_candidates_of_every_query_that_the_definition_finds(
+    catalog: Catalog, events: list[dict], data: st.DataObject
+) -> None:
     selection = Selection(catalog, "s")
-    selected = selection.select(to_batch(events))
+    sequence = any_sequence(data, selection) if data.draw(st.booleans()) else None
+    selected = selection.select(to_batch(events), sequence)
     for query, plan in enumerate(catalog.plans):
         expected = {
             row: mask

@@ -11,7 +11,7 @@ from app.cep.runs.plain_values import MISSING, holds, test_holds
 from app.events.batch import ABSENT, PRESENT, Column, EventBatch
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.explain import show, show_test
+from app.query.explain import show, show_either, show_test
 from app.query.explain_runs import binding_names, opens
 from app.query.plan import Item, Plan
 
@@ -131,6 +131,8 @@ class Stream:
             found = event.cell(test.attribute)
             if not test_holds(test, found):
                 return f"{show_test(test)} is false: {test.attribute} is {shown_value(found, test.kind)}"
+        if item.either and not any(all(test_holds(test, event.cell(test.attribute)) for test in one) for one in item.either):
+            return f"{show_either(item.either)} is false"
         names = defaultdict(lambda: "it") if opens(item) else binding_names(self.plan)
         for condition in item.local:
             if not holds(condition, lambda one: event.cell(one.attribute)):

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from app.asc.adaptive import changed
+from app.asc.constructs import Constructs
+from app.asc.likes import like_range
+from app.asc.monitor import Sample, find_arrows, macro_sequence, next_construct
+from app.asc.selection import Selection
+from app.events.batch import Column, Dictionary, EventBatch
+from app.events.types import Kind
+from app.query.plan import Catalog, ConstantTest, Item, Plan
+from tests.naive.selection import candidate
+
+TEXTS = ["".join(letters) for length in range(4) for letters in product("abc", repeat=length)] + ["aé", "é", "éa", "ê"]
+
+
+def plan(*tests: ConstantTest, either: tuple[tuple[ConstantTest, ...], ...] = ()) -> Plan:
+    return Plan("q", 1, "", (), 1.0, ("s",), (Item(0, None, (), tests=tests, either=either),), (), (), None, (), ())
+
+
+def batch(column: Column) -> EventBatch:
+    places = np.arange(len(column.values))
+    types = Column(Kind.STRING, np.zeros(len(places), dtype=np.int32), None, Dictionary.of([b"T"]))
+    return EventBatch(places, places * 0, places, types, {"x": column})
+
+
+def selected(one: Plan, column: Column) -> list[int]:
+    return Selection(Catalog.of((one,)), "s").select(batch(column)).relevant.tolist()
+
+
+@pytest.mark.parametrize("operator", ["like", "not like"])
+@pytest.mark.parametrize("pattern", ["a%", "ab%", "ab", "é%", "%", "", "a%c", "_b%", "%b"])
+def test_like_is_what_the_definition_says_as_a_range_or_not(operator: str, pattern: str) -> None:
+    one = plan(ConstantTest("x", Kind.STRING, operator, (pattern,)))
+    texts = Column(Kind.STRING, np.arange(len(TEXTS), dtype=np.int32), None, Dictionary.of([text.encode() for text in TEXTS]))
+    assert selected(one, texts) == [k for k, text in enumerate(TEXTS) if candidate({"type": "T", "x": text}, one.items[0], ())]
+
+
+def test_only_prefixes_and_whole_texts_are_ranges() -> None:
+    assert [like_range(pattern) is not None for pattern in ("ab%", "ab", "%", "a%b", "_a%", "\ufffd%")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("spread", [50, 10**6, 2**62])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_searches_find_every_region_however_constants_lie(spread: int, dtype: type) -> None:
+    """Close together, far apart, crowded at the lower end, at the ends of the domain."""
+    random = np.random.default_rng(spread % 1000)
+    kind = Kind.INTEGER if dtype is np.int64 else Kind.FLOAT
+    for crowd in (1.0, 12.0):
+        constants = sorted({int(c) for c in (random.random(200) ** crowd * spread - spread / 3)})
+        tests = tuple(ConstantTest("x", kind, "!=", (constant if dtype is np.int64 else float(constant),)) for constant in constants[::2])
+        around = np.array([c + d for c in constants for d in (-1, 0, 1)] + [-(2**62), 2**62]).astype(dtype)
+        values = Column(kind, around)
+        gone = {dtype(constant) for constant in constants[::2]}
+        assert selected(plan(*tests), values) == [k for k, value in enumerate(around) if dtype(value) not in gone]
+        low, high = constants[len(constants) // 5], constants[-len(constants) // 4]
+        between = ConstantTest("x", kind, "between", (low, high))
+        assert selected(plan(between, *tests), values) == [
+            k for k, value in enumerate(around.tolist()) if low <= value <= high and dtype(value) not in gone
+        ]
+
+
+def test_alternatives_of_an_item_are_folded_into_its_bit() -> None:
+    either = (
+        (ConstantTest("x", Kind.INTEGER, "<", (3,)),),
+        (ConstantTest("x", Kind.INTEGER, ">", (5,)), ConstantTest("x", Kind.INTEGER, "<", (8,))),
+    )
+    assert selected(plan(either=either), Column(Kind.INTEGER, np.arange(10))) == [0, 1, 2, 6, 7]
+
+
+def test_items_that_are_covered_do_not_count_in_the_choice_of_the_next_construct() -> None:
+    """The second attribute drops an item that the first has decided; the third is better for the item that is open."""
+
+    def table(*rows: int) -> np.ndarray:
+        return np.array([[row] for row in rows], dtype=np.uint64)
+
+    usages = np.array([[0b011], [0b101], [0b100]], dtype=np.uint64)
+    tables = (table(0b111, 0b100), table(0b111, 0b010), table(0b111, 0b011))
+    constructs = Constructs(("a", "b", "c"), tables, usages, np.array([0b111], dtype=np.uint64))
+    # of ten events: a drops items 0 and 1 of eight, b items 0 and 2 of three, c item 2 of four
+    regions = np.array([[1] * 8 + [0] * 2, [0] * 7 + [1] * 3, [1] * 4 + [0] * 6], dtype=np.int32)
+    sample = Sample(constructs, regions)
+    assert macro_sequence(sample)[0] == 0
+    assert [next_construct(sample, (0,)), macro_sequence(sample)[1]] == [2, 2]
+
+
+def test_change_of_the_dropping_ratio() -> None:
+    assert changed(0.5, 0.6) == pytest.approx(0.2)
+    assert changed(0.0, 0.0) == 0
+    assert changed(0.0, 1e-9) > 1e300
+
+
+def test_nothing_is_found_without_constructs() -> None:
+    nothing = Constructs((), (), np.zeros((0, 1), dtype=np.uint64), np.array([1], dtype=np.uint64))
+    sample = Sample(nothing, np.zeros((0, 5), dtype=np.int32))
+    assert macro_sequence(sample) == ()
+    assert find_arrows(sample, ()) == {}
+    assert selected(plan(), Column(Kind.INTEGER, np.arange(3))) == [0, 1, 2]
