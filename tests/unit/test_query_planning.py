@@ -57,14 +57,40 @@ def test_one_attribute_against_constants_is_tested_before_the_shuffle(where: str
         "NOT a.humidity > 3",  # NaN likewise
         "a.humidity > a.temperature",
         "a.humidity + 1 > 3",
-        "a.humidity > 3 OR a.temperature > 3",
-        "a.humidity = 1 OR a.humidity > 3",
+        "a.humidity > 3 OR a.temperature + 1 > 3",
+        "NOT (a.humidity > 3 AND a.temperature > 3)",
+        "(a.humidity > 3 OR a.temperature > 3) AND "
+        "(a.humidity > 4 OR a.temperature > 4) AND (a.humidity > 5 OR a.temperature > 5) AND (a.humidity > 6 OR a.temperature > 6)",
     ],
 )
 def test_what_is_no_constant_test_exactly_is_left_to_the_engine(where: str) -> None:
     plan = plan_of(where)
     assert plan.items[0].tests == ()
     assert len(plan.items[0].local) == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "either"),
+    [
+        ("a.humidity > 3 OR a.temperature > 4", ["humidity > 3", "temperature > 4"]),
+        ("a.humidity = 1 OR a.humidity > 3", ["humidity = 1", "humidity > 3"]),
+        ("a.humidity > 3 AND a.temperature > 4 OR a.comment IS NULL", ["humidity > 3, temperature > 4", "comment is null"]),
+        ("NOT (a.room.floor = 1 AND a.room.floor > 0)", ["room.floor != 1", "room.floor <= 0"]),
+        (
+            "(a.humidity > 3 OR a.temperature > 4) AND (a.comment = 'x' OR a.temperature > 5)",
+            [
+                "humidity > 3, comment = x",
+                "humidity > 3, temperature > 5",
+                "temperature > 4, comment = x",
+                "temperature > 4, temperature > 5",
+            ],
+        ),
+    ],
+)
+def test_a_disjunction_of_constant_tests_is_split_into_conjunctions(where: str, either: list[str]) -> None:
+    item = plan_of(where).items[0]
+    found = [", ".join(" ".join([test.attribute, test.operator, *map(str, test.values)]) for test in one) for one in item.either]
+    assert (found, item.local) == (either, ())
 
 
 def test_not_of_a_comparison_stays_where_a_type_of_the_item_lacks_the_attribute() -> None:
