@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 
 EVENT_SHEDDERS = ("random", "bl", "espice", "gspice", "gspice-tree", "gspice-forest", "prefix")
 WINDOW_SHEDDERS = ("e-bl",)
-MATCH_SHEDDERS = ("pm-random", "pspice", "pspice-minus")
+MATCH_SHEDDERS = ("pm-random", "pspice", "pspice-minus", "hspice", "stateful")
 TUPLE_SHEDDERS = ("cals", "cals-v", "cals-i", "rand")
 RUN_SHEDDERS = ("none", "random")
 """Those that the application of this version runs; `cep replay`, `train` and `evaluate` know all of them."""
