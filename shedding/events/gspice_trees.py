@@ -19,7 +19,7 @@ from shedding.panes import Pane
 from shedding.threshold import Ties, UtilityShares, utility_shares
 
 PANE = Pane(events=10)
-_LARGEST = 3e38
+LARGEST = 3e38
 """scikit-learn computes with 32 bits and takes no infinity."""
 _MOST_CELLS = 40_000_000
 """Numbers in the table that scikit-learn learns from; with hundreds of types, rows are left out by chance."""
@@ -224,6 +224,6 @@ def _rows(
         order = order[np.sort(np.random.default_rng(seed).choice(len(order), most, replace=False))]
     rows = known[firsts[order]]
     attributes = attribute_rows(events, len(missing))[:, rows].T
-    attributes = np.clip(np.where(np.isnan(attributes), missing, attributes), -_LARGEST, _LARGEST)
+    attributes = np.clip(np.where(np.isnan(attributes), missing, attributes), -LARGEST, LARGEST)
     table = np.concatenate([events.type[rows][:, None], features.frequencies(events, rows), attributes], axis=1).astype(np.float32)
     return table, labels[order], counts[order]

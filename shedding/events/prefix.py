@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from shedding import kernels_prefix
 from shedding.candidates import JudgedEvents, Mask, Predecessors
-from shedding.events.gspice_trees import Trees, compiled, walk
+from shedding.events.gspice_trees import LARGEST, Trees, compiled, walk
 from shedding.events.judging import manifest_of, present
 from shedding.events.judging import worth as credited
 from shedding.identity import identities
@@ -35,6 +35,8 @@ _CLASSES = 2
 MOST_ITEMS = 48
 """Items of a pattern; with an event's type they make one 64-bit number."""
 _RANGE = float(1 << 53)
+_BELOW_ONE = 1.0 - 2.0**-40
+"""1 more than it is still below 2."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +98,7 @@ class PrefixModel:
         """float64 (events,), in [0, 1): worth per event saved among all that can be some item, ties by identity."""
         chance = _chance(events.identity, self.manifest.seed)
         rank = _rank(self.shares, self.worth.of(events) / _saved(events.items, self.shape), chance)
-        return np.where(events.items == 0, chance, rank)
+        return np.where(events.items == 0, np.minimum(chance, _BELOW_ONE), rank)
 
     def arrays(self) -> Arrays:
         """For a file."""
@@ -172,9 +174,9 @@ class Prefix:
 
         groups, own, counts = np.unique(_groups(events.items, events.type), return_inverse=True, return_counts=True)
         order = np.argsort(np.argsort(np.bincount(own, weights=worth) / counts, kind="stable")).astype(np.int32)
-        present_values = np.where(np.isnan(events.values), np.inf, events.values)
-        missing = np.where(np.isinf(least := present_values.min(axis=1, initial=np.inf)), 0.0, least) - 1
-        values = np.where(np.isnan(events.values), missing[:, None], events.values)
+        known = np.clip(np.where(np.isnan(events.values), np.inf, events.values), -LARGEST, LARGEST)
+        missing = np.where((least := known.min(axis=1, initial=LARGEST)) == LARGEST, 0.0, least) - 1
+        values = np.where(np.isnan(events.values), missing[:, None], known)
         table = np.column_stack([order[own], *values]).astype(np.float32)
         fitted = DecisionTreeRegressor(max_depth=self.depth, min_samples_leaf=self.leaf_events, random_state=seed % 2**32)
         return Worth(groups, order, missing, compiled([fitted.fit(table, worth)]))
@@ -187,7 +189,7 @@ def _rank(shares: UtilityShares, worth: NDArray[np.float64], chance: NDArray[np.
     inside = at < len(shares.utility)
     here = np.minimum(at, len(shares.utility) - 1)
     known = inside & (shares.utility[here] == worth)
-    return np.where(known, low[here] + (shares.cumulative[here] - low[here]) * chance, np.minimum(low[at], np.nextafter(1.0, 0.0)))
+    return np.minimum(np.where(known, low[here] + (shares.cumulative[here] - low[here]) * chance, low[at]), _BELOW_ONE)
 
 
 def _saved(items: NDArray[np.uint64], shape: Shape) -> NDArray[np.float64]:

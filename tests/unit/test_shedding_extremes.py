@@ -10,15 +10,20 @@ import pytest
 from shedding.candidates import JudgedEvents
 from shedding.identity import identities
 from shedding.interface import Training
-from shedding.observations import EventObservations, WindowObservations
+from shedding.observations import EventObservations, Shape, WindowObservations
 from shedding.registry import METHODS, method
 from shedding.windows import count_windows
+
+
+ITEMS = 3
 
 
 def events_of(types: list[int], values: list[float] | None = None) -> JudgedEvents:
     count = len(types)
     columns = np.empty((0, count)) if values is None else np.array([values])
-    return JudgedEvents(identities(np.zeros(count, np.int64), np.arange(count)), np.arange(count), np.array(types, np.int32), columns)
+    items = np.array([1 << kind if 0 <= kind < ITEMS else 0 for kind in types], np.uint64)
+    places = identities(np.zeros(count, np.int64), np.arange(count))
+    return JudgedEvents(places, np.arange(count), np.array(types, np.int32), columns, items=items)
 
 
 EXTREMES = {
@@ -39,7 +44,7 @@ EXTREMES = {
 def test_whatever_was_learned_from_gates_decide(name: str, extreme: str) -> None:
     events, others = EXTREMES[extreme], events_of([0, 9, -1, 1], [1.0, np.nan, np.inf, -1e300])
     worth, repetition = np.ones(len(events)), np.ones(3)
-    observations: Any = EventObservations(events, worth, repetition=repetition)
+    observations: Any = EventObservations(events, worth, repetition=repetition, shape=Shape((-1, 0, 1), 2))
     candidates: list[Any] = [events, others]
     if METHODS[name].level == "events per window":
         candidates = [count_windows(one, 2, 2) for one in candidates]
