@@ -59,8 +59,7 @@ def test_one_attribute_against_constants_is_tested_before_the_shuffle(where: str
         "a.humidity + 1 > 3",
         "a.humidity > 3 OR a.temperature + 1 > 3",
         "NOT (a.humidity > 3 AND a.temperature > 3)",
-        "(a.humidity > 3 OR a.temperature > 3) AND "
-        "(a.humidity > 4 OR a.temperature > 4) AND (a.humidity > 5 OR a.temperature > 5) AND (a.humidity > 6 OR a.temperature > 6)",
+        " AND ".join(f"(a.humidity > {k} OR a.temperature > {k})" for k in (3, 4, 5, 6)),
     ],
 )
 def test_what_is_no_constant_test_exactly_is_left_to_the_engine(where: str) -> None:
