@@ -80,6 +80,29 @@ def deadline_of(time, within):
 
 
 @njit(inline="always")
+def compare_cells(mode, operator, limit, states_at, cells, left, left_cell, right, right_cell):
+    """Whether two cells compare as a plain mode says: 1 they do, 0 they do not, 2 only the machine can tell."""
+    verdict = np.int64(2)
+    states = load(cells, left, states_at + left_cell // STATES_PER_WORD) >> (2 * (left_cell % STATES_PER_WORD))
+    states |= load(cells, right, states_at + right_cell // STATES_PER_WORD) >> (2 * (right_cell % STATES_PER_WORD))
+    if states & 3 == 0:
+        a, b = load(cells, left, left_cell), load(cells, right, right_cell)
+        order = 0
+        if mode == MODE_FLOATS:
+            x, y = as_float(a), as_float(b)
+            order = (x > y) - (x < y) if x == x and y == y else 2
+        elif mode == MODE_DIFFERENCE:
+            difference = a - b
+            order = (difference > limit) - (difference < limit) if ((a ^ b) & (a ^ difference)) >= 0 else 3
+        else:
+            order = (a > b) - (a < b)
+        if order != 3:
+            # bit order + 1 of the operators = != < <= > >= (2: not comparable, none holds)
+            verdict = (OUTCOMES >> (4 * operator + order + 1)) & 1
+    return verdict
+
+
+@njit(inline="always")
 def plainly(table, which, states_at, cells, bound):
     """A predicate of the plain modes: 1 it holds, 0 it does not, 2 only the machine can tell.
 
@@ -90,24 +113,8 @@ def plainly(table, which, states_at, cells, bound):
     if mode != MODE_PROGRAM:
         left, right = bound[load(table, which, LEFT_ITEM)], bound[load(table, which, RIGHT_ITEM)]
         left_cell, right_cell = load(table, which, LEFT_CELL), load(table, which, RIGHT_CELL)
-        states = load(cells, left, states_at + left_cell // STATES_PER_WORD) >> (2 * (left_cell % STATES_PER_WORD))
-        states |= load(cells, right, states_at + right_cell // STATES_PER_WORD) >> (2 * (right_cell % STATES_PER_WORD))
-        if states & 3 == 0:
-            operator = load(table, which, OPERATOR)
-            a, b = load(cells, left, left_cell), load(cells, right, right_cell)
-            order = 0
-            if mode == MODE_FLOATS:
-                x, y = as_float(a), as_float(b)
-                order = (x > y) - (x < y) if x == x and y == y else 2
-            elif mode == MODE_DIFFERENCE:
-                difference = a - b
-                limit = load(table, which, CONSTANT)
-                order = (difference > limit) - (difference < limit) if ((a ^ b) & (a ^ difference)) >= 0 else 3
-            else:
-                order = (a > b) - (a < b)
-            if order != 3:
-                # bit order + 1 of the operators = != < <= > >= (2: not comparable, none holds)
-                verdict = (OUTCOMES >> (4 * operator + order + 1)) & 1
+        operator, limit = load(table, which, OPERATOR), load(table, which, CONSTANT)
+        verdict = compare_cells(mode, operator, limit, states_at, cells, left, left_cell, right, right_cell)
     return verdict
 
 

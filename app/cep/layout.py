@@ -338,7 +338,7 @@ class _Predicates:
         right: Any = prepared.right
         operator = OPERATORS[prepared.operator]
         if isinstance(left, Cell) and isinstance(right, Cell):
-            mode = _comparison_mode(left, right, prepared.operator)
+            mode = comparison_mode(left, right, prepared.operator)
             return [mode, start, stop, operator, left.item, left.column, right.item, right.column, 0]
         if isinstance(left, Arithmetic) and left.operator == "-" and isinstance(right, Literal):
             a: Any = left.left
@@ -349,7 +349,8 @@ class _Predicates:
         return row
 
 
-def _comparison_mode(left: Cell, right: Cell, operator: str) -> int:
+def comparison_mode(left: Cell, right: Cell, operator: str) -> int:
+    """How two cells are compared where both are plainly present; MODE_PROGRAM: by the machine only."""
     if left.kind is Kind.FLOAT and right.kind is Kind.FLOAT:
         return at.MODE_FLOATS
     if Kind.FLOAT in (left.kind, right.kind) or (left.kind.textual and operator not in ("=", "!=")):

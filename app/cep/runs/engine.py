@@ -21,7 +21,7 @@ from app.cep.runs.kernels_runs import advance
 from app.cep.runs.kernels_time import count_runs, pass_runs, pass_waiting
 from app.cep.runs.layout import RANK_BIT, grammar_of, layout_of, text_constants
 from app.cep.runs.policies import Policies
-from app.cep.runs.returns import RunParts, matches_of
+from app.cep.runs.returns import Read, RunParts, matches_of, read_matches
 from app.cep.runs.store import RunStore
 from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
 from app.cep.snapshot import Header, pack, unpack
@@ -52,6 +52,7 @@ class RunsEngine:
         self._store = RunStore(self._layout)
         self._policies = Policies(plan, self._grammar)
         self._emits = plan.on_timeout == "emit"
+        self._reads: list[Read] = []
         self._safe = Watermarks(NEVER)  # no event to come is earlier
 
     def _lay_out(self) -> None:
@@ -79,13 +80,13 @@ class RunsEngine:
         state = self._store.state
         state[at.MATCHES] = state[at.EXPIRED] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
-        final = watermarks.default_ms >= FOREVER
-        parts = self.parts()
-        reported = self._policies.report(parts, self._found(), final=final)
-        matches = matches_of(parts, reported)
+        self._read(final=watermarks.default_ms >= FOREVER)
+        parts, read, self._reads = self.parts(), self._reads, []
+        matches = matches_of(parts, read)
         if self._emits:
             expired = self._store.expired[: state[at.EXPIRED]].copy()
-            self.timeouts = matches_of(parts, self._policies.distinct(parts, expired))
+            self.timeouts = matches_of(parts, [read_matches(parts, self._policies.distinct(parts, expired))])
+        self._store.let_rows_go(self._tables, self._policies, now=_clipped(self._safe.default_ms))
         limited = int(state[at.LIMITED_MATCHES]), int(state[at.LIMITED_RUNS])
         tally = Tally(
             events=len(batch),
@@ -104,8 +105,12 @@ class RunsEngine:
         )
         return matches, tally
 
-    def _found(self) -> Integers:
-        return self._store.found[: self._store.state[at.MATCHES]].copy()
+    def _read(self, *, final: bool) -> None:
+        """Reads the matches found so far off their nodes, which can go then."""
+        parts, state = self.parts(), self._store.state
+        found = self._store.found[: state[at.MATCHES]].copy()
+        self._reads.append(read_matches(parts, self._policies.report(parts, found, final=final)))
+        state[at.MATCHES] = 0
 
     def parts(self) -> RunParts:
         """The engine's arrays as they stand now, for those who look inside (`app.cep.runs.live`)."""
@@ -167,7 +172,11 @@ class RunsEngine:
             else:
                 # what has run out of window by now is dead
                 self._pass(self._safe, final=False)
-                self._store.make_room(self._tables, self._policies, now=_clipped(self._safe.default_ms), fan=self._fan)
+                again = self._store.rows_stay
+                if self._policies.immediate:
+                    self._read(final=False)
+                    self._store.rows_stay = True
+                self._store.make_room(self._tables, self._policies, now=_clipped(self._safe.default_ms), fan=self._fan, again=again)
 
     def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
         """Lets time come to the watermarks: matches that waited, then runs that run out of window."""

@@ -9,11 +9,16 @@ from app.cep.kernel import kernel
 from app.cep.kernels_machine import INTEGERS, Programs, Scratch, Texts, cell_state, run_program
 from app.cep.opcodes import FLOAT, INTEGER, NULL
 from app.cep.runs.arrays import (
+    ABSENT_ROW,
     CODE,
     CODE_END,
+    COMPARED_AS,
     ELEMENT,
     FRAME,
     ITEM,
+    LEFT_CELL,
+    LEFT_REFERENCE,
+    ONE_CELL,
     PARENT,
     PREVIOUS,
     ROW,
@@ -31,6 +36,7 @@ from app.cep.runs.arrays import (
     T_VALUES,
     WORLD,
 )
+from app.cep.runs.kernels_plain import bound_node
 from app.cep.runs.kernels_tests import NO_I, place_references
 from app.cep.runs.kernels_world import line, octets, table
 
@@ -45,6 +51,17 @@ def field_values(world, predicate, found, values, states):
     cells = table(world, T_CELLS)
     start, stop = predicates[predicate, CODE], predicates[predicate, CODE_END]
     seen = 0
+    if predicates[predicate, COMPARED_AS] == ONE_CELL:
+        # 20 times as fast as the machine
+        reference, cell = predicates[predicate, LEFT_REFERENCE], predicates[predicate, LEFT_CELL]
+        nodes = table(world, T_NODES)
+        for k in range(len(found)):
+            node = bound_node(world, reference, found[k])
+            row = nodes[node, ROW] if node >= 0 else ABSENT_ROW
+            values[k] = cells[row, cell]
+            states[k] = cell_state(cells, row, cell, shape[STATES_AT])
+            seen |= 1 << states[k]
+        return seen
     for k in range(len(found)):
         place_references(world, predicate, found[k], NO_I, 0)
         run_program(

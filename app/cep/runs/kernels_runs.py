@@ -183,6 +183,7 @@ from app.cep.runs.arrays import (
     WITHOUT,
     WORLD,
 )
+from app.cep.runs.kernels_plain import ASK, FAILS, plain_tests
 from app.cep.runs.kernels_tests import (
     BEFORE_TIME,
     KNOWN,
@@ -442,10 +443,13 @@ def can_take(world, node, edge, mask, row, stream_rank, partition_rank):
             return -1
     if edges[edge, DIFFERENT] and not differs(world, node, item, edges[edge, DIFFERENT], row):
         return -1
+    answer = plain_tests(world, edges[edge, TESTS], edges[edge, TESTS_END], node, binding, row)
+    if answer == FAILS:
+        return -1
     bind(world, node, item, row, stream_rank, partition_rank, 0, 0)
     opened = states[edges[edge, TARGET], OPEN]
     top = state[NODES]
-    if not tests_hold(world, edges[edge, TESTS], edges[edge, TESTS_END], top, opened):
+    if answer == ASK and not tests_hold(world, edges[edge, TESTS], edges[edge, TESTS_END], top, opened):
         return -1
     return strategy
 

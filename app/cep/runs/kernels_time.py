@@ -92,7 +92,7 @@ from app.cep.runs.arrays import (
     WORLD,
 )
 from app.cep.runs.kernels_runs import emit, ends_hold, expire, outlived, windows_of_event
-from app.cep.runs.kernels_world import line, table
+from app.cep.runs.kernels_world import WORDS, line, table
 
 
 @kernel(types.int64(WORLD, types.int64))
@@ -388,7 +388,9 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
         new_nodes[at, CROSSED] = moved(crossing_numbers, nodes[node, CROSSED])
         for k in range(shape[FRAME], shape[REGISTERS]):
             new_nodes[at, k] = moved(node_numbers, nodes[node, k])
-    for row in range(state[ROWS]):
+    # the same table: no row has another number
+    moves = world[WORDS * T_CELLS] != new_world[WORDS * T_CELLS]
+    for row in range(state[ROWS] if moves else 0):
         at = row_numbers[row]
         if at >= 0:
             for k in range(cells.shape[1]):

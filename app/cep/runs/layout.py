@@ -10,9 +10,9 @@ import numpy as np
 
 from app.cep import arrays as stacks
 from app.cep.arrays import PlanTables, signed
-from app.cep.layout import Layout
-from app.cep.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, STATES_PER_WORD
-from app.cep.program import Compiler, texts_in
+from app.cep.layout import Layout, comparison_mode
+from app.cep.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
+from app.cep.program import Cell, Compiler, texts_in
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton import Automaton
 from app.cep.runs.predicates import Argument, Rewritten, function_of, rewrite, strict
@@ -239,15 +239,30 @@ class _Tables:
         for number, place in places:
             one = predicate.arguments[number]
             arguments.append([place, one.item, function_of(one), int(one.running), one.back, self._register(one)])
-        self.rows["predicates"].append([start, stop, first, len(references), first_argument, len(arguments)])
+        ranges = [start, stop, first, len(references), first_argument, len(arguments)]
+        self.rows["predicates"].append(ranges + self._compared(first))
 
     def _compiled(self, predicate: Rewritten) -> tuple[int, int, list[tuple[int, int]]]:
         """A program, and (argument, its place among the constants) wherever it reads an aggregate."""
         self._compiler.arguments.clear()
         expression = predicate.expression
         kind = None if isinstance(expression, e.Condition) else expression.kind
-        start, stop = self._compiler.compile(_hoisted(expression, self._compiler), kind)
+        self._prepared, self._made_float = _hoisted(expression, self._compiler), kind is Kind.FLOAT
+        start, stop = self._compiler.compile(self._prepared, kind)
         return start, stop, list(self._compiler.arguments)
+
+    def _compared(self, first: int) -> list[int]:
+        """What was just compiled, with references from ``first`` on, if it needs no machine: one cell, or a comparison of two, of bound events."""
+        prepared: Any = self._prepared
+        if isinstance(prepared, Cell) and prepared.item > 0 and (prepared.kind is Kind.FLOAT or not self._made_float):
+            return [at.ONE_CELL, 0, first + prepared.item - 1, prepared.column, 0, 0]
+        if isinstance(prepared, e.Comparison):
+            left: Any = prepared.left
+            right: Any = prepared.right
+            if isinstance(left, Cell) and isinstance(right, Cell) and left.item > 0 and right.item > 0:
+                mode = comparison_mode(left, right, prepared.operator)
+                return [mode, OPERATORS[prepared.operator], first + left.item - 1, left.column, first + right.item - 1, right.column]
+        return [stacks.MODE_PROGRAM, 0, 0, 0, 0, 0]
 
     def _register(self, one: e.Aggregate) -> int:
         """The first column of the register that an aggregate reads."""

@@ -47,6 +47,11 @@ class Policies:
         self._borders: dict[str, list[int]] = {}
 
     @property
+    def immediate(self) -> bool:
+        """Whether a match is reported as soon as it is found."""
+        return not self._holds
+
+    @property
     def waiting(self) -> int:
         """Matches held back."""
         return len(self._held)

@@ -23,6 +23,10 @@ from app.cep.texts import TextTable
 if TYPE_CHECKING:
     from app.cep.runs.policies import Policies
 
+ROOM = 256
+"""Matches that a new engine has room for."""
+NODES_IN_CACHE = 1 << 21
+"""Cells of nodes: 16 MB."""
 _LINE, _TABLE = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
 _NO_MACHINE = RunMachine(Programs(_TABLE, _TABLE), Texts(np.zeros(0, np.uint8), _LINE), Scratch(_LINE, _LINE), _LINE)
 
@@ -38,17 +42,19 @@ class RunStore:
         self.state = np.zeros(at.WILD_HEADS + max(1, layout.wild_lists), np.int64)
         self.state[at.WILD_HEADS :] = -1
         self.state[at.LAST_TIME] = -at.END_OF_TIME
-        self.nodes = np.zeros((1024, layout.node_width), np.int64)
+        self.nodes = np.zeros((4 * ROOM, layout.node_width), np.int64)
         self.cells = np.zeros((0, layout.taking.width), np.int64)
         self.slots = empty_slots(64, layout.slot_width)
         self.negated = np.zeros((64, 4), np.int64)
-        self.crossed = np.zeros((256, 4), np.int64)
+        self.crossed = np.zeros((ROOM, 4), np.int64)
         self.waiting = np.zeros((64, 4), np.int64)
         self.windows = np.zeros((64, 4), np.int64)
-        self.found = np.zeros((256, 3), np.int64)
-        self.expired = np.zeros((256, 3), np.int64)
+        self.found = np.zeros((ROOM, 3), np.int64)
+        self.expired = np.zeros((ROOM, 3), np.int64)
         self.spotted: set[int] = set()
         """Cells that were not present in some event so far."""
+        self.rows_stay = False
+        """While matches that were handed over in this feed name rows by their number."""
         self._texts_kept = 1024
         self._grow_cells(1, layout)
         self.cells[at.ABSENT_ROW, layout.taking.states_at :] = ALL_ABSENT
@@ -95,15 +101,16 @@ class RunStore:
         self.found = _grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
         self.expired = _grown(self.expired, 4 * len(self.expired))
 
-    def make_room(self, tables: RunTables, policies: Policies, *, now: int, fan: int) -> None:
-        """Sweeps what is dead; where more than half is alive after that, the tables double."""
+    def make_room(self, tables: RunTables, policies: Policies, *, now: int, fan: int, again: bool) -> None:
+        """Sweeps what is dead; where more than half is alive after that, or it is swept ``again`` in one feed, the tables double."""
         self._sweep(tables, policies, now)
         needed = int(self.state[at.NEEDED]) + fan + 2
-        self.nodes = _grown(self.nodes, 2 * int(self.state[at.NODES]) + 2 * needed)
+        roomy = NODES_IN_CACHE // self.nodes.shape[1] if again else 0
+        self.nodes = _grown(self.nodes, max(2 * int(self.state[at.NODES]) + 2 * needed, min(2 * len(self.nodes), roomy)))
         negations = len(tables.negations)
         self.crossed = _grown(self.crossed, 2 * int(self.state[at.CROSSINGS]) + 2 * (needed + 1) * negations)
         self.waiting = _grown(self.waiting, 2 * int(self.state[at.WAITS]) + 2 * needed)
-        self.found = _grown(self.found, 2 * int(self.state[at.MATCHES]) + 2 * needed)
+        self.found = _grown(self.found, max(2 * int(self.state[at.MATCHES]) + 2 * needed, min(2 * len(self.found), roomy)))
         self.expired = _grown(self.expired, 2 * int(self.state[at.EXPIRED]) + 2 * needed)
 
     def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, *, now: int) -> None:
@@ -114,29 +121,39 @@ class RunStore:
 
     def drop_texts(self, tables: RunTables, texts: TextTable, layout: RunLayout) -> None:
         """Drops texts that no stored event uses, where they have doubled. Only between chunks: candidates taken up hold numbers, too."""
-        if len(texts) > 2 * self._texts_kept:
+        if len(texts) > 2 * self._texts_kept and not self.rows_stay:
             self._keep_texts(texts, layout, tables)
+
+    def let_rows_go(self, tables: RunTables, policies: Policies, *, now: int) -> None:
+        """Sweeps the rows that had to stay during a feed."""
+        if self.rows_stay:
+            self.rows_stay = False
+            self.state[at.EXPIRED] = 0
+            self._sweep(tables, policies, now)
 
     def _sweep(self, tables: RunTables, policies: Policies, now: int) -> None:
         state, memory = self.state, self.memory()
         world = self._world(tables)
-        counts = [int(state[k]) for k in (at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED)]
-        nodes, rows, crossings, negated = (np.zeros(max(1, count), np.int64) for count in counts)
+        counts = [int(state[k]) for k in (at.ROWS, at.NODES, at.CROSSINGS, at.NEGATED)]
+        rows, nodes, crossings, negated = (np.zeros(max(1, count), np.int64) for count in counts)
         rows[at.ABSENT_ROW] = 1
         mark(world, policies.held_nodes(), nodes, rows, crossings)
         mark_negated(world, nodes, rows, negated, now)
         base = self._kept_windows(tables, nodes, rows)
-        kept = [number_marked(marks, count) for marks, count in zip((nodes, rows, crossings, negated), counts, strict=True)]
+        kept = [number_marked(marks, count) for marks, count in zip((nodes, crossings, negated), counts[1:], strict=True)]
+        kept_rows = counts[0] if self.rows_stay else number_marked(rows, counts[0])
+        if self.rows_stay:
+            rows = np.arange(len(rows))
         new = memory._replace(
             nodes=np.empty_like(self.nodes),
-            cells=np.empty_like(self.cells),
+            cells=self.cells if self.rows_stay else np.empty_like(self.cells),
             crossed=np.empty_like(self.crossed),
             negated=np.empty_like(self.negated),
         )
         move(world, world_of(tables, _NO_MACHINE, new), nodes, rows, crossings, negated, base)
         policies.move(nodes)
         self.nodes, self.cells, self.crossed, self.negated = new.nodes, new.cells, new.crossed, new.negated
-        for counter, count in zip((at.NODES, at.ROWS, at.CROSSINGS, at.NEGATED), kept, strict=True):
+        for counter, count in zip((at.ROWS, at.NODES, at.CROSSINGS, at.NEGATED), (kept_rows, *kept), strict=True):
             state[counter] = count
 
     def _kept_windows(self, tables: RunTables, nodes: Integers, rows: Integers) -> int:
