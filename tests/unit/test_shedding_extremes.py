@@ -14,7 +14,6 @@ from shedding.observations import EventObservations, Shape, WindowObservations
 from shedding.registry import METHODS, method
 from shedding.windows import count_windows
 
-
 ITEMS = 3
 
 
