@@ -7,7 +7,7 @@ was most of the time; here they share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
+from app.query.expressions import Literal, walk
 from app.query.plan import Output, Plan, Shedding
 
 MAGIC = b"CEPFAMLY"
@@ -33,7 +34,7 @@ QUERY, ITEMS = "\x00query", "\x00items"
 _SHORT = 1 << 15
 
 
-def shape_of(plan: Plan) -> str | None:
+def shape_of(plan: Plan) -> Hashable | None:
     """What queries of one family have in common; None: the query needs an engine of its own.
 
     Its matches must be a matter of its candidates alone (no counted events), and nothing of it may wait for the end of a window.
@@ -41,7 +42,10 @@ def shape_of(plan: Plan) -> str | None:
     waits = plan.items[-1].negated or plan.on_timeout == "emit"
     if plan.evaluator != "stacks" or plan.equivalence or plan.ranks != "none" or waits:
         return None
-    return repr(_shape(plan))
+    items = tuple((item.negated, item.local) for item in plan.items)
+    # 0.0 and -0.0 are equal, but not as an answer
+    answers = [repr(node.value) for one in plan.returns for node in walk(one.expression) if isinstance(node, Literal)]
+    return (plan.streams, items, plan.joins, plan.within, plan.returns, plan.columns, *answers)
 
 
 def _shape(plan: Plan) -> Plan:
@@ -200,7 +204,7 @@ def _cut(matches: Matches, rows: slice | NDArray[np.intp]) -> dict[str, Column]:
 
 def families_of(plans: Mapping[int, Plan]) -> Sequence[Mapping[int, Plan]]:
     """The plans of one shape together; those that need engines of their own are in none."""
-    by_shape: dict[str, dict[int, Plan]] = {}
+    by_shape: dict[Hashable, dict[int, Plan]] = {}
     for query, plan in plans.items():
         shape = shape_of(plan)
         if shape is not None:
