@@ -2,11 +2,12 @@
 
 An item is a conjunction of its type test, its constant tests, and "no equivalence attribute is null": one bit. An item with a disjunctive condition is
 several such conjunctions: its own bit is the first of them, the others have bits behind those of the layout, and are folded into it afterwards.
+Where queries have many items in common, a conjunction has one bit, however many items it is, and the items' bits are filled in afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ from app.asc.regions import BitTest
 from app.events.types import Kind
 from app.query.plan import ConstantTest, Item, Plan
 
+Conjunction = tuple[ConstantTest, ...]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemBits:
@@ -27,12 +30,14 @@ class ItemBits:
         tests: by attribute.
         begin: uint64 (words,), all of them: the bitmap before anything is tested.
         folded: int32, per bit behind the layout's words the bit of its item.
+        owners: uint64 (bits, words of the layout), per bit the items that it stands for; None where bits are those of the layout.
         item_words: words of the layout.
     """
 
     tests: dict[str, list[BitTest]]
     begin: NDArray[np.uint64]
     folded: NDArray[np.int32]
+    owners: NDArray[np.uint64] | None
     item_words: int
 
     @staticmethod
@@ -43,26 +48,35 @@ class ItemBits:
             layout: of the stream.
             places: queries (indices in `Catalog.plans`) with their plans.
         """
-        tests: dict[str, list[BitTest]] = {}
-        own: list[int] = []
-        folded: list[int] = []
-        for query, plan in places:
-            for item in plan.items:
-                bit = layout.bit(query, item.index)
-                own.append(bit)
-                for number, conjunction in enumerate(conjunctions(plan, item)):
-                    if number:
-                        folded.append(bit)
-                    place = bit if number == 0 else layout.words * WORD_BITS + len(folded) - 1
-                    for test in conjunction:
-                        tests.setdefault(test.attribute, []).append(BitTest(place, test))
+        found = [
+            (layout.bit(query, item.index), number, conjunction)
+            for query, plan in places
+            for item in plan.items
+            for number, conjunction in enumerate(conjunctions(plan, item))
+        ]
+        distinct: dict[Conjunction, int] = {}
+        for _, _, conjunction in found:
+            distinct.setdefault(conjunction, len(distinct))
+        if len(found) > WORD_BITS and 2 * len(distinct) <= len(found):
+            owners = np.zeros((-(-len(distinct) // WORD_BITS) * WORD_BITS, layout.words), dtype=np.uint64)
+            for bit, _, conjunction in found:
+                owners[distinct[conjunction], bit // WORD_BITS] |= np.uint64(1 << bit % WORD_BITS)
+            return ItemBits(_tests(distinct.items()), _ones(range(len(distinct))), np.zeros(0, np.int32), owners, layout.words)
+        behind = layout.words * WORD_BITS
+        folded = [bit for bit, number, _ in found if number]
+        bits = iter(range(behind, behind + len(folded)))
+        own = [(conjunction, next(bits) if number else bit) for bit, number, conjunction in found]
         begin = np.zeros(layout.words + -(-len(folded) // WORD_BITS), dtype=np.uint64)
-        bits = np.array([*own, *(layout.words * WORD_BITS + k for k in range(len(folded)))], dtype=np.int64)
-        np.bitwise_or.at(begin, bits // WORD_BITS, np.uint64(1) << (bits % WORD_BITS).astype(np.uint64))
-        return ItemBits(tests, begin, np.array(folded, dtype=np.int32), layout.words)
+        ones = _ones([bit for _, bit in own])
+        begin[: len(ones)] = ones
+        return ItemBits(_tests(own), begin, np.array(folded, dtype=np.int32), None, layout.words)
 
     def of_items(self, bitmaps: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Bitmaps of conjunctions, uint64 (rows, words), as bitmaps of items."""
+        if self.owners is not None:
+            items = np.zeros((len(bitmaps), self.item_words), dtype=np.uint64)
+            kernels.unite(bitmaps, self.owners, items)
+            return items
         if not len(self.folded):
             return bitmaps
         items = np.ascontiguousarray(bitmaps[:, : self.item_words])
@@ -75,7 +89,23 @@ class ItemBits:
         return items
 
 
-def conjunctions(plan: Plan, item: Item) -> Iterator[list[ConstantTest]]:
+def _tests(conjunctions_with_bits: Iterable[tuple[Conjunction, int]]) -> dict[str, list[BitTest]]:
+    found: dict[str, list[BitTest]] = {}
+    for conjunction, bit in conjunctions_with_bits:
+        for test in conjunction:
+            found.setdefault(test.attribute, []).append(BitTest(bit, test))
+    return found
+
+
+def _ones(bits: Sequence[int]) -> NDArray[np.uint64]:
+    """uint64 (words,) with these bits set; at least one word."""
+    words = np.zeros(max(bits, default=0) // WORD_BITS + 1, dtype=np.uint64)
+    places = np.array(bits, dtype=np.int64)
+    np.bitwise_or.at(words, places // WORD_BITS, np.uint64(1) << (places % WORD_BITS).astype(np.uint64))
+    return words
+
+
+def conjunctions(plan: Plan, item: Item) -> Iterator[Conjunction]:
     """The tests of an item; several conjunctions where it has a disjunctive condition.
 
     An event whose equivalence attribute is null matches and prevents nothing. It may open a window, though: windows are cut before
@@ -87,4 +117,4 @@ def conjunctions(plan: Plan, item: Item) -> Iterator[list[ConstantTest]]:
     if item.index != opener and plan.temporal is None:
         common += [ConstantTest(attribute, Kind.STRING, "is not null") for attribute in plan.equivalence]
     for alternative in item.either or ((),):
-        yield [*common, *alternative]
+        yield (*common, *alternative)

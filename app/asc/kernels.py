@@ -82,6 +82,19 @@ def dispatch_candidates(relevant, bitmaps, query_of_bit, mask_of_bit, shift_of_b
                 word &= ~mask_of_bit[bit]
 
 
+@njit([types.void(_WORD_TABLE, _WORD_TABLE, _WORDS_OUT)], cache=True, nogil=True)
+def unite(bitmaps, owners, united):
+    """ORs, for every set bit, the bitmap of those that own it onto ``united`` (zeroed)."""
+    for i in range(bitmaps.shape[0]):
+        for k in range(bitmaps.shape[1]):
+            word = bitmaps[i, k]
+            while word != 0:
+                bit = 64 * k + _trailing_zeros(word)
+                for j in range(owners.shape[1]):
+                    united[i, j] |= owners[bit, j]
+                word &= word - types.uint64(1)
+
+
 @njit([types.void(_WORD_TABLE, _WORD_ROW, _WORD_ROW, _CODES, _WORDS_OUT)], cache=True, nogil=True)
 def repack(bitmaps, mask_of_bit, shift_of_bit, target_bit, packed):
     """ORs bitmaps of one layout into those of another (zeroed); ``target_bit`` is where the query that owns a bit begins there."""

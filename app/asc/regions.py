@@ -83,30 +83,27 @@ def regions_of(form: Form, tests: Sequence[BitTest], words: int) -> Regions:
 
 
 def _integer_regions(tests: Sequence[BitTest], words: int) -> Regions:
-    constants = set(_constants(tests))
-    inside = sorted({floor for constant in constants if _INT64[0] <= (floor := _floor(constant)) <= _INT64[1]})
+    floors = {constant: _floor(constant) for constant in _constants(tests)}
+    inside = sorted({floor for floor in floors.values() if _INT64[0] <= floor <= _INT64[1]})
 
-    def place(constant: Point) -> _Place:
-        floor = _floor(constant)
+    def place(constant: Point, floor: int) -> _Place:
         if not _INT64[0] <= floor <= _INT64[1]:
             end = 2 * len(inside) + 1 if floor > 0 else 0
             return end, end
         k = bisect_left(inside, floor)
         return (2 * k + 1, 2 * k + 2) if floor == constant else (2 * k + 2, 2 * k + 2)
 
-    return _regions(np.array(inside, dtype=np.int64), {constant: place(constant) for constant in constants}, tests, words)
+    return _regions(
+        np.array(inside, dtype=np.int64), {constant: place(constant, floor) for constant, floor in floors.items()}, tests, words
+    )
 
 
 def _float_regions(tests: Sequence[BitTest], words: int) -> Regions:
-    constants = set(_constants(tests))
-    points = sorted({_double_below(constant) for constant in constants})
-
-    def place(constant: Point) -> _Place:
-        below = _double_below(constant)
-        k = bisect_left(points, below)
-        return (2 * k + 1, 2 * k + 2) if below == constant else (2 * k + 2, 2 * k + 2)
-
-    return _regions(np.array(points, dtype=np.float64), {constant: place(constant) for constant in constants}, tests, words)
+    belows = {constant: _double_below(constant) for constant in _constants(tests)}
+    points = sorted(set(belows.values()))
+    number = {point: k for k, point in enumerate(points)}
+    places = {constant: (2 * number[below] + 1 + (below != constant), 2 * number[below] + 2) for constant, below in belows.items()}
+    return _regions(np.array(points, dtype=np.float64), places, tests, words)
 
 
 def _text_regions(tests: Sequence[BitTest], words: int) -> Regions:
@@ -138,7 +135,7 @@ def _values(test: ConstantTest) -> Sequence[Any]:
     """The constants that cut regions."""
     if test.operator in LIKES:
         return like_range(_encoded(test.values[0]).decode()) or ()
-    return [value for value in test.values if value is not None]
+    return test.values if None not in test.values else [value for value in test.values if value is not None]
 
 
 def _floor(constant: Point) -> int:
@@ -149,6 +146,8 @@ def _floor(constant: Point) -> int:
 
 def _double_below(constant: Point) -> float:
     """The greatest double that is not greater than the constant."""
+    if isinstance(constant, float):
+        return constant
     try:
         nearest = float(constant)
     except OverflowError:

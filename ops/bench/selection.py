@@ -8,6 +8,7 @@ structures. Workloads:
 
 * ``types``: three type tests; ``selective``: each with one symbol of 500 and a bound of the price;
 * ``items``, ``items-float``: three items with ten ranges in all over ten attributes, integers below 100 or floats;
+* ``shared``: three items out of ten, each of three or four such ranges;
 * ``kdd``, ``kdd-rows``: one item with four ranges over the 15 integers of KDD99-int (needs ``--data``); bounds are distinct values, up to a
   quarter of them apart, or values of two random rows, so that ranges often hold the commonest value.
 
@@ -85,6 +86,13 @@ def ranges_of_items(queries: int, events: EventBatch) -> list[Plan]:
             tests.append(tuple(ConstantTest(f"a{a}", kind, "between", two) for a, two in zip(chosen, bounds, strict=True)))
         plans.append(plan(f"q{q}", tuple(tests), ((), (), ())))
     return plans
+
+
+def shared_items(queries: int, events: EventBatch) -> list[Plan]:
+    """Queries of three items each out of the ten of four queries of `ranges_of_items` (the last two left out)."""
+    rng = np.random.default_rng(3)
+    ten = [item.tests for plan in ranges_of_items(4, events) for item in plan.items][:10]
+    return [plan(f"q{q}", tuple(ten[k] for k in rng.choice(10, 3, replace=False)), ((), (), ())) for q in range(queries)]
 
 
 def four_distinct_ranges(queries: int, events: EventBatch) -> list[Plan]:
@@ -169,6 +177,7 @@ WORKLOADS = {
     "selective": Workload(selective, trades),
     "items": Workload(ranges_of_items, uniform_integers),
     "items-float": Workload(ranges_of_items, uniform_floats),
+    "shared": Workload(shared_items, uniform_integers),
     "kdd": Workload(four_distinct_ranges, kdd),
     "kdd-rows": Workload(four_ranges, kdd),
 }

@@ -37,20 +37,23 @@ def constant_tests(draw) -> ConstantTest:
     return ConstantTest(attribute, KINDS[attribute], operator, values)
 
 
+parts = st.tuples(
+    st.lists(st.sampled_from(TYPES), max_size=2, unique=True).map(tuple),
+    st.lists(constant_tests(), max_size=2).map(tuple),
+    st.lists(st.lists(constant_tests(), min_size=1, max_size=2).map(tuple), max_size=3).map(tuple),
+)
+"""Of an item: types, tests, alternatives."""
+
+
 @st.composite
 def catalogs(draw) -> Catalog:
+    """Queries whose items are all different, or often the same."""
     plans = []
+    few = st.sampled_from(draw(st.lists(parts, min_size=1, max_size=4)))
+    part = few if draw(st.booleans()) else parts
     for number in range(draw(st.sampled_from([1, 2, 5, 40]))):
-        items = tuple(
-            Item(
-                i,
-                None,
-                tuple(draw(st.lists(st.sampled_from(TYPES), max_size=2, unique=True))),
-                tests=tuple(draw(st.lists(constant_tests(), max_size=2))),
-                either=tuple(map(tuple, draw(st.lists(st.lists(constant_tests(), min_size=1, max_size=2), max_size=3)))),
-            )
-            for i in range(draw(st.integers(1, 4)))
-        )
+        found = draw(st.lists(part, min_size=1, max_size=4))
+        items = tuple(Item(i, None, types, tests=tests, either=either) for i, (types, tests, either) in enumerate(found))
         equivalence = draw(st.sampled_from([(), ("key",), ("n",)]))
         plans.append(Plan(f"q{number}", 1, "", (), 1.0, ("s",), items, equivalence, (), None, (), ()))
     return Catalog.of(tuple(plans))

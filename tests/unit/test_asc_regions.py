@@ -107,3 +107,27 @@ def test_nothing_is_found_without_constructs() -> None:
     assert macro_sequence(sample) == ()
     assert find_arrows(sample, ()) == {}
     assert selected(plan(), Column(Kind.INTEGER, np.arange(3))) == [0, 1, 2]
+
+
+def test_queries_that_have_items_in_common_share_bits_and_get_their_own_candidates() -> None:
+    random = np.random.default_rng(5)
+    either = ((ConstantTest("x", Kind.INTEGER, "<", (20,)),), (ConstantTest("x", Kind.INTEGER, ">", (80,)),))
+    ranges = [(ConstantTest("x", Kind.INTEGER, "between", (10 * k, 10 * k + 15)),) for k in range(5)]
+    plans = []
+    for number in range(70):
+        items = tuple(
+            Item(i, None, (), tests=() if part == 5 else ranges[part], either=either if part == 5 else ())
+            for i, part in enumerate(random.choice(6, 3, replace=False).tolist())
+        )
+        plans.append(Plan(f"q{number}", 1, "", (), 1.0, ("s",), items, (), (), None, (), ()))
+    selection = Selection(Catalog.of(tuple(plans)), "s")
+    assert len(selection.constructs.items) == 1  # seven conjunctions instead of 210 items in four words
+    found = selection.select(batch(Column(Kind.INTEGER, np.arange(100))))
+    for query, one in enumerate(plans):
+        rows, items = found.of_query(query)
+        expected = {
+            value: mask
+            for value in range(100)
+            if (mask := sum(1 << item.index for item in one.items if candidate({"type": "T", "x": value}, item, ())))
+        }
+        assert dict(zip(rows.tolist(), items.tolist(), strict=True)) == expected
