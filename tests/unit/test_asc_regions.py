@@ -120,10 +120,11 @@ def test_queries_that_have_items_in_common_share_bits_and_get_their_own_candidat
             for i, part in enumerate(random.choice(6, 3, replace=False).tolist())
         )
         plans.append(Plan(f"q{number}", 1, "", (), 1.0, ("s",), items, (), (), None, (), ()))
-    selection = Selection(Catalog.of(tuple(plans)), "s")
+    catalog = Catalog.of(tuple(plans))
+    selection = Selection(catalog, "s")
     assert len(selection.constructs.items) == 1  # seven conjunctions instead of 210 items in four words
     found = selection.select(batch(Column(Kind.INTEGER, np.arange(100))))
-    for query, one in enumerate(plans):
+    for query, one in enumerate(catalog.plans):
         rows, items = found.of_query(query)
         expected = {
             value: mask
