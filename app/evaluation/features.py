@@ -69,16 +69,20 @@ class Features:
             batch: in the order of the stream.
             before: the events before them, for panes.
         """
-        values = np.empty((len(self.attributes), len(batch)), dtype=np.float64)
-        for row, name in enumerate(self.attributes):
-            values[row] = _numbers(batch.columns.get(name), len(batch))
         catalog = Catalog.of((self.plan,))
         rows, own = Selection(catalog, None).select(batch).of_query(0)
         items = np.zeros(len(batch), np.uint64)
         items[rows] = own
         key = partition_keys(batch, np.arange(len(batch)), catalog.groups[0]).hashes
         earlier = Predecessors() if before is None else before
-        return JudgedEvents(identities(batch.source, batch.offset), batch.time, self.kinds(batch), values, earlier, items, key)
+        return JudgedEvents(identities(batch.source, batch.offset), batch.time, self.kinds(batch), self.values(batch), earlier, items, key)
+
+    def values(self, batch: EventBatch) -> NDArray[np.float64]:
+        """float64 (attributes, events): numbers; NaN where an event has none."""
+        values = np.empty((len(self.attributes), len(batch)), dtype=np.float64)
+        for row, name in enumerate(self.attributes):
+            values[row] = _numbers(batch.columns.get(name), len(batch))
+        return values
 
     def kinds(self, batch: EventBatch) -> NDArray[np.int32]:
         """int32 (events,): the number of what kind of event each is; -1: of no interest."""

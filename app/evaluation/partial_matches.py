@@ -22,6 +22,7 @@ from app.cep.matches import Matches
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import LiveRuns, end_runs, live_runs
 from app.evaluation.features import Features
+from app.evaluation.looks import Looks, first_keys
 from app.evaluation.operator import Operator, Outcome
 from app.evaluation.virtual_time import finished
 from app.events.batch import EventBatch
@@ -31,7 +32,8 @@ from shedding.identity import identities
 from shedding.interface import Model
 from shedding.observations import MatchObservations
 
-_NOTHING = np.zeros(0, np.int64)
+_LOOKS = 16
+"""In the span of a window, partial matches are looked at so often, to see what becomes of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class MatchOperator:
         self._items[rows] = items
         self._interesting = rows
         self._features = Features.of(plan)
-        self._kinds = self._features.kinds(batch)
+        self._kinds, self._values = self._features.kinds(batch), self._features.values(batch)
         self._operator = Operator(plan, batch)
         self._progress = np.full(len(plan.items), -1, np.int32)
         self._progress[[item.index for item in plan.positive]] = np.arange(len(plan.positive))
@@ -151,11 +153,13 @@ class MatchOperator:
         return [one for one in found if one.news]
 
     def judged(self, live: LiveRuns, now_ms: int) -> JudgedMatches:
-        """Partial matches as shedders see them; ``remaining`` in events of the stream, by the recording's mean rate where the window is in time."""
+        """Partial matches as shedders see them; ``remaining`` in events of the stream, by the recording's mean rate where the window is in time.
+
+        What they bound is known by the attributes of the first and of the newest event.
+        """
         left_ms = live.time_left_ms(now_ms).astype(np.float64)
         remaining = live.events_left.astype(np.float64) if live.window_ms is None else left_ms / self._event_ms
-        newest = live.newest
-        places = self._operator.rows(newest[:, 0], newest[:, 1])
+        first, places = (self._operator.rows(one[:, 0], one[:, 1]) for one in (live.first, live.newest))
         return JudgedMatches(
             identities(live.first[:, 0].copy(), live.first[:, 1].copy()),
             np.zeros(len(live), np.int32),
@@ -164,6 +168,7 @@ class MatchOperator:
             left_ms,
             self._kinds[places],
             np.zeros(len(live), np.int32),
+            np.concatenate([self._values[:, first], self._values[:, places]]),
         )
 
     def observations(self, match_cost_s: float = 1.0) -> MatchObservations:
@@ -178,16 +183,20 @@ class MatchOperator:
             raise ValueError("partial matches branch under skip-till-any-match, and it learns from such that do not")
         before_all, after_all = [], []
         complete = len(self.plan.positive) - 1
+        completed = self._completed()
         engine = RunsEngine(self.plan)
         known = _States.of(live_runs(engine), self._progress)
         stop, live = 0, live_runs(engine)
+        looks = Looks(int(self.window_events() / _LOOKS))
         while stop < len(self.batch):
             start, stop = stop, self._uneventful(stop, live)
-            matches = self._feed(engine, start, stop, ends=False)
+            self._feed(engine, start, stop, ends=False)
             live = live_runs(engine)
             now = _States.of(live, self._progress)
-            complete_now = np.unique(self._first_rows(matches)) if len(matches) else _NOTHING
-            for states in known.steps(now, complete_now, complete):
+            looks.end(known.first[~np.isin(known.first, now.first, assume_unique=True)], completed, stop)
+            if looks.due(stop) and len(live):
+                looks.look(self.judged(live, int(self.batch.time[stop - 1])), first_keys(live), stop)
+            for states in known.steps(now, completed, complete):
                 before_all.append(np.tile(states[0], stop - start))
                 after_all.append(np.tile(states[1], stop - start))
             known = now
@@ -200,6 +209,7 @@ class MatchOperator:
             np.array([complete + 1], np.int32),
             np.array([self.plan.weight]),
             np.array([self.window_events()]),
+            *looks.outcomes(self.plan.weight, match_cost_s),
         )
 
     def _uneventful(self, start: int, live: LiveRuns) -> int:
@@ -218,10 +228,11 @@ class MatchOperator:
             return float(len(self.batch))
         return float(within.size) if within.unit == "events" else within.size / self._event_ms
 
-    def _first_rows(self, matches: Matches) -> NDArray[np.int64]:
-        found = self._operator.outcome([matches])
+    def _completed(self) -> NDArray[np.int64]:
+        """Which partial matches become composite events, as `first_keys`; an engine tells some of them later, when earlier ones have ended."""
+        found = self._operator.run()
         first = found.rows[found.starts[:-1]]
-        return (self.batch.source[first] << 40) | self.batch.offset[first]
+        return np.unique((self.batch.source[first] << 40) | self.batch.offset[first])
 
     def _feed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Matches:
         return self._fed(engine, start, stop, ends=ends).matches
@@ -242,7 +253,7 @@ class _States:
 
     @staticmethod
     def of(live: LiveRuns, progress: NDArray[np.int32]) -> _States:
-        key = (live.first[:, 0] << 40) | live.first[:, 1]
+        key = first_keys(live)
         order = np.argsort(key)
         return _States(key[order], progress[live.item[order]])
 

@@ -20,6 +20,7 @@ from app.events.batch import Column, Dictionary, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
 from app.query.plan import ExplicitWindow, Plan
+from shedding.identity import identities
 from shedding.registry import method
 
 STREAM = StreamSchema("s", tuple(EventType(name, (Attribute("v", Kind.INTEGER), Attribute("symbol", Kind.STRING))) for name in "ABC"))
@@ -187,6 +188,34 @@ def test_steps_of_partial_matches_are_those_of_a_naive_table() -> None:
     np.add.at(found, (observed.before, observed.after), 1)
     assert found.tolist() == naive.tolist()
     assert observed.states.tolist() == [3]
+
+
+@pytest.mark.parametrize("after", ["", "after: skip-to-next\n"])
+def test_outcomes_of_partial_matches_are_those_of_their_composite_events(after: str) -> None:
+    plan, batch = plan_of(f"{NEXT}{after}within: 20 events\n", where="a.v < b.v AND a.v < c.v"), stream(400)
+    observed = MatchOperator(plan, batch).observations(2.0)
+    types = [batch.type.dictionary.entries()[code].decode() for code in batch.type.values]
+    values = batch.columns["v"].values.tolist()
+    naive = {}
+    for rank, (name, value) in enumerate(zip(types, values, strict=True)):
+        if name == "A":
+            steps, state = [], 0
+            for later in range(rank + 1, min(rank + 20, len(types))):
+                if types[later] == "BC"[state] and values[later] > value:
+                    steps, state = [*steps, later], state + 1
+                    if state == 2:
+                        break
+            naive[rank] = (state == 2, steps[-1] + 1 if state == 2 else rank + 20)
+    assert (observed.after == 2).sum() == sum(done for done, _ in naive.values())
+    ranks = {int(one): rank for rank, one in enumerate(identities(batch.source, batch.offset))}
+    sample = observed.sample
+    assert len(sample) > 100
+    for k, rank in enumerate(ranks[int(one)] for one in sample.identity):
+        done, end = naive[rank]
+        now = rank + 20 - int(sample.remaining[k])
+        assert observed.gain[k] == done
+        assert observed.cost_s[k] == pytest.approx(2.0 * (end - now), abs=2.0)
+        assert sample.values[0, k] == values[rank]
 
 
 def test_dropping_partial_matches_at_random_keeps_the_bound_and_invents_nothing() -> None:

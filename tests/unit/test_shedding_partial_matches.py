@@ -179,3 +179,11 @@ def test_hspice_takes_its_share_of_every_part_of_a_window() -> None:
     assert abs(kept[position > 0.5].mean() - 0.5) < 0.05
     whole = method("hspice", bins=20).train(PairObservations(some, (position > 0.5).astype(float)), Training()).gate(0.5).keep(some)
     assert whole[position > 0.5].mean() > 0.97
+
+
+def test_random_choice_draws_anew_as_the_window_goes_on() -> None:
+    gate, count = method("pm-random").train(None, Training(1)).gate(0.5), 4000
+    once, later = (gate.keep(matches([0] * count, [1] * count, [left] * count)) for left in (50.0, 49.0))
+    assert abs(once.mean() - 0.5) < 0.04
+    assert abs((once & later).mean() - 0.25) < 0.04
+    np.testing.assert_array_equal(once, gate.keep(matches([0] * count, [1] * count, [50.0] * count)))
