@@ -149,13 +149,12 @@ class WindowedOperator:
 
     def __init__(self, plan: Plan, batch: EventBatch, windows: EventWindows) -> None:
         self.windows, self._batch = windows, batch
+        self._plain = Operator(plan, batch)
         self._operator = Operator(partitioned_by_window(plan), _expanded(batch, windows.event, windows.window))
 
     def run(self, kept: NDArray[np.bool_] | None = None) -> Outcome:
         """The composite events when only some pairs (bool (pairs,), True = kept) are let through; rows are those of the recording."""
-        found = self._operator.run(kept)
-        pair = found.rows[found.starts[:-1]]
-        return replace(found, rows=self.windows.event[found.rows], window=self.windows.window[pair])
+        return self._plain.outcome([one.matches for one in self.found(kept)])
 
     def found(self, kept: NDArray[np.bool_] | None = None) -> list[Found]:
         """The same as matches, whose events are those of the recording."""
@@ -163,8 +162,8 @@ class WindowedOperator:
 
     def _named(self, matches: Matches) -> Matches:
         """Events of pairs become events of the recording again, and the window a number beside the match."""
-        events, row = matches.events, self.windows.event[matches.events.offset]
-        key = dict(matches.key)
+        events, key = matches.events, dict(matches.key)
+        row = self.windows.event[np.clip(events.offset, 0, len(self.windows) - 1)]  # places that no match refers to may hold anything
         return replace(
             matches,
             events=replace(events, source=self._batch.source[row], offset=self._batch.offset[row]),

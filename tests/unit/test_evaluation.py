@@ -101,6 +101,7 @@ def test_pairs_find_what_the_windowed_query_finds(window: str) -> None:
         return sorted(zip(outcome.window.tolist(), outcome.rows.reshape(-1, 3).tolist(), strict=True))
 
     assert found(pairs) == found(whole)
+    assert sorted(pairs.identity.tolist()) == sorted(whole.identity.tolist()), "shedders of partial matches are held against the same truth"
     assert windows.weights(whole, 2.0).sum() == 6 * len(whole)
     kept = np.random.default_rng(0).random(len(batch)) < 0.7
     assert found(WindowedOperator(plan, batch, windows).run(kept[windows.event])) == found(Operator(plan, batch).run(kept))
