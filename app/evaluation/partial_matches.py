@@ -7,7 +7,7 @@ The work for an event grows with the partial matches that it is held against: ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,13 +135,13 @@ class MatchOperator:
                 free_at = max(free_at, float(arrival[0])) + load.shedding_s * len(live)
             counts.append(len(live))
             dropped.append(gone)
-            parts.append(self._feed(engine, start, stop, ends=stop == len(self.batch)))
+            parts.append(self.feed(engine, start, stop, ends=stop == len(self.batch)))
             alive = len(live) - gone
             work = np.full(stop - start, load.cost_s + load.match_cost_s * alive)
             done = finished(arrival, work, free_at)
             latency[start:stop] = done - arrival
             free_at = float(done[-1])
-        return MatchCourse(self._operator.outcome(parts), latency, np.array(counts, np.int64), np.array(dropped, np.int64))
+        return MatchCourse(self.outcome(parts), latency, np.array(counts, np.int64), np.array(dropped, np.int64))
 
     def shed(self, model: Model[JudgedMatches], drop_ratio: float, every: int) -> list[Found]:
         """Matches when this share of the live partial matches is dropped before every so many events."""
@@ -190,7 +190,7 @@ class MatchOperator:
         looks = Looks(int(self.window_events() / _LOOKS))
         while stop < len(self.batch):
             start, stop = stop, self._uneventful(stop, live)
-            self._feed(engine, start, stop, ends=False)
+            self.feed(engine, start, stop, ends=False)
             live = live_runs(engine)
             now = _States.of(live, self._progress)
             looks.end(known.first[~np.isin(known.first, now.first, assume_unique=True)], completed, stop)
@@ -234,7 +234,12 @@ class MatchOperator:
         first = found.rows[found.starts[:-1]]
         return np.unique((self.batch.source[first] << 40) | self.batch.offset[first])
 
-    def _feed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Matches:
+    def outcome(self, parts: Sequence[Matches]) -> Outcome:
+        """What was found step by step, as an outcome."""
+        return self._operator.outcome(parts)
+
+    def feed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Matches:
+        """Gives an engine of the query the rows ``start..stop``; ``ends``: nothing comes after them."""
         return self._fed(engine, start, stop, ends=ends).matches
 
     def _fed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Found:

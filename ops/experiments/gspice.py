@@ -1,0 +1,233 @@
+"""The gSPICE paper's experiments (E1 to E7 of the specification, section 1.10) on generated streams, GF-2015 and POR-SUI-2019.
+
+    nice -n 10 python -m ops.experiments.gspice FOLDER [--quick] [--only NAME] [--seeds N]
+
+Writes plots (PNG, SVG), all points (``gspice.json``), and tables with verdicts (``gspice.md``), which it prints as well.
+
+Two modes. *Fixed*: the share of events that exceeds the capacity is dropped from the first event on: what a shedder chooses, apart from how much. *Queue*: virtual time, the detector asks
+for what keeps the queue at 80 % of the bound of 1 s; the operator manages 10,000 events per second, so the free buffer holds 2,000 events, and the queue stands at the safe
+length when the first event arrives. ``E1-capacity`` shows what other capacities do. *Charged*: a queue in which decisions cost their measured share of the operator's measured work.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+
+from app.evaluation.contest import Contest, Terms
+from app.events.batch import EventBatch
+from app.query.plan import Plan
+from ops.experiments import shedding_data as data
+from ops.experiments import shedding_queries as queries
+from ops.experiments.shedding_figures import Plot, Point, Points, written
+from ops.experiments.shedding_runs import RATES, charged, contest_of, judged, shedders, under
+from ops.experiments.shedding_verdicts import gspice_verdicts
+from shedding.panes import Pane
+from shedding.registry import method
+
+CAPACITY = 10_000.0
+PANES = (5, 10, 20, 40, 80, 320)
+STOCK_PANES = (10, 50, 100, 400, 800, 1600)
+CREDITS = {"gspice": 1.0, "gspice, no credit": 0.0}
+USUAL = ("oracle", "gspice", "espice", "bl", "random")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is run.
+
+    Attributes:
+        seeds: streams.
+        learning: events to learn from, of streams with three types; with six types twice as many.
+        judging: events to be judged by.
+    """
+
+    seeds: int
+    learning: int
+    judging: int
+
+
+FULL = Size(10, 50_000, 6_000)
+QUICK = Size(2, 20_000, 4_000)
+FEW = 3
+"""Seeds where the processor's clock is read, or where only the size of the buffer is varied."""
+
+
+def fixed(seed: int) -> Terms:
+    """What exceeds the capacity is dropped."""
+    return Terms(seed=seed, fixed=True)
+
+
+def queued(seed: int, capacity: float = CAPACITY) -> Terms:
+    """The detector looks at the queue."""
+    return Terms(seed=seed, capacity=capacity, overloaded=True)
+
+
+def letters(name: str, size: Size, seed: int, learning: int | None = None) -> tuple[EventBatch, float]:
+    """A synthetic stream and the share of it that is for learning."""
+    learn = learning or size.learning * (2 if len(data.MEAN_GAPS[name]) > 3 else 1)
+    return data.letters(name, learn + size.judging, seed), learn / (learn + size.judging)
+
+
+SYNTHETIC: dict[str, tuple[Callable[[], Plan], str]] = {
+    "Q1": (queries.g1, "DS1"),
+    "Q2": (queries.g2, "DS5"),
+    "Q3": (queries.g3, "DS1"),
+}
+
+
+def e1(size: Size, seed: int) -> Iterator[Point]:
+    """E1, E2: quality over the rate on synthetic streams, in fixed mode, and in virtual time (E7 as well)."""
+    for name, (plan, stream) in SYNTHETIC.items():
+        contest = contest_of(plan(), *letters(stream, size, seed), fixed(seed))
+        row = {"espice, row": method("espice", variant="row")} if name == "Q1" else {}
+        yield from judged(contest, f"E1-{name}", {**shedders(*USUAL), **row}, RATES)
+        yield from judged(under(contest, queued(seed)), f"E1-queue-{name}", shedders("gspice", "espice", "bl"), (1.2, 2.0))
+        if name == "Q1" and seed < FEW:
+            yield from _capacities(contest)
+
+
+def _capacities(contest: Contest) -> Iterator[Point]:
+    """Q1 in virtual time by the operator's capacity: small buffers let the asked ratio fluctuate. Then with decisions that take their time (figure 4d)."""
+    seed = contest.terms.seed
+    for capacity in (500, 1_000, 2_000, 4_000, 10_000, 20_000):
+        yield from judged(under(contest, queued(seed, capacity)), "E1-capacity", shedders("gspice", "espice"), (2.0,), capacity)
+    taking_part = shedders("gspice", "gspice-tree", "gspice-forest", "espice", "bl")
+    yield from judged(under(contest, charged(contest, queued(seed))), "E1-charged", taking_part, (1.4, 2.0))
+
+
+PANE_STOCKS = Pane(events=50)
+
+
+def _four(seed: int) -> tuple[EventBatch, tuple[str, ...]]:
+    """The four symbols of GF-2015 that move by 0.1 % most often on the first three days: their events, and their names."""
+    prices, minutes, names = data.gf_2015()
+    everything = data.moved(prices, minutes, list(names), 0.001, seed)
+    learned = everything.type.values[: int(0.6 * len(everything))]
+    most = sorted(np.argsort(-np.bincount(learned, minlength=len(names)), kind="stable")[:4].tolist())
+    four = tuple(names[k] for k in most)
+    return data.moved(prices[:, most], minutes, list(four), 0.001, seed), four
+
+
+def _stocks(size: Size, seed: int) -> Iterator[tuple[str, EventBatch, tuple[str, ...]]]:
+    """Streams of the quotes that the queries name: what no item takes, selection keeps from the operator."""
+    if data.recording(data.GF_2015) is not None:
+        yield "GF-2015", *_four(seed)
+    prices, minutes, made = data.stock_prices(4, size.judging, seed)
+    yield "generated", data.moved(prices, minutes, made, 0.001, seed), tuple(made)
+
+
+def e3(size: Size, seed: int) -> Iterator[Point]:
+    """E3: stocks; of a recording, the seed only spreads the events of a minute."""
+    for stream, batch, four in _stocks(size, seed):
+        contest = contest_of(queries.g4(four, four), batch, 0.6, fixed(seed))
+        yield from judged(contest, f"E3-Q4-{stream}", {**shedders(*USUAL), "gspice": method("gspice", pane=PANE_STOCKS)}, RATES)
+        contest = contest_of(queries.g5(four, four), batch, 0.6, fixed(seed))
+        own = {name: method("gspice", pane=PANE_STOCKS, abandoned_credit=credit) for name, credit in CREDITS.items()}
+        yield from judged(contest, f"E3-Q5-{stream}", {**shedders(*USUAL), **own}, RATES)
+
+
+def e4(size: Size, seed: int) -> Iterator[Point]:
+    """E4: soccer."""
+    own = {**shedders(*USUAL), "gspice": method("gspice", pane=Pane(events=200))}
+    streams = {"generated": lambda: data.duel_events(*data.soccer_positions(size.judging // 4, seed), seed)}
+    if data.recording(data.POR_SUI_2019) is not None:
+        streams["POR-SUI-2019"] = lambda: data.duel_events(*data.por_sui_2019(), seed)
+    for name, stream in streams.items():
+        yield from judged(contest_of(queries.g6(), stream(), 0.75, fixed(seed)), f"E4-{name}", own, (1.2, 1.6, 2.0))
+
+
+def e5(size: Size, seed: int) -> Iterator[Point]:
+    """E5: length of the predecessor pane at 180 %."""
+    contest = contest_of(queries.g1(), *letters("DS1", size, seed), fixed(seed))
+    for length in PANES:
+        yield from judged(contest, "E5-Q1", {"gspice": method("gspice", pane=Pane(events=length))}, (1.8,), length)
+    for stream, batch, four in _stocks(size, seed):
+        contest = contest_of(queries.g4(four, four), batch, 0.6, fixed(seed))
+        for length in STOCK_PANES:
+            yield from judged(contest, f"E5-Q4-{stream}", {"gspice": method("gspice", pane=Pane(events=length))}, (1.8,), length)
+
+
+def e6(size: Size, seed: int) -> Iterator[Point]:
+    """E6: distribution of types, DS5 to DS8, at 140 %."""
+    for number in (5, 6, 7, 8):
+        contest = contest_of(queries.g2(), *letters(f"DS{number}", size, seed, size.learning), fixed(seed))
+        yield from judged(contest, "E6", shedders("gspice", "gspice-tree", "gspice-forest", "bl"), (1.4,), number)
+
+
+def adverse(size: Size, seed: int) -> Iterator[Point]:
+    """Where the methods should do badly: a join that utilities of single events cannot see, and no predicate at all."""
+    for name, where in (("join", "a.v = b.v AND b.v = c.v"), ("none", "a.v <= 10")):
+        contest = contest_of(queries.g1(where=where), *letters("DS1", size, seed), fixed(seed))
+        yield from judged(contest, f"adverse-{name}", shedders(*USUAL), (1.2, 2.0))
+
+
+def negation(size: Size, seed: int) -> Iterator[Point]:
+    """S6 on a synthetic stream: what is forwarded of partial matches that a negation ended."""
+    where = "a.v <= 5 AND b.v <= 5 AND c.v <= 5"
+    plan = queries.compiled("g7", "SEQ(A a, !(B b), C c)", where, "window: {size: 250 s, slide: 10 s}", data.LETTERS_SCHEMA)
+    contest = contest_of(plan, *letters("DS1", size, seed), fixed(seed))
+    yield from judged(contest, "negation", {**shedders(*USUAL), "gspice, no credit": method("gspice", abandoned_credit=0.0)}, RATES)
+
+
+EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {
+    "e1": e1,
+    "e3": e3,
+    "e4": e4,
+    "e5": e5,
+    "e6": e6,
+    "negation": negation,
+    "adverse": adverse,
+}
+
+_RATE = "rate, % of the capacity"
+_STOCKS = [f"E3-{query}-{stream}" for stream in ("GF-2015", "generated") for query in ("Q4", "Q5")]
+_OVER_RATES = [*(f"E1-{query}" for query in SYNTHETIC), *_STOCKS, "E4-POR-SUI-2019", "E4-generated", "negation"]
+PLOTS = [
+    *(Plot(figure, figure, _RATE) for figure in _OVER_RATES),
+    *(Plot(figure, figure, _RATE, "wrong", "false positives, %") for figure in _OVER_RATES),
+    *(Plot(f"E1-queue-{query}", f"{query}, virtual time", _RATE) for query in SYNTHETIC),
+    Plot("E1-queue-Q1", "Q1, virtual time: greatest latency", _RATE, "latency_ms", "ms"),
+    Plot("E1-capacity", "Q1 at 200 % by the operator's capacity", "events per second", log=True),
+    Plot("E1-charged", "Q1: drop ratio with decisions charged", _RATE, "dropped", "dropped, %"),
+    Plot("E5-Q1", "Q1 by length of the pane", "pane, events", log=True),
+    Plot("E5-Q1", "Q1 by length of the pane", "pane, events", "wrong", "false positives, %", log=True),
+    Plot("E5-Q4-GF-2015", "Q4 on GF-2015 by length of the pane", "pane, events", log=True),
+    Plot("E5-Q4-generated", "Q4 on generated stocks by length of the pane", "pane, events", log=True),
+    Plot("E6", "Q2 at 140 % by distribution", "DS"),
+    *(Plot(f"adverse-{name}", f"Q1, adverse: {name}", _RATE) for name in ("join", "none")),
+]
+
+
+def run(size: Size, only: str = "") -> Points:
+    """All experiments whose name contains ``only``."""
+    found: list[Point] = []
+    for name, experiment in EXPERIMENTS.items():
+        if only in name:
+            began = process_time()
+            for seed in range(size.seeds):
+                found += experiment(size, seed)
+            print(f"{name}: {process_time() - began:.0f} s of the processor", flush=True)
+    return Points(found)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Runs, draws, judges."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--quick", action="store_true", help="two seeds and shorter streams")
+    parser.add_argument("--seeds", type=int, help="so many streams")
+    parser.add_argument("--only", default="", help="experiments whose name contains this")
+    arguments = parser.parse_args(given)
+    size = QUICK if arguments.quick else FULL
+    points = run(replace(size, seeds=arguments.seeds or size.seeds), arguments.only)
+    written(points, PLOTS, arguments.folder, gspice_verdicts, "gspice")
+
+
+if __name__ == "__main__":
+    main()

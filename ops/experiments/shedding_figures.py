@@ -1,0 +1,157 @@
+"""What the shedding experiments measure, averaged over seeds, drawn and written."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run.
+
+    Attributes:
+        figure: which plot.
+        curve: which line of it.
+        x: where on it.
+        seed: of the stream.
+        lost: false negatives, percent of the true composite events.
+        wrong: false positives, percent of the same.
+        true: composite events without shedding.
+        dropped: share of candidates that were dropped, percent.
+        latency_ms: the greatest in virtual time; the plateau is the median of the second half.
+        decision_ns: processor time per decision.
+    """
+
+    figure: str
+    curve: str
+    x: float
+    seed: int
+    lost: float
+    wrong: float = 0.0
+    true: int = 0
+    dropped: float = 0.0
+    latency_ms: float = 0.0
+    plateau_ms: float = 0.0
+    decision_ns: float = 0.0
+
+
+class Points:
+    """All runs of an experiment."""
+
+    def __init__(self, points: Iterable[Point]) -> None:
+        self.all = list(points)
+        self._by: dict[tuple[str, str, float], dict[int, Point]] = defaultdict(dict)
+        for one in self.all:
+            self._by[one.figure, one.curve, one.x][one.seed] = one
+
+    def curves(self, figure: str) -> list[str]:
+        """Names of the lines of a plot, in the order of their first points."""
+        return list(dict.fromkeys(one.curve for one in self.all if one.figure == figure))
+
+    def xs(self, figure: str, curve: str) -> list[float]:
+        """Where a line has points."""
+        return sorted({one.x for one in self.all if one.figure == figure and one.curve == curve})
+
+    def values(self, figure: str, curve: str, x: float, what: str = "lost") -> np.ndarray:
+        """float64 (seeds,), by seed.
+
+        Raises:
+            KeyError: nothing was measured there.
+        """
+        runs = self._by.get((figure, curve, x))
+        if not runs:
+            raise KeyError(f"{figure}: nothing measured for {curve} at {x}")
+        return np.array([getattr(runs[seed], what) for seed in sorted(runs)], dtype=np.float64)
+
+    def mean(self, figure: str, curve: str, x: float, what: str = "lost") -> float:
+        """Over the seeds."""
+        return float(self.values(figure, curve, x, what).mean())
+
+    def line(self, figure: str, curve: str, what: str = "lost") -> list[float]:
+        """The means along a line."""
+        return [self.mean(figure, curve, x, what) for x in self.xs(figure, curve)]
+
+
+def interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """95 % bootstrap interval of the mean; of differences by seed it is the paired one."""
+    random = np.random.default_rng(seed)
+    means = values[random.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def difference(  # noqa: PLR0917 - where in the points
+    points: Points, figure: str, one: str, other: str, x: float, what: str = "lost"
+) -> tuple[float, float, float]:
+    """Mean of ``one`` minus ``other`` and its paired interval."""
+    gap = points.values(figure, one, x, what) - points.values(figure, other, x, what)
+    return (float(gap.mean()), *interval(gap))
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure: which points, what of them, and how the axes are called."""
+
+    figure: str
+    title: str
+    x: str
+    what: str = "lost"
+    y: str = "false negatives, %"
+    log: bool = False
+
+
+def draw(points: Points, plot: Plot, folder: Path) -> None:
+    """Lines with one standard deviation, as PNG and SVG."""
+    mpl.use("Agg")
+    canvas, axes = plt.subplots(figsize=(6, 4))
+    for curve in points.curves(plot.figure):
+        xs = points.xs(plot.figure, curve)
+        runs = [points.values(plot.figure, curve, x, plot.what) for x in xs]
+        axes.errorbar(xs, [run.mean() for run in runs], [run.std() for run in runs], marker="o", capsize=2, label=curve)
+    if plot.log:
+        axes.set_xscale("log")
+    axes.set_title(plot.title, fontsize=10)
+    axes.set_xlabel(plot.x)
+    axes.set_ylabel(plot.y)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8)
+    canvas.tight_layout()
+    name = plot.figure if plot.what == "lost" else f"{plot.figure}-{plot.what}"
+    for ending in ("png", "svg"):
+        canvas.savefig(folder / f"{name}.{ending}", dpi=110)
+    plt.close(canvas)
+
+
+def table(points: Points, figure: str, what: str = "lost") -> str:
+    """Means as a Markdown table, one row per line of the plot."""
+    curves = points.curves(figure)
+    xs = sorted({x for curve in curves for x in points.xs(figure, curve)})
+    rows = [f"| {figure}, {what} | " + " | ".join(f"{x:g}" for x in xs) + " |", "|---" * (len(xs) + 1) + "|"]
+    for curve in curves:
+        own = set(points.xs(figure, curve))
+        rows.append(f"| {curve} | " + " | ".join(f"{points.mean(figure, curve, x, what):.1f}" if x in own else "" for x in xs) + " |")
+    return "\n".join(rows)
+
+
+def written(points: Points, plots: Sequence[Plot], folder: Path, verdicts: Callable[[Points], Sequence[object]], name: str) -> None:
+    """Everything into the folder: plots, points, tables, verdicts; tables and verdicts are printed as well."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [plot for plot in plots if points.curves(plot.figure)]
+    for plot in drawn:
+        draw(points, plot, folder)
+    judged = list(verdicts(points))
+    text = "\n\n".join([*(table(points, plot.figure, plot.what) for plot in drawn), *map(str, judged)])
+    (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    (folder / f"{name}.json").write_text(json.dumps([asdict(one) for one in points.all]), encoding="utf-8")
+    print(text)

@@ -1,0 +1,117 @@
+"""The papers' queries in the query language. Patterns are reconstructed (specification 1.9, 3.5); what was free to choose is an argument with the default that was frozen before any run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.events.types import Kind, StreamSchema
+from app.query.compile import compile_texts
+from app.query.plan import Plan
+from ops.experiments.shedding_data import (
+    AWAY,
+    BUS_SCHEMA,
+    HOME,
+    LETTERS_SCHEMA,
+    PLAYERS_SCHEMA,
+    STEP_SCHEMA,
+    schema_of,
+)
+
+REPEATED = (1, 1, 2, 3, 2, 4, 2, 5, 6, 7, 2, 8, 9, 10)
+"""pSPICE's Q2: which of ten symbols each of its 14 elements is."""
+
+
+def compiled(name: str, event: str, where: str, more: str, schema: StreamSchema) -> Plan:
+    """The plan of one query with the papers' selection: each partial match takes the first event that fits.
+
+    Raises:
+        ValueError: the text is no query.
+    """
+    text = f'name: {name}\nfrom: s\nevent: "{event}"\nwhere: "{where}"\nstrategy: skip-till-next-match\n{more}\n'
+    compilation = compile_texts([(f"{name}.yaml", text)], {"s": schema})
+    if compilation.errors:
+        raise ValueError(compilation.errors[0].render())
+    return compilation.catalog.plans[0]
+
+
+def _at_most(names: str, k: int) -> str:
+    return " AND ".join(f"{name}.v <= {k}" for name in names)
+
+
+# --- gSPICE -----------------------------------------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def g1(k: int = 5, where: str | None = None) -> Plan:
+    """Q1: a sequence with local predicates; another ``where`` for the adverse setting."""
+    return compiled("g1", "SEQ(A a, B b, C c)", where or _at_most("abc", k), "window: {size: 250 s, slide: 10 s}", LETTERS_SCHEMA)
+
+
+def g2(k: int = 5) -> Plan:
+    """Q2: one of two sequences."""
+    event = "OR(SEQ(A a, B b, C c), SEQ(D d, E e, F f))"
+    return compiled("g2", event, _at_most("abcdef", k), "window: {size: 250 s, slide: 20 s}", LETTERS_SCHEMA)
+
+
+def g3(k: int = 5) -> Plan:
+    """Q3: with a closure, greedy until the first C."""
+    return compiled("g3", "SEQ(A a, B+ b, C c)", _at_most("abc", k), "window: {size: 250 s, slide: 10 s}", LETTERS_SCHEMA)
+
+
+def g4(symbols: Sequence[str], all_symbols: Sequence[str]) -> Plan:
+    """Q4: quotes of these companies all rise, or all fall."""
+    rise, fall = (", ".join(f"'{symbol}' {way}{k}" for k, symbol in enumerate(symbols)) for way in "rf")
+    where = " AND ".join(f"{way}{k}.up = {int(way == 'r')}" for way in "rf" for k in range(len(symbols)))
+    schema = schema_of(list(all_symbols), up=Kind.INTEGER)
+    return compiled("g4", f"OR(SEQ({rise}), SEQ({fall}))", where, "window: {size: 15 min, slide: 1 min}", schema)
+
+
+def g5(symbols: Sequence[str], all_symbols: Sequence[str]) -> Plan:
+    """Q5: the first two rise, then the last, and the third does not rise in between."""
+    one, two, three, four = symbols
+    event = f"SEQ('{one}' a, '{two}' b, !('{three}' n), '{four}' c)"
+    where = "a.up = 1 AND b.up = 1 AND n.up = 1 AND c.up = 1"
+    return compiled("g5", event, where, "window: {size: 15 min, slide: 1 min}", schema_of(list(all_symbols), up=Kind.INTEGER))
+
+
+def g6(count: int = 3, metres: float = 5.0) -> Plan:
+    """Q6: a striker has the ball, then so many different opponents are near him."""
+    home, away = ", ".join(HOME), ", ".join(AWAY)
+    event = f"OR(SEQ(StrikerH s, ANY({count}; {away}) p), SEQ(StrikerA t, ANY({count}; {home}) q))"
+    where = f"p.distance <= {metres} AND q.distance <= {metres}"
+    return compiled("g6", event, where, "window: {size: 30 s, slide: 1 s}", PLAYERS_SCHEMA)
+
+
+# --- pSPICE: a window per opening event is what ``within`` spans from it --------------------------------------------------------------------------------------
+
+
+def p1(events: int) -> Plan:
+    """Q1: ten quotes in sequence that go the way of the quote which opened the window."""
+    return _steps("p1", range(1, 11), events)
+
+
+def p2(events: int) -> Plan:
+    """Q2: fourteen, with repetition."""
+    return _steps("p2", REPEATED, events)
+
+
+def _steps(name: str, symbols: Sequence[int], events: int) -> Plan:
+    items = ", ".join(f"S{symbol} q{k}" for k, symbol in enumerate(symbols))
+    where = " AND ".join(f"q{k}.up = l.up" for k in range(len(symbols)))
+    return compiled(name, f"SEQ(Leader l, {items})", where, f"within: {events} events", STEP_SCHEMA)
+
+
+def p3(count: int, metres: float = 5.0) -> Plan:
+    """Q3: the home striker has the ball, then so many different defenders are near him; one item each, so that a partial match's state is how many they are."""
+    items = ", ".join(f"ANY({', '.join(AWAY)}) d{k}" for k in range(count))
+    near = [f"d{k}.distance <= {metres}" for k in range(count)]
+    differ = [f"d{j}.player != d{k}.player" for k in range(count) for j in range(k)]
+    return compiled("p3", f"SEQ(StrikerH s, {items})", " AND ".join([*near, *differ]), "within: 15 s", PLAYERS_SCHEMA)
+
+
+def p4(count: int, events: int = 8000) -> Plan:
+    """Q4: so many different late buses at one stop."""
+    items = ", ".join(f"Bus b{k}" for k in range(count))
+    late = [f"b{k}.late = 1" for k in range(count)]
+    same = [f"b{k}.stop = b0.stop" for k in range(1, count)]
+    differ = [f"b{j}.vehicle != b{k}.vehicle" for k in range(count) for j in range(k)]
+    return compiled("p4", f"SEQ({items})", " AND ".join([*late, *same, *differ]), f"within: {events} events", BUS_SCHEMA)

@@ -1,0 +1,274 @@
+"""The specification's claims S1 to S10 (section 7.4), decided by code from the measured points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ops.experiments.shedding_figures import Points, difference
+
+SYNTHETIC = ("E1-Q1", "E1-Q2", "E1-Q3")
+RATES = (120, 140, 160, 180, 200)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a claim.
+
+    Attributes:
+        claim: its number.
+        text: what it says.
+        status: reproduced; shape reproduced: the order holds, a figure does not; not reproduced.
+        numbers: what was measured.
+    """
+
+    claim: str
+    text: str
+    status: str
+    numbers: str
+
+    def __str__(self) -> str:
+        return f"* **{self.claim}** {self.text}: **{self.status}**. {self.numbers}"
+
+
+def verdict(claim: str, text: str, numbers: str, *, figures: bool, shape: bool) -> Verdict:
+    """Reproduced when figures and shape hold, shape reproduced when only that does."""
+    status = "reproduced" if figures and shape else "shape reproduced" if shape else "not reproduced"
+    return Verdict(claim, text, status, numbers)
+
+
+def rising(line: Sequence[float], tolerance: float = 1.0) -> bool:
+    """Whether a line never falls by more than this many points."""
+    return bool(np.all(np.diff(line) >= -tolerance))
+
+
+def falling(line: Sequence[float], tolerance: float = 1.0) -> bool:
+    """Whether a line never rises by more than this many points."""
+    return rising([-value for value in line], tolerance)
+
+
+def _numbers(points: Points, figure: str, curves: Sequence[str], x: float, what: str = "lost") -> str:
+    return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.mean(figure, curve, x, what):.1f}" for curve in curves)
+
+
+def _judged(rules: Sequence[Callable[[Points], Verdict]], points: Points) -> list[Verdict]:
+    """The verdicts on claims whose points are there."""
+    found = []
+    for rule in rules:
+        try:
+            found.append(rule(points))
+        except KeyError:
+            continue
+    return found
+
+
+# --- gSPICE ------------------------------------------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def _s1(prefix: str, label: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        own = [points.mean(f"{prefix}-{query}", "gspice", 200) for query in ("Q1", "Q3")]
+        others = [points.mean(f"{prefix}-{query}", name, 200) for query in ("Q1", "Q3") for name in ("espice", "bl")]
+        numbers = "; ".join(_numbers(points, f"{prefix}-{query}", ("gspice", "espice", "bl"), 200) for query in ("Q1", "Q3"))
+        text = f"gSPICE loses at most 3 % on Q1 and Q3 at 200 %, eSPICE and BL at least 25 % ({label})"
+        return verdict(f"S1, {label}", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others))
+
+    return rule
+
+
+def _s2(points: Points) -> Verdict:
+    gaps = {(figure, x): difference(points, figure, "espice", "gspice", x, "wrong") for figure in SYNTHETIC for x in RATES}
+    below = sum(gap[2] < 0 for gap in gaps.values())
+    above = sum(gap[1] > 0 for gap in gaps.values())
+    numbers = f"below in {below}, above in {above} of {len(gaps)} settings (paired 95 % intervals); " + "; ".join(
+        _numbers(points, figure, ("espice", "gspice", "bl"), 200, "wrong") for figure in SYNTHETIC
+    )
+    mean = np.mean([gap[0] for gap in gaps.values()])
+    text = "eSPICE has fewer false positives than gSPICE on Q1 to Q3"
+    return verdict("S2", text, numbers, figures=below == len(gaps), shape=bool(mean < 0) and below > above)
+
+
+def _s3(points: Points) -> Verdict:
+    lines = {name: points.line("E6", name) for name in ("gspice", "gspice-tree", "gspice-forest")}
+    table, tree, forest = lines.values()
+    order = table[0] < table[-1] and all(line[0] <= line[-1] + 0.5 for line in lines.values())
+    forests = all(f < t for f, t in zip(forest, tree, strict=True))
+    tables = all(h < t for h, t in zip(table, tree, strict=True))
+    numbers = "lost on DS5, 6, 7, 8: " + "; ".join(f"{name} {', '.join(f'{value:.1f}' for value in line)}" for name, line in lines.items())
+    parts = f"skew helps: {order}; forest below tree: {forests}; table below tree: {tables}. "
+    return verdict(
+        "S3",
+        "less is lost on DS5 than on DS8; forest and table lose less than the tree",
+        parts + numbers,
+        figures=forests and tables,
+        shape=order,
+    )
+
+
+def _s4(points: Points) -> Verdict:
+    line = points.line("E5-Q1", "gspice")
+    wrong = points.line("E5-Q1", "gspice", "wrong")
+    longest, best = line[-1], min(line[:-1])
+    numbers = f"lost {', '.join(f'{v:.1f}' for v in line)}; wrong {', '.join(f'{v:.1f}' for v in wrong)} at panes of 5 to 320 events"
+    shape = longest > 2 * best and longest == max(line)
+    return verdict(
+        "S4", "with long panes more is lost, with short ones little changes (Q1)", numbers, figures=max(line[:3]) <= 3, shape=shape
+    )
+
+
+def _s4_stocks(points: Points) -> Verdict:
+    line = points.line("E5-Q4-GF-2015", "gspice")
+    numbers = f"lost {', '.join(f'{v:.1f}' for v in line)} at panes of 10 to 1600 events"
+    flat = max(line[1:]) - min(line[1:]) <= 5
+    return verdict(
+        "S4, stocks", "bad with very short panes, flat afterwards (Q4 on GF-2015)", numbers, figures=flat, shape=line[0] > min(line[1:]) + 1
+    )
+
+
+def _s5(points: Points) -> Verdict:
+    figures = [f"E1-queue-{query}" for query in ("Q1", "Q2", "Q3")]
+    own = [(figure, x) for figure in figures for x in points.xs(figure, "gspice")]
+    most = max(float(points.values(figure, "gspice", x, "latency_ms").max()) for figure, x in own)
+    plateaus = [points.mean(figure, "gspice", x, "plateau_ms") for figure, x in own]
+    numbers = f"greatest latency {most:.0f} ms, plateau {min(plateaus):.0f} to {max(plateaus):.0f} ms, bound 1000 ms"
+    text = "latency stays at 80 % of the bound and never exceeds it (virtual time)"
+    return verdict("S5", text, numbers, figures=most <= 1000 and all(abs(p - 800) <= 50 for p in plateaus), shape=most <= 1000)
+
+
+def _s6(figure: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        with_credit, without = (points.line(figure, name, "wrong") for name in ("gspice", "gspice, no credit"))
+        collapse = max(with_credit) < 0.5 * max(without)
+        low = [difference(points, figure, "espice", "gspice", x) for x in (120, 140)]
+        numbers = (
+            f"wrong at 120 to 200 %: {', '.join(f'{v:.1f}' for v in with_credit)} with credit, {', '.join(f'{v:.1f}' for v in without)} without; "
+            f"eSPICE minus gSPICE lost at 120, 140 %: {', '.join(f'{gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]' for gap in low)}"
+        )
+        text = "false positives collapse when abandoned partial matches are forwarded; eSPICE loses no more than gSPICE at 120 and 140 %"
+        return verdict(f"S6, {figure}", text, numbers, figures=all(gap[0] <= 0 for gap in low), shape=collapse)
+
+    return rule
+
+
+def _stocks(figure: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        own, espice, bl = (points.line(figure, name) for name in ("gspice", "espice", "bl"))
+        ratios = [(max(e / max(g, 0.1) for e, g in zip(other, own, strict=True))) for other in (espice, bl)]
+        best = all(g <= e and g <= b for g, e, b in zip(own, espice, bl, strict=True))
+        numbers = f"eSPICE loses up to {ratios[0]:.1f} times as much (paper: 2), BL up to {ratios[1]:.1f} times (paper: 7.2); " + "; ".join(
+            _numbers(points, figure, ("gspice", "espice", "bl"), x) for x in (120, 200)
+        )
+        grows = all(line[-1] > line[0] for line in (own, espice, bl))
+        text = "more is lost at higher rates, gSPICE loses least"
+        return verdict(f"E3, {figure}", text, numbers, figures=best and ratios[1] >= 2, shape=best and grows)
+
+    return rule
+
+
+def _soccer(figure: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        own, espice, bl = (points.line(figure, name) for name in ("gspice", "espice", "bl"))
+        wrong = max(points.line(figure, "gspice", "wrong"))
+        best = all(g <= e and g <= b for g, e, b in zip(own, espice, bl, strict=True))
+        numbers = f"gSPICE wrong at most {wrong:.1f}; " + "; ".join(
+            _numbers(points, figure, ("gspice", "espice", "bl"), x) for x in (120, 200)
+        )
+        return verdict(f"E4, {figure}", "gSPICE loses least and invents almost nothing", numbers, figures=best and wrong <= 2, shape=best)
+
+    return rule
+
+
+def gspice_verdicts(points: Points) -> list[Verdict]:
+    """On S1 to S6, and the paper's stock and soccer figures."""
+    stocks = [_stocks(f"E3-Q4-{stream}") for stream in ("GF-2015", "generated")]
+    soccer = [_soccer(f"E4-{stream}") for stream in ("POR-SUI-2019", "generated")]
+    negations = [_s6(figure) for figure in ("negation", "E3-Q5-GF-2015", "E3-Q5-generated")]
+    return _judged(
+        [_s1("E1", "fixed"), _s1("E1-queue", "virtual time"), _s2, _s3, _s4, _s4_stocks, _s5, *negations, *stocks, *soccer], points
+    )
+
+
+# --- pSPICE ------------------------------------------------------------------------------------------------------------------------------------------------------------------------------
+
+PROBABILITY = "match probability"
+
+
+def _s7(figure: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        xs = sorted(points.xs(figure, "pspice"), key=lambda x: points.mean(figure, PROBABILITY, x))
+        chance = [points.mean(figure, PROBABILITY, x) for x in xs]
+        own, coin, events = ([points.mean(figure, name, x) for x in xs] for name in ("pspice", "pm-random", "e-bl"))
+        low = [k for k, value in enumerate(chance) if value <= 60]
+        if not low:
+            raise KeyError(f"{figure}: no match probability up to 60 %")
+        better = all(own[k] < coin[k] for k in low)
+        sure = sum(difference(points, figure, "pspice", "pm-random", xs[k])[2] < 0 for k in low)
+        gaps = [c - o for c, o in zip(coin, own, strict=True)]
+        shrinking = chance[-1] < 80 or gaps[-1] <= 0.5 * max(gaps)
+        crossing = own[0] < events[0] and (chance[-1] < 80 or events[-1] < own[-1])
+        rows = "; ".join(
+            f"{p:.0f} %: pspice {o:.1f}, pm-random {c:.1f}, e-bl {e:.1f}" for p, o, c, e in zip(chance, own, coin, events, strict=True)
+        )
+        numbers = f"by match probability, lost at {rows}. Below pm-random beyond doubt in {sure} of {len(low)} settings up to 60 %. "
+        numbers += f"Gap closes near 90 %: {shrinking}; E-BL falls and crosses: {falling(events, 3) and crossing}"
+        text = "pSPICE loses less than random dropping of partial matches up to 60 % match probability, about the same near 90 %; E-BL falls and wins at high match probability"
+        return verdict(f"S7, {figure}", text, numbers, figures=shrinking and crossing and falling(events, 3), shape=better)
+
+    return rule
+
+
+def _s8(figure: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        lines = {name: points.line(figure, name) for name in ("pspice", "pm-random", "e-bl")}
+        own, *others = lines.values()
+        best = all(o < min(values) for o, *values in zip(own, *others, strict=True))
+        xs = ", ".join(f"{x:g}" for x in points.xs(figure, "pspice"))
+        numbers = f"lost at {xs} %: " + "; ".join(f"{name} {', '.join(f'{value:.1f}' for value in line)}" for name, line in lines.items())
+        text = "what pSPICE loses grows with the rate and is least at all rates"
+        return verdict(
+            f"S8, {figure}", text, numbers, figures=rising(own) and best, shape=rising(own) and own[0] < min(line[0] for line in others)
+        )
+
+    return rule
+
+
+def _s9(points: Points) -> Verdict:
+    xs = points.xs("Ec", "pspice")
+    gaps = [difference(points, "Ec", "pspice", "pspice-minus", x) for x in xs]
+    numbers = "; ".join(
+        f"factor {x:g}: pspice {points.mean('Ec', 'pspice', x):.1f}, without time {points.mean('Ec', 'pspice-minus', x):.1f} (difference {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}])"
+        for x, gap in zip(xs, gaps, strict=True)
+    )
+    text = "remaining processing time makes no difference where queries cost the same, and saves results where one costs 16 times as much"
+    better = gaps[-1][2] < 0
+    return verdict("S9", text, numbers, figures=better and abs(gaps[0][0]) <= 2, shape=better)
+
+
+def _s10(points: Points) -> Verdict:
+    own, events = points.line("Ee", "pspice"), points.line("Ee", "e-bl")
+    below = all(o < e for o, e in zip(own, events, strict=True))
+    numbers = f"percent of the time for matching: pspice {', '.join(f'{v:.2f}' for v in own)}; e-bl {', '.join(f'{v:.2f}' for v in events)}"
+    text = "deciding about partial matches takes less than deciding about events, and less of the time the larger the window"
+    return verdict("S10", text, numbers, figures=below and own[-1] < own[0], shape=below)
+
+
+def _latency(points: Points) -> Verdict:
+    rates = points.xs("Ed-Q1", "pspice")
+    most = max(float(points.values("Ed-Q1", "pspice", x, "latency_ms").max()) for x in rates)
+    numbers = f"greatest latency {most:.0f} ms at {', '.join(f'{x:g}' for x in rates)} %"
+    return verdict("E-d", "the bound of 1000 ms is never exceeded (virtual time)", numbers, figures=most <= 1000, shape=most <= 1000)
+
+
+def _building(points: Points) -> Verdict:
+    line = points.line("Ef", "pspice")
+    numbers = f"{', '.join(f'{value:.0f}' for value in line)} ms at windows of {', '.join(f'{x:g}' for x in points.xs('Ef', 'pspice'))} events (paper: 1,000 to 2,400)"
+    return verdict("E-f", "building a model takes longer for longer windows", numbers, figures=line[-1] <= 2400, shape=line[-1] > line[0])
+
+
+def pspice_verdicts(points: Points) -> list[Verdict]:
+    """On S7 to S10, latency and model building."""
+    varied = ("Ea-Q1", "Ea-Q2", "Ea-Q3-generated", "Ea-Q3-POR-SUI-2019", "Ea-Q4-generated", "Ea-Q4-KCM-2026")
+    rates = ("Eb-Q1", "Eb-Q3-generated", "Eb-Q3-POR-SUI-2019", "Ed-Q1")
+    return _judged([*map(_s7, varied), *map(_s8, rates), _s9, _s10, _latency, _building], points)

@@ -1,0 +1,221 @@
+"""The shedding experiments: streams are what the papers say, queries mean what they should, verdicts can fail, and a small run writes everything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.bucket.recording import rows_between
+from app.evaluation.operator import Operator
+from app.evaluation.partial_matches import MatchLoad, MatchOperator
+from app.evaluation.quality import Quality
+from app.evaluation.shared_matches import SharedOperator, several
+from ops.experiments import gspice, pspice
+from ops.experiments import shedding_data as data
+from ops.experiments import shedding_queries as queries
+from ops.experiments.shedding_figures import Point, Points, difference, interval
+from ops.experiments.shedding_verdicts import gspice_verdicts, pspice_verdicts
+from shedding.interface import Training
+from shedding.registry import method
+
+SHARES = {  # gSPICE, table III
+    "DS1": (81.3, 13.6, 5.1),
+    "DS2": (72.8, 13.6, 13.6),
+    "DS3": (50, 33.3, 16.7),
+    "DS4": (33.3,) * 3,
+    "DS5": (40.7, 6.8, 2.5) * 2,
+    "DS6": (36.4, 6.8, 6.8) * 2,
+    "DS7": (25, 16.7, 8.3) * 2,
+    "DS8": (16.7,) * 6,
+}
+PER_SECOND = {"DS1": 0.492, "DS2": 0.490, "DS3": 0.5, "DS4": 0.5, "DS5": 0.983, "DS6": 0.981, "DS7": 1.0, "DS8": 1.0}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_synthetic_streams_have_the_papers_rates_and_shares(name: str) -> None:
+    batch = data.letters(name, 60_000, 3)
+    shares = 100 * np.bincount(batch.type.values) / len(batch)
+    assert shares == pytest.approx(SHARES[name], abs=0.7)
+    assert 1000 * len(batch) / batch.time[-1] == pytest.approx(PER_SECOND[name], rel=0.02)
+    assert np.bincount(batch.columns["v"].values)[1:] / len(batch) == pytest.approx(np.full(10, 0.1), abs=0.006)
+    assert np.all(np.diff(batch.time) >= 0)
+    again = data.letters(name, 60_000, 3)
+    assert again.time.tobytes() == batch.time.tobytes()
+    assert data.letters(name, 60_000, 4).time.tobytes() != batch.time.tobytes()
+
+
+def test_a_symbol_speaks_when_it_has_moved_since_it_last_spoke() -> None:
+    prices = np.array([[100, np.nan], [100.3, 50], [100.5, 50], [100.7, 49], [100.0, 49.1]])
+    batch = data.moved(prices, 60 * np.arange(5), ["X", "Y"], 0.004, seed=1)
+    found = [
+        (int(time // 60_000), "XY"[kind], int(up))
+        for time, kind, up in zip(batch.time, batch.type.values, batch.columns["up"].values, strict=True)
+    ]
+    assert sorted(found) == [(2, "X", 1), (3, "Y", 0), (4, "X", 0)]
+
+
+@pytest.mark.skipif(data.recording(data.GF_2015) is None, reason="no recordings here")
+def test_the_recording_has_as_many_events_as_its_page_says() -> None:
+    prices, minutes, names = data.gf_2015()
+    assert len(data.moved(prices, minutes, list(names), 0.004, 0)) == pytest.approx(24_584, abs=30)
+
+
+def test_steps_advance_a_partial_match_as_often_as_calibrated() -> None:
+    batch = data.steps(200_000, 0)
+    shares = np.bincount(batch.type.values) / len(batch)
+    assert shares[0] == pytest.approx(data.LEADERS, rel=0.05)
+    assert shares[1:11] * 0.5 == pytest.approx(np.full(10, data.ADVANCE), rel=0.12)
+
+
+@pytest.mark.parametrize(("events", "least", "most"), [(3500, 2, 9), (5000, 18, 34), (10_000, 84, 96)])
+def test_windows_give_the_papers_match_probabilities(events: int, least: float, most: float) -> None:
+    shares = []
+    for seed in range(2):
+        batch = data.steps(60_000, seed)
+        begun = np.count_nonzero(batch.type.values[: 60_000 - events] == 0)
+        shares.append(100 * len(Operator(queries.p1(events), batch).run()) / begun)
+    assert least <= np.mean(shares) <= most
+
+
+def test_buses_are_late_in_clusters() -> None:
+    batch = data.buses(30_000, 0)
+    late = batch.columns["late"].values.astype(bool)
+    assert 0.01 < late.mean() < 0.1
+    per_stop = np.bincount(batch.columns["stop"].values[late], minlength=300)
+    assert np.sort(per_stop)[-30:].sum() > 0.3 * late.sum()
+
+
+def test_players_speak_equally_often_and_strikers_rarely() -> None:
+    batch = data.duel_events(*data.soccer_positions(400, 0), 0)
+    counts = np.bincount(batch.type.values, minlength=24)
+    assert set(counts[:22].tolist()) == {400}
+    assert 0 < counts[22:].sum() < 400
+    assert np.all(np.diff(batch.time) >= 0)
+
+
+def test_the_papers_queries_find_something_in_their_streams() -> None:
+    small = data.letters("DS5", 3000, 0)
+    for plan in (queries.g1(), queries.g2(), queries.g3()):
+        assert len(Operator(plan, small).run()) > 100
+    prices, minutes, names = data.stock_prices(4, 2500, 0)
+    stocks = data.moved(prices, minutes, names, 0.001, 0)
+    for plan in (queries.g4(names, names), queries.g5(names, names)):
+        assert len(Operator(plan, stocks).run()) > 30
+    players = data.duel_events(*data.soccer_positions(400, 0), 0)
+    assert len(Operator(queries.g6(), players).run()) > 10
+    assert len(Operator(queries.p3(2), players).run()) > 5
+    assert len(Operator(queries.p4(3), data.buses(20_000, 0)).run()) > 5
+    assert len(queries.p2(7000).positive) == 15
+
+
+def test_queries_in_one_operator_find_what_they_find_alone() -> None:
+    batch = data.steps(12_000, 1)
+    plans = (queries.p1(6000), queries.p2(6000))
+    shared = SharedOperator([MatchOperator(plan, batch) for plan in plans], (4, 1))
+    calm = shared.run(MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=100), None)
+    truths = [Operator(plan, batch).run() for plan in plans]
+    assert [Quality.of(*pair) for pair in zip(truths, calm.outcomes, strict=True)] == [
+        Quality(len(one), len(one), len(one)) for one in truths
+    ]
+    observed = shared.observations()
+    assert {float(observed.spent_s[observed.query == query].mean()) for query in (0, 1)} == {4.0, 1.0}
+    model = method("pspice").train(observed, Training())
+    most = calm.burden.mean() / 2
+    tight = shared.run(MatchLoad(1.0, 0.0, 0.0, interval=100, most=most), model)
+    assert tight.burden[20:].mean() < most * 1.2 + 5
+    assert sum(map(len, tight.outcomes)) < sum(map(len, truths))
+    assert len(several([observed, observed], (1, 1)).query) == 2 * len(observed.query)
+
+
+def test_intervals_tell_differences_from_chance() -> None:
+    random = np.random.default_rng(0)
+    low, high = interval(random.normal(5, 1, 50))
+    assert 4.5 < low < 5 < high < 5.5
+    runs = [Point("f", name, 1, seed, seed + gap) for seed in range(8) for name, gap in (("a", 0), ("b", 2 + seed % 2))]
+    mean, low, high = difference(Points(runs), "f", "a", "b", 1)
+    assert mean == -2.5
+    assert -3 <= low < high <= -2
+
+
+def quality(figures: dict[str, dict[str, list[float]]], xs: list[float], what: str = "lost") -> list[Point]:
+    other = {"lost": "wrong", "wrong": "lost"}[what]
+    return [
+        Point(figure, curve, x, seed, **{what: value, other: 0.0}, latency_ms=810, plateau_ms=800)
+        for figure, curves in figures.items()
+        for curve, line in curves.items()
+        for x, value in zip(xs, line, strict=True)
+        for seed in range(2)
+    ]
+
+
+def status(verdicts: list, claim: str) -> str:
+    (one,) = [verdict for verdict in verdicts if verdict.claim == claim]
+    return one.status
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [(1.0, 40.0, "reproduced"), (5.0, 40.0, "shape reproduced"), (1.0, 20.0, "shape reproduced"), (30.0, 26.0, "not reproduced")],
+)
+def test_a_verdict_on_s1_depends_on_the_figures(own: float, others: float, expected: str) -> None:
+    lines = {"gspice": [own], "espice": [others], "bl": [others]}
+    points = Points(quality({"E1-Q1": lines, "E1-Q3": lines}, [200]))
+    verdicts = gspice_verdicts(points)
+    assert [one.claim for one in verdicts] == ["S1, fixed"]  # nothing is said of what was not measured
+    assert verdicts[0].status == expected
+    assert f"gspice {own}" in verdicts[0].numbers
+
+
+def test_verdicts_on_gspice_can_fail() -> None:
+    def e6(table: list[float], tree: list[float]) -> Points:
+        return Points(quality({"E6": {"gspice": table, "gspice-tree": tree, "gspice-forest": [t - 1 for t in tree]}}, [5, 6, 7, 8]))
+
+    assert status(gspice_verdicts(e6([1, 2, 3, 4], [3, 4, 5, 6])), "S3") == "reproduced"
+    assert status(gspice_verdicts(e6([4, 4, 4, 5], [3, 4, 5, 6])), "S3") == "shape reproduced"
+    assert status(gspice_verdicts(e6([5, 4, 4, 4], [3, 4, 5, 6])), "S3") == "not reproduced"
+
+    def s5(latency: float) -> str:
+        points = [Point(f"E1-queue-{q}", "gspice", 120, 0, 0, latency_ms=latency, plateau_ms=800) for q in ("Q1", "Q2", "Q3")]
+        return status(gspice_verdicts(Points(points)), "S5")
+
+    assert (s5(900), s5(1100)) == ("reproduced", "not reproduced")
+
+
+def test_verdicts_on_pspice_can_fail() -> None:
+    def s7(own: list[float]) -> str:
+        lines = {"match probability": [10, 40, 90], "pspice": own, "pm-random": [30, 35, 40], "e-bl": [65, 40, 15]}
+        return status(pspice_verdicts(Points(quality({"Ea-Q1": lines}, [1, 2, 3]))), "S7, Ea-Q1")
+
+    assert s7([5, 15, 37]) == "reproduced"
+    assert s7([5, 15, 10]) == "shape reproduced"  # the gap does not close
+    assert s7([5, 36, 37]) == "not reproduced"
+
+    def s9(equal: float, inflated: float) -> str:
+        lines = {"pspice": [20, 20], "pspice-minus": [20 + equal, 20 + inflated]}
+        return status(pspice_verdicts(Points(quality({"Ec": lines}, [1, 16]))), "S9")
+
+    assert [s9(0, 14), s9(5, 14), s9(0, -3)] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
+def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gspice, "QUICK", gspice.Size(1, 3000, 800))
+    gspice.main([str(tmp_path), "--quick", "--only", "negation"])
+    points = json.loads((tmp_path / "gspice.json").read_text())
+    assert {point["figure"] for point in points} == {"negation"}
+    assert (tmp_path / "negation.png").stat().st_size > 1000
+    assert (tmp_path / "negation-wrong.svg").stat().st_size > 1000
+    assert "S6, negation" in (tmp_path / "gspice.md").read_text()
+    monkeypatch.setattr(pspice, "QUICK", pspice.Size(1, 3000, 3000))
+    pspice.main([str(tmp_path), "--quick", "--only", "ed"])
+    assert "E-d" in (tmp_path / "pspice.md").read_text()
+
+
+def test_learning_and_judging_do_not_overlap() -> None:
+    batch = data.letters("DS1", 1000, 0)
+    contest = pspice.contest(queries.p1(100), rows_between(data.steps(1000, 0), 0, 1000), 400, 0)
+    assert contest.learning.offset[-1] + 1 == contest.judging.offset[0]
+    own = gspice.contest_of(queries.g1(), batch, 0.6, gspice.fixed(0))
+    assert (len(own.learning), own.judging.offset[0]) == (600, 600)
