@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +25,17 @@ from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.shedding_figures import Plot, Point, Points, written
+from ops.experiments.shedding_figures import Plot, Point, Points, read, written
 from ops.experiments.shedding_runs import RATES, charged, contest_of, judged, shedders, under
 from ops.experiments.shedding_verdicts import gspice_verdicts
+from shedding.events.gspice import PANE
+from shedding.interface import Method
 from shedding.panes import Pane
 from shedding.registry import method
 
 CAPACITY = 10_000.0
 PANES = (5, 10, 20, 40, 80, 320)
+EVERY_KEY = "gspice, every key"
 STOCK_PANES = (10, 50, 100, 400, 800, 1600)
 CREDITS = {"gspice": 1.0, "gspice, no credit": 0.0}
 USUAL = ("oracle", "gspice", "espice", "bl", "random")
@@ -52,10 +56,15 @@ class Size:
     judging: int
 
 
-FULL = Size(10, 50_000, 6_000)
+FULL = Size(10, 40_000, 5_000)
 QUICK = Size(2, 20_000, 4_000)
 FEW = 3
 """Seeds where the processor's clock is read, or where only the size of the buffer is varied."""
+
+
+def every_key(pane: Pane = PANE) -> Method[Any]:
+    """gSPICE as printed: every key that was ever observed has its own utility. Ours leaves out what was observed once."""
+    return method("gspice", pane=pane, least=1)
 
 
 def fixed(seed: int) -> Terms:
@@ -85,8 +94,9 @@ def e1(size: Size, seed: int) -> Iterator[Point]:
     """E1, E2: quality over the rate on synthetic streams, in fixed mode, and in virtual time (E7 as well)."""
     for name, (plan, stream) in SYNTHETIC.items():
         contest = contest_of(plan(), *letters(stream, size, seed), fixed(seed))
-        row = {"espice, row": method("espice", variant="row")} if name == "Q1" else {}
-        yield from judged(contest, f"E1-{name}", {**shedders(*USUAL), **row}, RATES)
+        yield from judged(contest, f"E1-{name}", {**shedders("gspice", "espice", "bl"), EVERY_KEY: every_key()}, RATES)
+        more = {**shedders("prefix"), "espice, row": method("espice", variant="row")} if name == "Q1" else {}
+        yield from judged(contest, f"E1-{name}", {**shedders("oracle", "random"), **more}, (1.2, 2.0))
         yield from judged(under(contest, queued(seed)), f"E1-queue-{name}", shedders("gspice", "espice", "bl"), (1.2, 2.0))
         if name == "Q1" and seed < FEW:
             yield from _capacities(contest)
@@ -123,13 +133,17 @@ def _stocks(size: Size, seed: int) -> Iterator[tuple[str, EventBatch, tuple[str,
 
 
 def e3(size: Size, seed: int) -> Iterator[Point]:
-    """E3: stocks; of a recording, the seed only spreads the events of a minute."""
+    """E3: stocks; of a recording, the seed only spreads the events of a minute. ``x2``: only moves of twice the threshold count."""
+    own = {name: method("gspice", pane=PANE_STOCKS, abandoned_credit=credit) for name, credit in CREDITS.items()}
     for stream, batch, four in _stocks(size, seed):
-        contest = contest_of(queries.g4(four, four), batch, 0.6, fixed(seed))
-        yield from judged(contest, f"E3-Q4-{stream}", {**shedders(*USUAL), "gspice": method("gspice", pane=PANE_STOCKS)}, RATES)
-        contest = contest_of(queries.g5(four, four), batch, 0.6, fixed(seed))
-        own = {name: method("gspice", pane=PANE_STOCKS, abandoned_credit=credit) for name, credit in CREDITS.items()}
-        yield from judged(contest, f"E3-Q5-{stream}", {**shedders(*USUAL), **own}, RATES)
+        for figure, plan in (
+            ("Q4", queries.g4(four)),
+            ("Q4-x2", queries.g4(four, 2)),
+            ("Q5", queries.g5(four)),
+            ("Q5-x2", queries.g5(four, 2)),
+        ):
+            taking_part = {**shedders(*USUAL), **own} if "Q5" in figure else {**shedders(*USUAL), "gspice": own["gspice"]}
+            yield from judged(contest_of(plan, batch, 0.6, fixed(seed)), f"E3-{figure}-{stream}", taking_part, (1.2, 1.4, 2.0))
 
 
 def e4(size: Size, seed: int) -> Iterator[Point]:
@@ -146,18 +160,21 @@ def e5(size: Size, seed: int) -> Iterator[Point]:
     """E5: length of the predecessor pane at 180 %."""
     contest = contest_of(queries.g1(), *letters("DS1", size, seed), fixed(seed))
     for length in PANES:
-        yield from judged(contest, "E5-Q1", {"gspice": method("gspice", pane=Pane(events=length))}, (1.8,), length)
+        own = {"gspice": method("gspice", pane=Pane(events=length)), EVERY_KEY: every_key(Pane(events=length))}
+        yield from judged(contest, "E5-Q1", own, (1.8,), length)
     for stream, batch, four in _stocks(size, seed):
-        contest = contest_of(queries.g4(four, four), batch, 0.6, fixed(seed))
+        contest = contest_of(queries.g4(four, 2), batch, 0.6, fixed(seed))
         for length in STOCK_PANES:
-            yield from judged(contest, f"E5-Q4-{stream}", {"gspice": method("gspice", pane=Pane(events=length))}, (1.8,), length)
+            own = {"gspice": method("gspice", pane=Pane(events=length)), EVERY_KEY: every_key(Pane(events=length))}
+            yield from judged(contest, f"E5-Q4-{stream}", own, (1.8,), length)
 
 
 def e6(size: Size, seed: int) -> Iterator[Point]:
     """E6: distribution of types, DS5 to DS8, at 140 %."""
     for number in (5, 6, 7, 8):
         contest = contest_of(queries.g2(), *letters(f"DS{number}", size, seed, size.learning), fixed(seed))
-        yield from judged(contest, "E6", shedders("gspice", "gspice-tree", "gspice-forest", "bl"), (1.4,), number)
+        taking_part = {**shedders("gspice", "gspice-tree", "gspice-forest", "bl"), EVERY_KEY: every_key()}
+        yield from judged(contest, "E6", taking_part, (1.4,), number)
 
 
 def adverse(size: Size, seed: int) -> Iterator[Point]:
@@ -186,7 +203,7 @@ EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {
 }
 
 _RATE = "rate, % of the capacity"
-_STOCKS = [f"E3-{query}-{stream}" for stream in ("GF-2015", "generated") for query in ("Q4", "Q5")]
+_STOCKS = [f"E3-{query}-{stream}" for stream in ("GF-2015", "generated") for query in ("Q4", "Q4-x2", "Q5", "Q5-x2")]
 _OVER_RATES = [*(f"E1-{query}" for query in SYNTHETIC), *_STOCKS, "E4-POR-SUI-2019", "E4-generated", "negation"]
 PLOTS = [
     *(Plot(figure, figure, _RATE) for figure in _OVER_RATES),
@@ -221,11 +238,13 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true", help="two seeds and shorter streams")
+    parser.add_argument("--judge", action="store_true", help="only draw and judge the points that an earlier run wrote")
     parser.add_argument("--seeds", type=int, help="so many streams")
     parser.add_argument("--only", default="", help="experiments whose name contains this")
     arguments = parser.parse_args(given)
     size = QUICK if arguments.quick else FULL
-    points = run(replace(size, seeds=arguments.seeds or size.seeds), arguments.only)
+    seeds = arguments.seeds or size.seeds
+    points = read(arguments.folder, "gspice") if arguments.judge else run(replace(size, seeds=seeds), arguments.only)
     written(points, PLOTS, arguments.folder, gspice_verdicts, "gspice")
 
 

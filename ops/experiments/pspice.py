@@ -30,7 +30,7 @@ from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.shedding_figures import Plot, Point, Points, written
+from ops.experiments.shedding_figures import Plot, Point, Points, read, written
 from ops.experiments.shedding_runs import RATES, judged, shedders
 from ops.experiments.shedding_verdicts import pspice_verdicts
 from shedding.interface import Training
@@ -235,11 +235,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true", help="two seeds and shorter streams")
+    parser.add_argument("--judge", action="store_true", help="only draw and judge the points that an earlier run wrote")
     parser.add_argument("--seeds", type=int, help="so many streams")
     parser.add_argument("--only", default="", help="experiments whose name contains this")
     given = parser.parse_args(arguments)
     size = QUICK if given.quick else FULL
-    written(run(replace(size, seeds=given.seeds or size.seeds), given.only), PLOTS, given.folder, pspice_verdicts, "pspice")
+    seeds = given.seeds or size.seeds
+    points = read(given.folder, "pspice") if given.judge else run(replace(size, seeds=seeds), given.only)
+    written(points, PLOTS, given.folder, pspice_verdicts, "pspice")
 
 
 if __name__ == "__main__":

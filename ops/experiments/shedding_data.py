@@ -83,7 +83,7 @@ def letters(name: str, events: int, seed: int) -> EventBatch:
 
 
 def moved(prices: np.ndarray, minutes: np.ndarray, symbols: list[str], share: float, seed: int) -> EventBatch:
-    """An event each time that a symbol has moved by this share since its last event.
+    """An event each time that a symbol has moved by this share since its last event; ``move`` is how many times the share, negative when it fell.
 
     Args:
         prices: float64 (minutes, symbols), NaN where there is no quote.
@@ -94,7 +94,7 @@ def moved(prices: np.ndarray, minutes: np.ndarray, symbols: list[str], share: fl
     """
     random = np.random.default_rng(seed)
     last = np.full(len(symbols), np.nan)
-    rows, who, up = [], [], []
+    rows, who, moves = [], [], []
     for k in range(len(prices)):
         change = prices[k] / last - 1
         last = np.where(np.isnan(last), prices[k], last)
@@ -102,11 +102,11 @@ def moved(prices: np.ndarray, minutes: np.ndarray, symbols: list[str], share: fl
         last[own] = prices[k, own]
         rows.append(np.full(len(own), k))
         who.append(own)
-        up.append(change[own] > 0)
+        moves.append(np.trunc(change[own] / share * (1 + 1e-12)))
     row, kinds = np.concatenate(rows), np.concatenate(who)
     time = minutes[row] * 1000 + random.integers(0, 60_000, len(row))
     order = np.argsort(time, kind="stable")
-    return batch_of(symbols, kinds[order], time[order], up=np.concatenate(up)[order])
+    return batch_of(symbols, kinds[order], time[order], move=np.concatenate(moves).astype(np.int64)[order])
 
 
 @lru_cache(maxsize=1)

@@ -59,8 +59,15 @@ class Points:
         return list(dict.fromkeys(one.curve for one in self.all if one.figure == figure))
 
     def xs(self, figure: str, curve: str) -> list[float]:
-        """Where a line has points."""
-        return sorted({one.x for one in self.all if one.figure == figure and one.curve == curve})
+        """Where a line has points.
+
+        Raises:
+            KeyError: it has none.
+        """
+        found = sorted({one.x for one in self.all if one.figure == figure and one.curve == curve})
+        if not found:
+            raise KeyError(f"{figure}: nothing measured for {curve}")
+        return found
 
     def values(self, figure: str, curve: str, x: float, what: str = "lost") -> np.ndarray:
         """float64 (seeds,), by seed.
@@ -147,11 +154,16 @@ def table(points: Points, figure: str, what: str = "lost") -> str:
 def written(points: Points, plots: Sequence[Plot], folder: Path, verdicts: Callable[[Points], Sequence[object]], name: str) -> None:
     """Everything into the folder: plots, points, tables, verdicts; tables and verdicts are printed as well."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps([asdict(one) for one in points.all]), encoding="utf-8")
     drawn = [plot for plot in plots if points.curves(plot.figure)]
     for plot in drawn:
         draw(points, plot, folder)
     judged = list(verdicts(points))
     text = "\n\n".join([*(table(points, plot.figure, plot.what) for plot in drawn), *map(str, judged)])
     (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
-    (folder / f"{name}.json").write_text(json.dumps([asdict(one) for one in points.all]), encoding="utf-8")
     print(text)
+
+
+def read(folder: Path, name: str) -> Points:
+    """The points of an earlier run."""
+    return Points(Point(**one) for one in json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))

@@ -57,20 +57,20 @@ def g3(k: int = 5) -> Plan:
     return compiled("g3", "SEQ(A a, B+ b, C c)", _at_most("abc", k), "window: {size: 250 s, slide: 10 s}", LETTERS_SCHEMA)
 
 
-def g4(symbols: Sequence[str], all_symbols: Sequence[str]) -> Plan:
-    """Q4: quotes of these companies all rise, or all fall."""
+def g4(symbols: Sequence[str], times: int = 1) -> Plan:
+    """Q4: quotes of these companies all rise, or all fall, by at least so many times the stream's threshold."""
     rise, fall = (", ".join(f"'{symbol}' {way}{k}" for k, symbol in enumerate(symbols)) for way in "rf")
-    where = " AND ".join(f"{way}{k}.up = {int(way == 'r')}" for way in "rf" for k in range(len(symbols)))
-    schema = schema_of(list(all_symbols), up=Kind.INTEGER)
+    where = " AND ".join(f"{way}{k}.move {'>= ' if way == 'r' else '<= -'}{times}" for way in "rf" for k in range(len(symbols)))
+    schema = schema_of(list(symbols), move=Kind.INTEGER)
     return compiled("g4", f"OR(SEQ({rise}), SEQ({fall}))", where, "window: {size: 15 min, slide: 1 min}", schema)
 
 
-def g5(symbols: Sequence[str], all_symbols: Sequence[str]) -> Plan:
+def g5(symbols: Sequence[str], times: int = 1) -> Plan:
     """Q5: the first two rise, then the last, and the third does not rise in between."""
     one, two, three, four = symbols
     event = f"SEQ('{one}' a, '{two}' b, !('{three}' n), '{four}' c)"
-    where = "a.up = 1 AND b.up = 1 AND n.up = 1 AND c.up = 1"
-    return compiled("g5", event, where, "window: {size: 15 min, slide: 1 min}", schema_of(list(all_symbols), up=Kind.INTEGER))
+    where = " AND ".join(f"{name}.move >= {times}" for name in "abnc")
+    return compiled("g5", event, where, "window: {size: 15 min, slide: 1 min}", schema_of(list(symbols), move=Kind.INTEGER))
 
 
 def g6(count: int = 3, metres: float = 5.0) -> Plan:
