@@ -44,7 +44,8 @@ def best_ns(act: Callable[[], object], count: int, repeats: int = 3) -> float:
 def matches(count: int, chance: np.random.Generator) -> JudgedMatches:
     """Of two queries of ten states, in windows of 10,000 events."""
     query, state = chance.integers(0, 2, count).astype(np.int32), chance.integers(0, 9, count).astype(np.int32)
-    return JudgedMatches(identities(np.zeros(count, np.int64), np.arange(count)), query, state, np.floor(chance.random(count) * 10_000))
+    identity, remaining = identities(np.zeros(count, np.int64), np.arange(count)), np.floor(chance.random(count) * 10_000)
+    return JudgedMatches(identity, query, state, remaining, values=chance.random((2, count)))
 
 
 def pairs(count: int, chance: np.random.Generator) -> JudgedInMatches:
@@ -60,16 +61,16 @@ def match_costs(size: int) -> dict[str, float]:
     chance, costs = np.random.default_rng(1), {}
     some, met = matches(50_000, chance), pairs(50_000, chance)
     after = (some.state + (chance.random(len(some)) < 1.55e-3)).astype(np.int32)
-    steps = MatchObservations(
-        some.query, some.state, after, np.full(len(some), 1e-7), np.array([10, 10], np.int32), np.ones(2), np.array([1e4, 1e4])
-    )
+    queries = np.array([10, 10], np.int32), np.ones(2), np.array([1e4, 1e4])
+    gain = (chance.random(len(some)) < some.values[0]).astype(np.float64)
+    steps = MatchObservations(some.query, some.state, after, np.full(len(some), 1e-7), *queries, some, gain, 1e-7 * some.remaining)
     use = ((met.type == met.state) & (chance.random(len(met)) < met.position)).astype(np.float64)
-    lessons = {"pspice": steps, "pspice-minus": steps, "pm-random": None, "hspice": PairObservations(met, use)}
+    lessons = {"pspice": steps, "pspice-minus": steps, "stateful": steps, "pm-random": None, "hspice": PairObservations(met, use)}
     for name, lesson in lessons.items():
         gate = method(name).train(lesson, Training(7)).gate(0.3)
         for count in (1_000, size):
             batch = pairs(count, chance) if name == "hspice" else matches(count, chance)
-            repeats = max(1, 200_000 // count)
+            repeats = max(1, 100_000 // count)
             costs[f"{name}, {count:,} at once"] = best_ns(
                 lambda gate=gate, batch=batch, n=repeats: [gate.keep(batch) for _ in range(n)], count * repeats
             )
