@@ -23,6 +23,32 @@ Conjunction = tuple[ConstantTest, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Owners:
+    """Per bit the items that it stands for, as words and masks of the layout.
+
+    Attributes:
+        bounds: int32 (bits + 1,).
+        words: int32 (entries,), between a bit's bounds.
+        masks: uint64 (entries,).
+    """
+
+    bounds: NDArray[np.int32]
+    words: NDArray[np.int32]
+    masks: NDArray[np.uint64]
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[int, int]], bits: int) -> Owners:
+        """From (bit, bit of an item in the layout)."""
+        bit, item = np.array(pairs, dtype=np.int64).T
+        keys = bit << 32 | item // WORD_BITS
+        distinct, place = np.unique(keys, return_inverse=True)
+        masks = np.zeros(len(distinct), dtype=np.uint64)
+        np.bitwise_or.at(masks, place, np.uint64(1) << (item % WORD_BITS).astype(np.uint64))
+        bounds = np.searchsorted(distinct >> 32, np.arange(bits + 1))
+        return Owners(bounds.astype(np.int32), (distinct & 0xFFFFFFFF).astype(np.int32), masks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ItemBits:
     """The bits of all conjunctions of a stream's items.
 
@@ -30,14 +56,14 @@ class ItemBits:
         tests: by attribute.
         begin: uint64 (words,), all of them: the bitmap before anything is tested.
         folded: int32, per bit behind the layout's words the bit of its item.
-        owners: uint64 (bits, words of the layout), per bit the items that it stands for; None where bits are those of the layout.
+        owners: the items that every bit stands for; None where bits are those of the layout.
         item_words: words of the layout.
     """
 
     tests: dict[str, list[BitTest]]
     begin: NDArray[np.uint64]
     folded: NDArray[np.int32]
-    owners: NDArray[np.uint64] | None
+    owners: Owners | None
     item_words: int
 
     @staticmethod
@@ -58,9 +84,7 @@ class ItemBits:
         for _, _, conjunction in found:
             distinct.setdefault(conjunction, len(distinct))
         if len(found) > WORD_BITS and 2 * len(distinct) <= len(found):
-            owners = np.zeros((-(-len(distinct) // WORD_BITS) * WORD_BITS, layout.words), dtype=np.uint64)
-            for bit, _, conjunction in found:
-                owners[distinct[conjunction], bit // WORD_BITS] |= np.uint64(1 << bit % WORD_BITS)
+            owners = Owners.of([(distinct[conjunction], bit) for bit, _, conjunction in found], len(distinct))
             return ItemBits(_tests(distinct.items()), _ones(range(len(distinct))), np.zeros(0, np.int32), owners, layout.words)
         behind = layout.words * WORD_BITS
         folded = [bit for bit, number, _ in found if number]
@@ -75,7 +99,7 @@ class ItemBits:
         """Bitmaps of conjunctions, uint64 (rows, words), as bitmaps of items."""
         if self.owners is not None:
             items = np.zeros((len(bitmaps), self.item_words), dtype=np.uint64)
-            kernels.unite(bitmaps, self.owners, items)
+            kernels.unite(bitmaps, self.owners.bounds, self.owners.words, self.owners.masks, items)
             return items
         if not len(self.folded):
             return bitmaps

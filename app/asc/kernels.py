@@ -82,16 +82,16 @@ def dispatch_candidates(relevant, bitmaps, query_of_bit, mask_of_bit, shift_of_b
                 word &= ~mask_of_bit[bit]
 
 
-@njit([types.void(_WORD_TABLE, _WORD_TABLE, _WORDS_OUT)], cache=True, nogil=True)
-def unite(bitmaps, owners, united):
-    """ORs, for every set bit, the bitmap of those that own it onto ``united`` (zeroed)."""
+@njit([types.void(_WORD_TABLE, _CODES, _CODES, _WORD_ROW, _WORDS_OUT)], cache=True, nogil=True)
+def unite(bitmaps, bounds, owner_words, owner_masks, united):
+    """Sets, for every set bit, the bits of those that own it in ``united`` (zeroed): words and masks between the bit's bounds."""
     for i in range(bitmaps.shape[0]):
         for k in range(bitmaps.shape[1]):
             word = bitmaps[i, k]
             while word != 0:
                 bit = 64 * k + _trailing_zeros(word)
-                for j in range(owners.shape[1]):
-                    united[i, j] |= owners[bit, j]
+                for j in range(bounds[bit], bounds[bit + 1]):
+                    united[i, owner_words[j]] |= owner_masks[j]
                 word &= word - types.uint64(1)
 
 
