@@ -22,6 +22,8 @@ from app.events.types import Kind
 
 DIRECT_VALUES = 1 << 14
 """Integers are looked up in a table of all values when the constants span no more: 64 kB stay in the second-level cache."""
+FEW_ENTRIES = 16
+"""Of a dictionary, that are looked at for whether any can fail a test."""
 FAR_OUT = 1 << 62
 """Values before and behind the constants must be integers of 64 bit as well."""
 DOUBLINGS = 10
@@ -84,8 +86,12 @@ class AttributeSelection:
         return list(dict.fromkeys(f"{test.operator} {test.values[0]!r}" for test in asked))
 
     def idle(self, column: Column) -> bool:
-        """Whether no value of this column can fail a test."""
-        return self._only_null_tests and column.state is None
+        """Whether it is known at little cost that no value of this column can fail a test: a stream of one type is a common case."""
+        if column.state is not None:
+            return False
+        if column.dictionary is None or self._only_null_tests:
+            return self._only_null_tests
+        return len(column.dictionary) <= FEW_ENTRIES and self._texts().lets_all_pass(column.dictionary)
 
     def prepare(self, column: Column) -> PreparedColumn:
         """Makes a column ready for the kernels; of strings, every dictionary entry is looked at once."""
@@ -206,13 +212,21 @@ class _TextLookup:
 
     def fields(self, dictionary: Dictionary) -> tuple[NDArray[np.int64], tuple[NDArray[np.generic], ...]]:
         """For columns with this dictionary; batches often share theirs."""
-        if self._last is None or self._last[0] is not dictionary:
-            self._last = (dictionary, self._find_rows(dictionary))
-        rows = self._last[1]
+        rows = self._rows(dictionary)
         fields = np.zeros(kernels.FIELDS, dtype=np.int64)
         fields[[kernels.FORM, kernels.SIZE, kernels.NOT_A_NUMBER]] = kernels.CODES, len(rows), self.regions.not_a_number
         fields[[kernels.LOOKUP, kernels.TABLE]] = address(rows), address(self._table)
         return fields, (rows, self._table)
+
+    def lets_all_pass(self, dictionary: Dictionary) -> bool:
+        """Whether no entry can fail any test."""
+        rows = self._rows(dictionary)
+        return bool(((self._table[rows] & self.regions.usage) == self.regions.usage).all())
+
+    def _rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
+        if self._last is None or self._last[0] is not dictionary:
+            self._last = (dictionary, self._find_rows(dictionary))
+        return self._last[1]
 
     def _find_rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
         regions = np.empty(len(dictionary), dtype=np.int32)
