@@ -8,11 +8,12 @@ A run meets ten events for one that it takes. Binding an event to ask its predic
 from __future__ import annotations
 
 import numpy as np
-from numba import types
+from numba import njit, types
 
 from app.cep.arrays import MODE_PROGRAM
 from app.cep.kernel import kernel
 from app.cep.kernels_construction import compare_cells
+from app.cep.kernels_memory import load
 from app.cep.runs.arrays import (
     ANCHOR,
     BINDINGS,
@@ -55,34 +56,37 @@ FAILS, HOLDS, ASK = 0, 1, 2
 """Of the tests of an edge: one fails; all hold; the machine must be asked."""
 
 
-@kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
-def row_after(world, reference, node, binding, row, offset):
+@njit(inline="always")
+def row_after(world, shape, references, nodes, reference, node, binding, row, offset):
     """The row that a reference would read if the event in ``row`` were bound next; ``offset``: of the newest ``i``, see `TEST_OFFSET`."""
-    shape = line(world, T_SHAPE)
-    references = table(world, T_REFERENCES)
-    fixed = table(world, T_FIXED)
-    nodes = table(world, T_NODES)
-    own, anchor, number = references[reference, REF_BINDING], references[reference, ANCHOR], references[reference, NUMBER]
-    newest = nodes[node, shape[FRAME] + own]
+    own, anchor, number = load(references, reference, REF_BINDING), load(references, reference, ANCHOR), load(references, reference, NUMBER)
+    frame = shape[FRAME]
+    newest = load(nodes, node, frame + own)
+    answer = np.int64(UNBOUND)
     if anchor == PLAIN:
         if own == binding:
-            return row
-        return nodes[newest, ROW] if newest >= 0 else UNBOUND
-    if anchor == FIXED:
-        if nodes[node, number] >= 0:
-            return nodes[nodes[node, number], ROW]
-        wanted = fixed[number - shape[FRAME] - shape[BINDINGS], FIXED_NUMBER]
-        first = nodes[newest, ELEMENT] + 1 if newest >= 0 else 1
-        return row if own == binding and first == wanted else UNBOUND
-    if anchor == LAST:
-        return UNBOUND
-    before = nodes[node, shape[FRAME] + binding]
-    i = (nodes[before, ELEMENT] + 1 if before >= 0 else 1) + offset
-    wanted = i - number
-    if own == binding and wanted == i - offset:
-        return row
-    target = element(world, newest, wanted) if wanted > 0 else np.int64(-1)
-    return nodes[target, ROW] if target >= 0 else NO_INSTANCE
+            answer = row
+        elif newest >= 0:
+            answer = load(nodes, newest, ROW)
+    elif anchor == FIXED:
+        known = load(nodes, node, number)
+        if known >= 0:
+            answer = load(nodes, known, ROW)
+        elif own == binding:
+            wanted = table(world, T_FIXED)[number - frame - shape[BINDINGS], FIXED_NUMBER]
+            if wanted == (load(nodes, newest, ELEMENT) + 1 if newest >= 0 else 1):
+                answer = row
+    elif anchor != LAST:
+        before = load(nodes, node, frame + binding)
+        wanted = (load(nodes, before, ELEMENT) + 1 if before >= 0 else 1) + offset - number
+        if own == binding and number == offset:
+            answer = row
+        elif own == binding and number == offset + 1 and before >= 0:
+            answer = load(nodes, before, ROW)
+        else:
+            target = element(world, newest, wanted) if wanted > 0 else np.int64(-1)
+            answer = load(nodes, target, ROW) if target >= 0 else np.int64(NO_INSTANCE)
+    return answer
 
 
 @kernel(types.int64(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
@@ -91,24 +95,27 @@ def plain_tests(world, first, stop, node, binding, row):
     shape = line(world, T_SHAPE)
     tests = table(world, T_TESTS)
     predicates = table(world, T_PREDICATES)
+    references = table(world, T_REFERENCES)
+    nodes = table(world, T_NODES)
     cells = table(world, T_CELLS)
     answer = HOLDS
     for k in range(first, stop):
-        predicate = tests[k, TEST_PREDICATE]
-        mode = predicates[predicate, COMPARED_AS]
-        if tests[k, TEST_MODE] == EVERY or mode == MODE_PROGRAM or mode == ONE_CELL:
+        predicate = load(tests, k, TEST_PREDICATE)
+        mode = load(predicates, predicate, COMPARED_AS)
+        if load(tests, k, TEST_MODE) == EVERY or mode == MODE_PROGRAM or mode == ONE_CELL:
             answer = ASK
             continue
-        offset = tests[k, TEST_OFFSET]
-        left = row_after(world, predicates[predicate, LEFT_REFERENCE], node, binding, row, offset)
-        right = row_after(world, predicates[predicate, RIGHT_REFERENCE], node, binding, row, offset)
+        offset = load(tests, k, TEST_OFFSET)
+        left = row_after(world, shape, references, nodes, load(predicates, predicate, LEFT_REFERENCE), node, binding, row, offset)
+        right = row_after(world, shape, references, nodes, load(predicates, predicate, RIGHT_REFERENCE), node, binding, row, offset)
         if left == UNBOUND or right == UNBOUND:
             answer = ASK
             continue
         if left == NO_INSTANCE or right == NO_INSTANCE:
             continue
-        left_cell, right_cell = predicates[predicate, LEFT_CELL], predicates[predicate, RIGHT_CELL]
-        verdict = compare_cells(mode, predicates[predicate, COMPARED_BY], 0, shape[STATES_AT], cells, left, left_cell, right, right_cell)
+        left_cell, right_cell = load(predicates, predicate, LEFT_CELL), load(predicates, predicate, RIGHT_CELL)
+        operator = load(predicates, predicate, COMPARED_BY)
+        verdict = compare_cells(mode, operator, 0, shape[STATES_AT], cells, left, left_cell, right, right_cell)
         if verdict == FAILS:
             return FAILS
         if verdict == ASK:

@@ -10,6 +10,7 @@ from numba import types
 from app.cep.arrays import CANDIDATES, NEWEST, OUTSIDE
 from app.cep.kernel import kernel
 from app.cep.kernels_machine import INTEGERS, cell_state
+from app.cep.kernels_memory import load, store
 from app.cep.kernels_slots import find_slot
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
@@ -219,7 +220,7 @@ def bind(world, parent, item, row, stream_rank, partition_rank, window_low, wind
     time = cells[row, CELL_TIME]
     if parent >= 0:
         for k in range(FIRST_TIME, registers):
-            nodes[node, k] = nodes[parent, k]
+            store(nodes, node, k, load(nodes, parent, k))
         nodes[node, FLAGS] = 0
     else:
         for k in range(frame, registers):
@@ -429,21 +430,21 @@ def can_take(world, node, edge, mask, row, stream_rank, partition_rank):
     edges = table(world, T_EDGES)
     nodes = table(world, T_NODES)
     state = line(world, T_STATE)
-    item = edges[edge, EDGE_ITEM]
+    item = load(edges, edge, EDGE_ITEM)
     if not mask >> item & 1:
         return -1
-    binding = items[item, ITEM_BINDING]
-    strategy = ways[binding, 1 if nodes[node, shape[FRAME] + binding] >= 0 else 0]
+    binding = load(items, item, ITEM_BINDING)
+    strategy = load(ways, binding, np.int64(load(nodes, node, shape[FRAME] + binding) >= 0))
     if strategy != ANY:
-        if nodes[node, CLOSED] >> item & 1:
+        if load(nodes, node, CLOSED) >> item & 1:
             return -1
         if strategy == STRICT and nodes[node, S_RANK] + 1 != stream_rank:
             return -1
         if strategy == PARTITION and nodes[node, P_RANK] + 1 != partition_rank:
             return -1
-    if edges[edge, DIFFERENT] and not differs(world, node, item, edges[edge, DIFFERENT], row):
+    if load(edges, edge, DIFFERENT) and not differs(world, node, item, edges[edge, DIFFERENT], row):
         return -1
-    answer = plain_tests(world, edges[edge, TESTS], edges[edge, TESTS_END], node, binding, row)
+    answer = plain_tests(world, load(edges, edge, TESTS), load(edges, edge, TESTS_END), node, binding, row)
     if answer == FAILS:
         return -1
     bind(world, node, item, row, stream_rank, partition_rank, 0, 0)
@@ -742,6 +743,7 @@ def share_matches(world, first):
 def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_high):
     """All runs of a partition meet an event, then it starts new ones."""
     shape = line(world, T_SHAPE)
+    states = table(world, T_STATES)
     keys = line(world, T_KEYS)
     nodes = table(world, T_NODES)
     slots = table(world, T_SLOTS)
@@ -752,12 +754,19 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
     first, last = np.int64(-1), np.int64(-1)
     low = state[EVENT_WINDOW]
     by_rank = shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW
+    within = shape[WITHIN]
+    timed = within >= 0 and shape[GAP] < 0 and shape[WINDOW_KIND] == NO_WINDOW and not by_rank
     before = state[NODES]
     while node >= 0:
         following = nodes[node, NEXT_RUN]
-        alive = not outlived(world, slot, node, time, partition_rank, low)
+        # the usual run needs neither call: it is in its window, and nothing ends a closure of it
+        alive = (timed and time - load(nodes, node, FIRST_TIME) < within) or not outlived(world, slot, node, time, partition_rank, low)
         if alive:
-            alive = meet(world, slot, node, mask, row, stream_rank, partition_rank)
+            own = load(nodes, node, STATE)
+            if load(states, own, ASKS) == load(states, own, ASKS_END):
+                alive = meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank)
+            else:
+                alive = meet(world, slot, node, mask, row, stream_rank, partition_rank)
             if alive and by_rank:
                 alive = not closed_by_rank(world, slot, node, time, partition_rank)
         if alive:
