@@ -16,6 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shedding.detector import Load as Measured
+from shedding.detector import detected
+
 RATIO_STEPS = 200
 """Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
 
@@ -58,12 +61,11 @@ class Load:
         """
         if self.fixed_ratio is not None:
             return self.fixed_ratio
-        safe_s = self.safety * self.bound_s
-        if waiting_s < safe_s:
-            return 0.0
-        buffer_s = self.bound_s - safe_s
-        work_s = buffer_s - (waiting_s - safe_s) - self.shedding_s * self.rate * buffer_s
-        return float(np.clip(1.0 - work_s / (self.cost_s * self.rate * buffer_s), 0.0, 1.0))
+        throughput = max(0.0, 1.0 - self.shedding_s * self.rate) / self.cost_s
+        if throughput == 0.0:
+            return 1.0
+        measured = Measured(self.rate, throughput, waiting_s * throughput)
+        return detected(measured, self.bound_s, self.safety, catch_up=True).drop_ratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,8 @@ from app.events.types import Kind
 from app.query.fingerprint import fingerprint
 from app.query.plan import Catalog, ExplicitWindow, Ordered, Plan, Within
 from shedding.candidates import JudgedEvents, JudgedInWindows
+from shedding.identity import identities
+from shedding.windows import count_windows, time_windows
 
 WINDOW = "@window"
 """Column of the number of the window."""
@@ -56,23 +58,9 @@ class EventWindows:
         """
         if window.slide is None or window.per_partition:
             raise ValueError("windows that events open, or that every partition has of its own, are not shed pair by pair")
-        place = batch.time if window.unit == "ms" else np.arange(len(batch), dtype=np.int64)
-        last = place // window.slide
-        first = (place - window.size) // window.slide + 1
-        if window.unit == "events":
-            first = np.maximum(first, 0)  # counting begins with the stream
-        counts = last - first + 1
-        event = np.repeat(np.arange(len(batch), dtype=np.int64), counts)
-        begins = np.cumsum(counts) - counts
-        number = first[event] + np.arange(len(event)) - begins[event]
-        order = np.argsort(number, kind="stable")
-        _, sizes = np.unique(number, return_counts=True)
-        starts = np.cumsum(sizes) - sizes
-        position = np.empty(len(event), dtype=np.int32)
-        position[order] = np.arange(len(event)) - np.repeat(starts, sizes)
-        size = np.empty(len(event), dtype=np.float64)
-        size[order] = np.repeat(sizes, sizes)
-        return EventWindows(event, number, position, size)
+        events = JudgedEvents(identities(batch.source, batch.offset), batch.time)
+        pairs = time_windows(events, window.size, window.slide) if window.unit == "ms" else count_windows(events, window.size, window.slide)
+        return EventWindows(pairs.event, pairs.window, pairs.position, pairs.size)
 
     @staticmethod
     def opened(within: Within, openers: NDArray[np.int64], batch: EventBatch) -> EventWindows:

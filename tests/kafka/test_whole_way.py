@@ -17,6 +17,17 @@ from tests.kafka.application import ROOT, Application, expected_composites, reco
 START_MS = 1_780_000_000_000
 
 
+SERIES = """
+name: theft-after-theft
+from: [query:shoplifting]
+event: SEQ(shoplifting a, shoplifting b)
+where: "[store_id] AND a.tag_id != b.tag_id"
+within: 1 minute
+return: {store_id: b.store_id, first: a.tag_id, second: b.tag_id}
+"""
+"""Reads another query's composite events."""
+
+
 def settings_for(name: str, embedded, queries: list[str], **more) -> dict:
     schema = lambda *names: [str(ROOT / "schemas" / f"{one}.avsc") for one in names]  # noqa: E731
     retail = schema("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
@@ -62,6 +73,8 @@ def send(application: Application, stream: str, batches) -> int:
 def test_killed_and_restarted_application_emits_exactly_what_the_engine_finds(embedded, tmp_path):
     queries = ["shoplifting", "counterfeit-path", "price-run", "cross-symbol-move"]
     settings = settings_for("kill", embedded, queries, kafka={"max_offsets_per_trigger": 3000})
+    (tmp_path / "series.yaml").write_text(SERIES)
+    settings["queries"]["paths"].append(str(tmp_path / "series.yaml"))
     apply_topics(settings, tmp_path)
     application = Application(tmp_path, settings)
     retail = list(generate("retail", 12_000, seed=5, start_ms=START_MS, batch_rows=6000).batches)
@@ -96,4 +109,4 @@ def test_killed_and_restarted_application_emits_exactly_what_the_engine_finds(em
     assert not late, f"{len(late)} late events: {late[:3]}"
     assert set(emitted) == wanted
     assert all(len(values) == 1 for values in emitted.values()), "a repeated batch must write the same bytes"
-    assert all(expected[query] for query in queries), "every query finds something, or the test shows nothing"
+    assert all(expected[query] for query in [*queries, "theft-after-theft"]), "every query finds something, or the test shows nothing"
