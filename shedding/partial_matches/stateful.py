@@ -5,7 +5,7 @@ partial matches that were seen at some moment became composite events, and how m
 from all that is known of a partial match: query, state, rest of the window, newest event's type, attributes of its events, and what pSPICE's chain says. So where attributes
 decide (``b.x > a.x``: a large ``a.x`` hardly completes), the choice is by attributes; where they do not, the chain's answer remains.
 
-**Source:** after Zhao, Hung, Weidlich (ICDE 2020), who class partial matches by attributes, and pSPICE, whose ratio it keeps; see ops/decisions/0019.
+**Source:** after Zhao, Hung, Weidlich (ICDE 2020), who class partial matches by attributes, and pSPICE, whose ratio it keeps; see ops/decisions/0023.
 """
 
 from __future__ import annotations
