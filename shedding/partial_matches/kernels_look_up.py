@@ -3,6 +3,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
+import numpy as np
 from numba import njit, types
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
@@ -12,9 +13,12 @@ _TABLE = types.Array(types.float64, 3, "C", readonly=True)
 
 @njit(types.void(_INT32, _INT32, _FLOAT64, _TABLE, _FLOAT64, types.float64[::1]), cache=True, nogil=True)
 def look_up(query, state, remaining, table, bin_size, utilities):
-    """Utility by query, state and remaining events, linear between bins, that of the last bin behind it."""
+    """Utility by query, state and remaining events, linear between bins, that of the last bin behind it; infinite for what the table lacks."""
     last = table.shape[2] - 1
     for k in range(query.shape[0]):
+        if not (0 <= query[k] < table.shape[0] and 0 <= state[k] < table.shape[1]):
+            utilities[k] = np.inf
+            continue
         place = remaining[k] / bin_size[query[k]]
         row = table[query[k], state[k]]
         if not place < last:

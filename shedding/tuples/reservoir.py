@@ -11,6 +11,7 @@ middle of a piece, -1 alone in its piece while its coalesced tuple has others, e
 
 **Source:** Al-Kateb and Lee, JCSE 5(4) 2011, section III-C and algorithm 1; as restored in the specification, 5.3 and 5.4. What deviates: time must be
 O(log M), so the past of a run is known only by tuples in memory: when one expires, the coalesced tuple is taken to begin where it ended. The paper breaks ties at random.
+Losing a tuple in the middle is taken to split its piece, even where a gap or overlapping intervals would bridge it; with intervals that meet, as in the paper, it always does.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class Bounds:
 class Reservoir:
     """The tuples of one key that are in memory.
 
+    Raises:
+        ValueError: memory for no tuple.
+
     Example:
         >>> reservoir = Reservoir(Score(1, 1), Bounds(memory=4))
         >>> tuples = Intervals(np.array([1, 1, 1, 2, 2]), np.arange(5), np.arange(1, 6))
@@ -70,6 +74,8 @@ class Reservoir:
     """
 
     def __init__(self, score: Score, bounds: Bounds) -> None:
+        if bounds.memory < 1:
+            raise ValueError(f"memory holds at least one tuple, not {bounds.memory}")
         rules = [bounds.memory, bounds.window_tuples, bounds.window_span, bounds.gap, score.value_weight, score.interval_weight]
         positions = 1 << (2 * bounds.memory + 1).bit_length()
         self._tables = Tables(

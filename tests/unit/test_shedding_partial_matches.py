@@ -145,6 +145,13 @@ def test_change_says_how_far_the_chains_have_moved() -> None:
     assert model.change(moved) == pytest.approx(6 * (2 / 3) ** 2 / 16)
 
 
+def test_states_and_queries_that_the_model_does_not_know_are_kept_longest() -> None:
+    model = trained("pspice", two_queries(1))
+    asked = matches([0, 7, 0, -1], [1, 1, 9, 1], [50.0] * 4)
+    assert np.isinf(model.utilities(asked)).tolist() == [False, True, True, True]
+    assert model.gate(0.25).keep(asked).tolist() == [False, True, True, True]
+
+
 def test_nothing_to_learn_from_is_an_error() -> None:
     with pytest.raises(ValueError, match="no steps"):
         method("pspice").train(None, Training())

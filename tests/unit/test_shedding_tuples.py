@@ -92,3 +92,8 @@ def test_time_window_and_memory_of_one() -> None:
     assert reservoir.arrive(unit_tuples([1, 2, 3]), np.array([2, 9, 4], np.uint64)).tolist() == [-1, 0, 2]
     reservoir.expire(3)
     assert len(reservoir) == 0
+
+
+def test_memory_of_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one tuple"):
+        Reservoir(Score(1, 1), Bounds(memory=0))
