@@ -23,6 +23,7 @@ from matplotlib import pyplot as plt
 
 from app.local.recordings import default_folder
 from ops.experiments.cals_streams import SERIES, coalescing_probability, recorded, synthetic
+from ops.experiments.shedding_figures import interval
 from shedding.identity import identities
 from shedding.interface import Training
 from shedding.registry import method
@@ -151,13 +152,6 @@ def recorded_figures(folder: Path) -> list[Figure]:
                 found = [float(np.mean(window_accuracies(name, one, round(ratio * WINDOW), 0, 0))) for one in streams]
                 figures.append(Figure(f"{series.name} (p = {p:.2f})", name, ratio, tuple(found)))
     return figures
-
-
-def interval(differences: np.ndarray) -> tuple[float, float]:
-    """Bootstrap interval of the mean, 95 %, of paired differences."""
-    chance = np.random.default_rng(0)
-    means = chance.choice(differences, (2_000, len(differences))).mean(axis=1)
-    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
 class Results:
