@@ -17,7 +17,7 @@ from app.asc import kernels_evaluate as kernels
 from app.asc.kernels import entry_regions
 from app.asc.likes import LikeTest
 from app.asc.regions import BitTest, Form, Regions, like_tests, regions_of
-from app.events.batch import Column, Dictionary
+from app.events.batch import ABSENT, PRESENT, Column, Dictionary
 from app.events.types import Kind
 
 DIRECT_VALUES = 1 << 14
@@ -104,10 +104,26 @@ class AttributeSelection:
         values = np.require(column.values, np.int64 if form == "integers" else np.float64, ["C", "A"])
         return _prepared(numbers.fields, numbers.scales, column, (values, *numbers.kept))
 
-    def without_combinations(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The regions of rows of bitmaps, as micro-arrows and sequences know them: combinations of ``like`` are no regions."""
-        regions = rows if self._text is None else self._text.region_of_row[rows]
-        return np.minimum(regions, len(self.regions.table) - 1)
+    def regions_of_rows(self, column: Column | None, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The regions of some rows of a column, int32 (rows,), as sequences know them: combinations of ``like`` are no regions.
+
+        For samples; a column that is not there is absent everywhere.
+        """
+        special = self.regions.not_a_number
+        if column is None:
+            return np.full(len(rows), special + ABSENT, dtype=np.int32)
+        state = np.zeros(len(rows), dtype=np.uint8) if column.state is None else column.state[rows]
+        values = np.where(state == PRESENT, column.values[rows], 0)
+        if column.dictionary is not None:
+            entries = self._texts().regions_of_entries(column.dictionary)
+            found = entries[values] if len(entries) else np.zeros(len(rows), dtype=np.int32)
+        else:
+            points = np.asarray(self._numbers_of(_FORM_OF_DTYPE[column.values.dtype.kind]).regions.points)
+            below = np.searchsorted(points, values)
+            exact = np.append(points, 0)[below] == values
+            found = np.where(values != values, special, 2 * below + (exact & (below < len(points))))  # noqa: PLR0124 (NaN)
+        found = np.where(state == PRESENT, found, special + state.astype(np.int32))
+        return np.minimum(found, len(self.regions.table) - 1).astype(np.int32)
 
     def _numbers_of(self, form: Form) -> _NumberLookup:
         if form not in self._numbers:
@@ -206,7 +222,6 @@ class _TextLookup:
         self._likes = likes
         self._constants = Dictionary.of([point for point in regions.points if isinstance(point, bytes)])
         self._table = regions.table
-        self.region_of_row = np.arange(len(regions.table), dtype=np.int32)
         self._combinations: dict[tuple[int, tuple[bool, ...]], int] = {}
         self._last: tuple[Dictionary, NDArray[np.int32]] | None = None
 
@@ -223,14 +238,19 @@ class _TextLookup:
         rows = self._rows(dictionary)
         return bool(((self._table[rows] & self.regions.usage) == self.regions.usage).all())
 
+    def regions_of_entries(self, dictionary: Dictionary) -> NDArray[np.int32]:
+        """int32 (entries,), combinations of ``like`` tests left out of account."""
+        regions = np.empty(len(dictionary), dtype=np.int32)
+        entry_regions(dictionary.data, dictionary.offsets, self._constants.data, self._constants.offsets, regions)
+        return regions
+
     def _rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
         if self._last is None or self._last[0] is not dictionary:
             self._last = (dictionary, self._find_rows(dictionary))
         return self._last[1]
 
     def _find_rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
-        regions = np.empty(len(dictionary), dtype=np.int32)
-        entry_regions(dictionary.data, dictionary.offsets, self._constants.data, self._constants.offsets, regions)
+        regions = self.regions_of_entries(dictionary)
         if not self._likes:
             return regions
         texts = (entry.decode(errors="replace") for entry in dictionary.entries())
@@ -238,8 +258,6 @@ class _TextLookup:
         found = [self._combination(int(region), text, added) for region, text in zip(regions, texts, strict=True)]
         if added:
             self._table = np.ascontiguousarray(np.concatenate([self._table, added]))
-            regions_of_rows = [region for region, _ in list(self._combinations)[-len(added) :]]
-            self.region_of_row = np.append(self.region_of_row, np.array(regions_of_rows, dtype=np.int32))
         return np.array(found, dtype=np.int32)
 
     def _combination(self, region: int, text: str, added: list[NDArray[np.uint64]]) -> int:

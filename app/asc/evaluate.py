@@ -81,7 +81,12 @@ def evaluate_columns(
     counted, figures = np.zeros(0, dtype=np.int32) if counts is None else counts, np.zeros(2 + constructs, dtype=np.int64)
     scratch, block = np.empty((kernels.SCRATCH, size), dtype=np.int32), np.empty((size, words), dtype=np.uint64)
     starts = np.empty(constructs + 1, dtype=np.int64)
-    found = kernels.evaluate(fields, scales, order, usage, events, hybrid, scratch, block, visited, starts, rows, bitmaps, counted, figures)
+    asked = (fields, scales, order, usage, events, scratch, block)
+    found = (
+        kernels.evaluate_hybrid(*asked, visited, starts, rows, bitmaps, counted, figures)
+        if hybrid and len(order)
+        else kernels.evaluate(*asked, rows, bitmaps, counted, figures)
+    )
     return Evaluation(rows[:found], bitmaps[:found], int(figures[0]), int(figures[1]), counted)
 
 

@@ -76,7 +76,7 @@ def _cell(value, lowest, scale, bits, cells):
     return min(cells - 1, (_bits_of(distance) >> (MANTISSA_BITS - bits)) - (EXPONENT_OF_ONE << bits))
 
 
-@njit(nogil=True, _nrt=False)
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _find(constructs, scales, number, start, slots, first, stop, regions):
     """Writes the region of every event that is not passed over; which is a row of the construct's bitmaps.
 
@@ -129,7 +129,7 @@ def _find(constructs, scales, number, start, slots, first, stop, regions):
             regions[i] = region if value == value else special  # noqa: PLR0124  (NaN)
 
 
-@njit(nogil=True, _nrt=False)
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _pass_over(usage, number, bitmaps, slots, first, stop, regions):
     """Marks the events none of whose items left uses the construct: the AND would change nothing. Returns how many."""
     passed, words = 0, bitmaps.shape[1]
@@ -149,7 +149,7 @@ def _pass_over(usage, number, bitmaps, slots, first, stop, regions):
     return passed
 
 
-@njit(nogil=True, _nrt=False)
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _narrow(table, bitmaps, slots, first, stop, regions, target):
     """ANDs the regions' bitmaps onto those of the events; who has something left goes to ``target`` and after; returns where they end."""
     words = bitmaps.shape[1]
@@ -177,7 +177,7 @@ def _narrow(table, bitmaps, slots, first, stop, regions, target):
     return target
 
 
-@njit(nogil=True, _nrt=False)
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _begin(table, items, bitmaps, slots, stop, regions):
     """As `_narrow` for the first construct: the bitmaps before it are all items."""
     words, target = bitmaps.shape[1], 0
@@ -192,7 +192,7 @@ def _begin(table, items, bitmaps, slots, stop, regions):
     return target
 
 
-@njit(nogil=True, _nrt=False)
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _visit(constructs, scales, usage, number, start, scratch, segment, bitmaps, counts, figures):
     """Evaluates one construct for a segment of the living: first, stop, where the survivors go. Returns where they end."""
     slots, regions = scratch[SLOTS], scratch[REGIONS]
@@ -216,7 +216,7 @@ def _visit(constructs, scales, usage, number, start, scratch, segment, bitmaps, 
     return _narrow(constructs[number, TABLE], bitmaps, slots, first, stop, regions, target)
 
 
-@njit(nogil=True, _nrt=False)
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _go_on(constructs, number, order, scratch, first, stop, visited, figures):
     """Where the survivors of a construct go next: along the micro-arrow of their region, else to the first of the order not yet visited."""
     arrows, size = constructs[number, ARROWS], constructs[number, ARROW_COUNT]
@@ -238,7 +238,7 @@ def _go_on(constructs, number, order, scratch, first, stop, visited, figures):
         nexts[slot] = order[place] if place < order.shape[0] else 0
 
 
-@njit(nogil=True, _nrt=False)
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _sort_by_next(scratch, alive, starts):
     """Counting sort of the living by their next construct; ``starts`` (constructs + 1,) become the bounds."""
     slots, nexts, ordered = scratch[SLOTS], scratch[NEXT], scratch[SORTED]
@@ -258,19 +258,41 @@ def _sort_by_next(scratch, alive, starts):
         slots[i] = ordered[i]
 
 
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _enter(order, usage, block, size, slots):
+    """All events of a block are alive; without a construct to ask they are every item."""
+    for i in range(size):
+        slots[i] = i
+    if order.shape[0] == 0:
+        for i in range(size):
+            for k in range(block.shape[1]):
+                block[i, k] = usage[usage.shape[0] - 1, k]
+
+
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _write(start, slots, alive, block, rows, bitmaps, count):
+    """Writes out the living of a block behind the ``count`` that are there; returns how many these are now."""
+    for i in range(alive):
+        rows[count] = start + slots[i]
+        for k in range(block.shape[1]):
+            bitmaps[count, k] = block[slots[i], k]
+        count += 1
+    return count
+
+
 @njit(
     [
         types.int64(
-            _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, types.boolean, types.int32[:, ::1], _WORDS, _WORDS, types.int64[::1],
-            types.int64[::1], _WORDS, types.int32[::1], types.int64[::1],
+            _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, types.int32[:, ::1], _WORDS, types.int64[::1], _WORDS,
+            types.int32[::1], types.int64[::1],
         )
     ],
     cache=True,
     nogil=True,
     _nrt=False,
 )  # fmt: skip
-def evaluate(constructs, scales, order, usage, events, hybrid, scratch, block, visited, starts, rows, bitmaps, counts, figures):
-    """Writes the events with a result bitmap that is not empty, and these bitmaps; returns how many.
+def evaluate(constructs, scales, order, usage, events, scratch, block, rows, bitmaps, counts, figures):
+    """Evaluates a macro-sequence: writes the events with a result bitmap that is not empty, and these bitmaps; returns how many.
 
     Args:
         constructs: one row of fields per construct.
@@ -278,78 +300,73 @@ def evaluate(constructs, scales, order, usage, events, hybrid, scratch, block, v
         order: macro-sequence; constructs that are not in it are never visited.
         usage: (constructs + 1, words): items that use a construct; last row: all items, where evaluation begins.
         events: of the batch.
-        hybrid: whether there are micro-arrows.
         scratch: int32 (`SCRATCH`, block).
         block: (block, words), scratch.
-        visited: (block + 1, words of constructs), scratch; last row: constructs that are not in the order.
-        starts: int64 (constructs + 1,), scratch.
         rows: out.
         bitmaps: out, (rows, words).
         counts: out, evaluated constructs per event of the batch, added to; or empty.
         figures: in-out, added to: evaluated constructs, micro-arrows followed; then per construct how long nobody looks who can pass it over.
     """
-    count, words, slots = 0, bitmaps.shape[1], scratch[SLOTS]
+    count, slots = 0, scratch[SLOTS]
     for start in range(0, events, block.shape[0]):
         alive = min(block.shape[0], events - start)
-        size = alive
-        for i in range(size):
-            slots[i] = i
-        if order.shape[0] == 0:
-            for i in range(size):
-                for k in range(words):
-                    block[i, k] = usage[usage.shape[0] - 1, k]
-        if hybrid:
-            scratch[NEXT, :size] = order[0]
-            scratch[AHEAD, :size] = 0
-            for i in range(size):
-                for k in range(visited.shape[1]):
-                    visited[i, k] = visited[visited.shape[0] - 1, k]
+        _enter(order, usage, block, alive, slots)
         for step in range(order.shape[0]):
             if alive == 0:
                 break
-            if not hybrid:
-                alive = _visit(constructs, scales, usage, order[step], start, scratch, (0, alive, 0, step == 0), block, counts, figures)
-                continue
-            if step > 0:
-                _sort_by_next(scratch, alive, starts)
-            else:
-                starts[: order[0] + 1] = 0
-                starts[order[0] + 1 :] = alive
-            kept = 0
-            for number in range(constructs.shape[0]):
-                if starts[number] < starts[number + 1]:
-                    stop = _visit(
-                        constructs,
-                        scales,
-                        usage,
-                        number,
-                        start,
-                        scratch,
-                        (starts[number], starts[number + 1], kept, step == 0),
-                        block,
-                        counts,
-                        figures,
-                    )
-                    _go_on(constructs, number, order, scratch, kept, stop, visited, figures)
-                    kept = stop
-            alive = kept
-        if hybrid and alive > 0:  # back into the order of arrival
-            scratch[SORTED, :size] = 0
-            for i in range(alive):
-                scratch[SORTED, slots[i]] = 1
-            alive = 0
-            for i in range(size):
-                slots[alive] = i
-                alive += scratch[SORTED, i]
-        for i in range(alive):
-            rows[count] = start + slots[i]
-            for k in range(words):
-                bitmaps[count, k] = block[slots[i], k]
-            count += 1
+            alive = _visit(constructs, scales, usage, order[step], start, scratch, (0, alive, 0, step == 0), block, counts, figures)
+        count = _write(start, slots, alive, block, rows, bitmaps, count)
     return count
 
 
-@njit([types.void(_INTEGER_TABLE, _FLOAT_TABLE, types.int64, types.int32[::1], types.int32[::1])], cache=True, nogil=True, _nrt=False)
-def find_regions(constructs, scales, number, rows, regions):
-    """The regions of one construct that the given rows of the batch are in; ``regions``: zeroed."""
-    _find(constructs, scales, number, 0, rows, 0, rows.shape[0], regions)
+@njit(cache=True, nogil=True, _nrt=False)
+def evaluate_hybrid(constructs, scales, order, usage, events, scratch, block, visited, starts, rows, bitmaps, counts, figures):
+    """As `evaluate`, with micro-arrows. It has no signature: it is compiled when it is first called, since few need it.
+
+    Args:
+        constructs: see `evaluate`, and so the others.
+        scales: see there.
+        order: at least one construct.
+        usage: see there.
+        events: see there.
+        scratch: see there.
+        block: see there.
+        visited: (block + 1, words of constructs), scratch; last row: constructs that are not in the order.
+        starts: int64 (constructs + 1,), scratch.
+        rows: out.
+        bitmaps: out.
+        counts: out.
+        figures: in-out.
+    """
+    count, slots = 0, scratch[SLOTS]
+    for start in range(0, events, block.shape[0]):
+        alive = min(block.shape[0], events - start)
+        size = alive
+        _enter(order, usage, block, size, slots)
+        for i in range(size):
+            scratch[NEXT, i] = order[0]
+            scratch[AHEAD, i] = 0
+            for k in range(visited.shape[1]):
+                visited[i, k] = visited[visited.shape[0] - 1, k]
+        for step in range(order.shape[0]):
+            if alive == 0:
+                break
+            _sort_by_next(scratch, alive, starts)
+            kept = 0
+            for number in range(constructs.shape[0]):
+                if starts[number] < starts[number + 1]:
+                    segment = (starts[number], starts[number + 1], kept, step == 0)
+                    stop = _visit(constructs, scales, usage, number, start, scratch, segment, block, counts, figures)
+                    _go_on(constructs, number, order, scratch, kept, stop, visited, figures)
+                    kept = stop
+            alive = kept
+        for i in range(size):  # back into the order of arrival
+            scratch[SORTED, i] = 0
+        for i in range(alive):
+            scratch[SORTED, slots[i]] = 1
+        alive = 0
+        for i in range(size):
+            slots[alive] = i
+            alive += scratch[SORTED, i]
+        count = _write(start, slots, alive, block, rows, bitmaps, count)
+    return count

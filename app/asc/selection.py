@@ -19,14 +19,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc import kernels, kernels_evaluate
+from app.asc import kernels
 from app.asc.attribute import AttributeSelection, PreparedColumn
 from app.asc.constructs import Constructs
 from app.asc.evaluate import evaluate_columns
 from app.asc.items import ItemBits
 from app.asc.layout import ItemLayout
 from app.asc.sequence import Sequence
-from app.events.batch import ABSENT, Column, EventBatch
+from app.events.batch import Column, EventBatch
 from app.events.types import Kind
 from app.query.plan import Catalog
 
@@ -97,15 +97,9 @@ class Selection:
         Returns:
             int32 (constructs, sample): rows of `Constructs.tables`.
         """
-        found, rows32 = np.zeros((len(self._attributes), len(rows)), dtype=np.int32), rows.astype(np.int32)
+        found = np.empty((len(self._attributes), len(rows)), dtype=np.int32)
         for number, attribute in enumerate(self._attributes):
-            column, own = attribute_column(batch, attribute.attribute), attribute.regions
-            if column is None:
-                found[number] = own.not_a_number + ABSENT
-                continue
-            prepared = attribute.prepare(column)
-            kernels_evaluate.find_regions(prepared.fields.reshape(1, -1), prepared.scales.reshape(1, -1), 0, rows32, found[number])
-            found[number] = attribute.without_combinations(found[number])
+            found[number] = attribute.regions_of_rows(attribute_column(batch, attribute.attribute), rows)
         return found
 
     def _prepared(self, number: int, batch: EventBatch) -> PreparedColumn | None:

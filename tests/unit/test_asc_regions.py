@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from app.asc.adaptive import changed
 from app.asc.constructs import Constructs
+from app.asc.evaluate import evaluate_regions
 from app.asc.likes import like_range
 from app.asc.monitor import Sample, find_arrows, macro_sequence, next_construct
 from app.asc.selection import Selection
@@ -69,6 +71,25 @@ def test_searches_find_every_region_however_constants_lie(spread: int, dtype: ty
         assert selected(plan(between, *tests), values) == [
             k for k, value in enumerate(around.tolist()) if low <= value <= high and dtype(value) not in gone
         ]
+
+
+@pytest.mark.parametrize("kind", [Kind.INTEGER, Kind.FLOAT, Kind.STRING])
+def test_sampled_regions_are_those_that_events_are_evaluated_by(kind: Kind) -> None:
+    random = np.random.default_rng(3)
+    numbers, state = random.integers(0, 500, 1000), random.integers(0, 3, 1000).astype(np.uint8)
+    constants = [k * 3 if kind is Kind.INTEGER else k * 1.5 if kind is Kind.FLOAT else f"t{k}" for k in range(200)]
+    tests = tuple(ConstantTest("x", kind, "!=", (constant,)) for constant in constants)
+    either = ((ConstantTest("x", kind, ">", (constants[50],)),), (ConstantTest("x", kind, "is null"),))
+    dictionary = Dictionary.of([f"t{k}".encode() for k in range(500)]) if kind is Kind.STRING else None
+    values = numbers.astype({Kind.INTEGER: np.int64, Kind.FLOAT: np.float64, Kind.STRING: np.int32}[kind])
+    if kind is Kind.FLOAT:
+        values[::7] = np.nan
+    events = batch(Column(kind, values, state, dictionary))
+    selection = Selection(Catalog.of((plan(*tests), replace(plan(either=either), name="r"))), "s")
+    by_regions = evaluate_regions(selection.constructs, selection.regions(events, np.arange(1000)), selection.initial)
+    found = selection.select(events)
+    assert by_regions.rows.tolist() == found.relevant.tolist()
+    assert 0 < len(found.relevant) < 1000
 
 
 def test_alternatives_of_an_item_are_folded_into_its_bit() -> None:
