@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from app.asc import kernels_evaluate as kernels
 from app.asc.kernels import entry_regions
 from app.asc.likes import LikeTest
-from app.asc.regions import BitTest, Form, Regions, like_tests, regions_of
+from app.asc.regions import SPECIALS, BitTest, Form, Regions, like_tests, regions_of
 from app.events.batch import ABSENT, PRESENT, Column, Dictionary
 from app.events.types import Kind
 
@@ -85,6 +85,11 @@ class AttributeSelection:
         asked = [entry.test for entry in self._tests if like_tests([entry])]
         return list(dict.fromkeys(f"{test.operator} {test.values[0]!r}" for test in asked))
 
+    @property
+    def table(self) -> NDArray[np.uint64]:
+        """uint64 (rows, words): bitmaps of the regions, and behind them those of texts that fail every ``like`` asked of the text."""
+        return self._texts().known_rows if self.form == "text" else self.regions.table
+
     def idle(self, column: Column) -> bool:
         """Whether it is known at little cost that no value of this column can fail a test: a stream of one type is a common case."""
         if column.state is not None:
@@ -105,7 +110,7 @@ class AttributeSelection:
         return _prepared(numbers.fields, numbers.scales, column, (values, *numbers.kept))
 
     def regions_of_rows(self, column: Column | None, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The regions of some rows of a column, int32 (rows,), as sequences know them: combinations of ``like`` are no regions.
+        """The regions of some rows of a column, int32 (rows,), as sequences know them: a text that fails some ``like`` counts as one that fails all.
 
         For samples; a column that is not there is absent everywhere.
         """
@@ -115,7 +120,7 @@ class AttributeSelection:
         state = np.zeros(len(rows), dtype=np.uint8) if column.state is None else column.state[rows]
         values = np.where(state == PRESENT, column.values[rows], 0)
         if column.dictionary is not None:
-            entries = self._texts().regions_of_entries(column.dictionary)
+            entries = self._texts().known_rows_of(column.dictionary)
             found = entries[values] if len(entries) else np.zeros(len(rows), dtype=np.int32)
         else:
             points = np.asarray(self._numbers_of(_FORM_OF_DTYPE[column.values.dtype.kind]).regions.points)
@@ -123,7 +128,7 @@ class AttributeSelection:
             exact = np.append(points, 0)[below] == values
             found = np.where(values != values, special, 2 * below + (exact & (below < len(points))))  # noqa: PLR0124 (NaN)
         found = np.where(state == PRESENT, found, special + state.astype(np.int32))
-        return np.minimum(found, len(self.regions.table) - 1).astype(np.int32)
+        return np.minimum(found, len(self.table) - 1).astype(np.int32)
 
     def _numbers_of(self, form: Form) -> _NumberLookup:
         if form not in self._numbers:
@@ -221,7 +226,8 @@ class _TextLookup:
         self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
         self._likes = likes
         self._constants = Dictionary.of([point for point in regions.points if isinstance(point, bytes)])
-        self._table = regions.table
+        self.known_rows = regions.table if not likes else np.concatenate([regions.table, _without(regions.table[:-SPECIALS], likes)])
+        self._table = self.known_rows
         self._combinations: dict[tuple[int, tuple[bool, ...]], int] = {}
         self._last: tuple[Dictionary, NDArray[np.int32]] | None = None
 
@@ -238,8 +244,15 @@ class _TextLookup:
         rows = self._rows(dictionary)
         return bool(((self._table[rows] & self.regions.usage) == self.regions.usage).all())
 
-    def regions_of_entries(self, dictionary: Dictionary) -> NDArray[np.int32]:
-        """int32 (entries,), combinations of ``like`` tests left out of account."""
+    def known_rows_of(self, dictionary: Dictionary) -> NDArray[np.int32]:
+        """int32 (entries,): rows of `known_rows`; an entry that fails some ``like`` counts as one that fails all."""
+        rows = self._rows(dictionary)
+        if not self._likes:
+            return rows
+        regions = self._regions_of(dictionary)
+        return np.where(rows == regions, regions, len(self.regions.table) + regions).astype(np.int32)
+
+    def _regions_of(self, dictionary: Dictionary) -> NDArray[np.int32]:
         regions = np.empty(len(dictionary), dtype=np.int32)
         entry_regions(dictionary.data, dictionary.offsets, self._constants.data, self._constants.offsets, regions)
         return regions
@@ -250,7 +263,7 @@ class _TextLookup:
         return self._last[1]
 
     def _find_rows(self, dictionary: Dictionary) -> NDArray[np.int32]:
-        regions = self.regions_of_entries(dictionary)
+        regions = self._regions_of(dictionary)
         if not self._likes:
             return regions
         texts = (entry.decode(errors="replace") for entry in dictionary.entries())
@@ -264,12 +277,19 @@ class _TextLookup:
         outcomes = tuple(like.holds(text) for like in self._likes)
         if all(outcomes):
             return region
+        if not any(outcomes):
+            return len(self.regions.table) + region
         key = (region, outcomes)
         if key not in self._combinations:
-            row = self.regions.table[region].copy()
-            for like, outcome in zip(self._likes, outcomes, strict=True):
-                if not outcome:
-                    row[like.bit // 64] &= ~np.uint64(1 << like.bit % 64)
+            failed = [like for like, outcome in zip(self._likes, outcomes, strict=True) if not outcome]
             self._combinations[key] = len(self._table) + len(added)
-            added.append(row)
+            added.append(_without(self.regions.table[region : region + 1], failed)[0])
         return self._combinations[key]
+
+
+def _without(rows: NDArray[np.uint64], failed: Sequence[LikeTest]) -> NDArray[np.uint64]:
+    """Bitmaps of texts that fail some ``like`` tests as well."""
+    found = rows.copy()
+    for like in failed:
+        found[:, like.bit // 64] &= ~np.uint64(1 << like.bit % 64)
+    return found

@@ -57,7 +57,7 @@ class Selection:
     def constructs(self) -> Constructs:
         """The tables, for the search for a sequence and for showing them. Their bits are conjunctions: items, and behind these alternatives."""
         attributes = self._attributes
-        tables = tuple(one.regions.table for one in attributes)
+        tables = tuple(one.table for one in attributes)
         return Constructs(tuple(one.attribute for one in attributes), tables, self._usage[:-1], self._bits.begin)
 
     def points(self, number: int) -> list[object]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pytest
 
 from app.config.settings import Settings
@@ -16,8 +18,10 @@ from app.control.client import ControlClient
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
-from app.control.reports import QueryTally, SourceProgress, StageReport
-from app.query.plan import Catalog, Item, Plan, Shedding, Within
+from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.selection import packed
+from app.events.types import Kind
+from app.query.plan import Catalog, ConstantTest, Item, Plan, Shedding, Within
 
 T0 = 1_800_000_000_000
 PART0, PART1 = (1 << 20), (1 << 20) | 1
@@ -213,6 +217,27 @@ def test_metrics_of_a_batch(world: World) -> None:
     assert value("cep_batch_duration_seconds_count", phase="total") == 1
     assert value("cep_watermark_delay_seconds", query="q") == pytest.approx((400 + 10 + 1_000) / 1000)
     assert value("cep_query_info", query="q", version="2", hash="f" * 12, status="running") == 1
+
+
+def test_selection_is_ordered_by_the_directive_and_counted(world: World) -> None:
+    tests = (ConstantTest("x", Kind.INTEGER, "<", (10,)), ConstantTest("y", Kind.INTEGER, "<", (90,)))
+    plan = replace(a_plan(), items=(Item(0, "a", (), tests=tests),))
+    world.plane.open(RunningCatalog(Catalog.of((plan,)), "deployment", {}))
+    orders = world.plane.directive(0).selection["retail"]
+    assert (orders.sequence.order, orders.sample) == ((0, 1), 2000)
+    sample = packed(np.array([[0] * 1000, [2] * 1000], dtype=np.int32))  # x is always below 10, y never below 90
+    for part in (1, 2):
+        world.plane.report(StageReport(0, "ingress", part, selection=(SelectionTally("retail", 1000, 900, 1700, (sample,)),)))
+    world.run(0, 100)
+    value = world.plane.metrics.value
+    assert value("cep_selection_events_total", stream="retail") == 2000
+    assert value("cep_selection_pruned_total", stream="retail") == 1800
+    assert value("cep_selection_constructs_total", stream="retail") == 3400
+    assert value("cep_selection_rearrangements_total", stream="retail") == 1
+    before = world.plane.directive(1)
+    assert (before.selection["retail"].sequence.order, before.selection["retail"].sample) == ((1, 0), 0)
+    world.plane.close()
+    assert world.start().directive(1).selection == before.selection
 
 
 def test_readiness_needs_spark_a_query_and_a_batch(world: World) -> None:
