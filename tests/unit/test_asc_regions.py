@@ -153,3 +153,11 @@ def test_queries_that_have_items_in_common_share_bits_and_get_their_own_candidat
             if (mask := sum(1 << item.index for item in one.items if candidate({"type": "T", "x": value}, item, ())))
         }
         assert dict(zip(rows.tolist(), items.tolist(), strict=True)) == expected
+
+
+def test_sampled_regions_know_which_texts_fail_a_like_that_is_no_range() -> None:
+    texts = Column(Kind.STRING, np.arange(len(TEXTS), dtype=np.int32), None, Dictionary.of([text.encode() for text in TEXTS]))
+    selection = Selection(Catalog.of((plan(ConstantTest("x", Kind.STRING, "like", ("%b",))),)), "s")
+    by_regions = evaluate_regions(selection.constructs, selection.regions(batch(texts), np.arange(len(TEXTS))), selection.initial)
+    assert by_regions.rows.tolist() == selection.select(batch(texts)).relevant.tolist()
+    assert by_regions.rows.tolist() == [k for k, text in enumerate(TEXTS) if text.endswith("b")]
