@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.shedding_figures import Plot, Point, Points, read, written
+from ops.experiments.shedding_figures import Plot, Point, read, run, written
 from ops.experiments.shedding_runs import RATES, charged, contest_of, judged, shedders, under
 from ops.experiments.shedding_verdicts import gspice_verdicts
 from shedding.events.gspice import PANE
@@ -56,8 +56,8 @@ class Size:
     judging: int
 
 
-FULL = Size(10, 40_000, 5_000)
-QUICK = Size(2, 20_000, 4_000)
+FULL = Size(10, 30_000, 4_000)
+QUICK = Size(2, 20_000, 3_000)
 FEW = 3
 """Seeds where the processor's clock is read, or where only the size of the buffer is varied."""
 
@@ -221,18 +221,6 @@ PLOTS = [
 ]
 
 
-def run(size: Size, only: str = "") -> Points:
-    """All experiments whose name contains ``only``."""
-    found: list[Point] = []
-    for name, experiment in EXPERIMENTS.items():
-        if only in name:
-            began = process_time()
-            for seed in range(size.seeds):
-                found += experiment(size, seed)
-            print(f"{name}: {process_time() - began:.0f} s of the processor", flush=True)
-    return Points(found)
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """Runs, draws, judges."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -243,8 +231,10 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="experiments whose name contains this")
     arguments = parser.parse_args(given)
     size = QUICK if arguments.quick else FULL
-    seeds = arguments.seeds or size.seeds
-    points = read(arguments.folder, "gspice") if arguments.judge else run(replace(size, seeds=seeds), arguments.only)
+    taking_part = {name: partial(experiment, size) for name, experiment in EXPERIMENTS.items() if arguments.only in name}
+    points = (
+        read(arguments.folder, "gspice") if arguments.judge else run(taking_part, arguments.seeds or size.seeds, arguments.folder, "gspice")
+    )
     written(points, PLOTS, arguments.folder, gspice_verdicts, "gspice")
 
 

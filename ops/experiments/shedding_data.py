@@ -132,15 +132,20 @@ def stock_prices(symbols: int, minutes: int, seed: int) -> tuple[np.ndarray, np.
 
 # --- pSPICE's stock queries as steps ---------------------------------------------------------------------------------------------------------------------------------------
 
-STEP_NAMES = ["Leader", *(f"S{k}" for k in range(1, STEPS + 1)), "Other"]
+STEP_NAMES = ["Leader", *(f"S{k}" for k in range(1, STEPS + 1))]
 STEP_SCHEMA = schema_of(STEP_NAMES, up=Kind.INTEGER)
+OF_USE = LEADERS + 2 * STEPS * ADVANCE
+"""Share of all quotes that a pattern names; twice, because half of them go the wrong way."""
 
 
 def steps(events: int, seed: int) -> EventBatch:
-    """Rising and falling quotes: leaders open windows, each of ten symbols advances the partial matches that wait for it, the rest is of no use."""
+    """Rising and falling quotes: leaders open windows, each of ten symbols advances the partial matches that wait for it.
+
+    Only the quotes that the patterns name, which is all that selection lets through: an event stands for ``1 / OF_USE`` quotes.
+    """
     random = np.random.default_rng([seed, 77])
-    shares = np.array([LEADERS, *[2 * ADVANCE] * STEPS])  # twice: half of the quotes go the wrong way
-    kinds = random.choice(len(STEP_NAMES), events, p=[*shares, 1 - shares.sum()])
+    shares = np.array([LEADERS, *[2 * ADVANCE] * STEPS]) / OF_USE
+    kinds = random.choice(len(STEP_NAMES), events, p=shares)
     return batch_of(STEP_NAMES, kinds, np.arange(events), up=random.integers(0, 2, events))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import process_time
 
 import matplotlib as mpl
 import numpy as np
@@ -154,7 +155,6 @@ def table(points: Points, figure: str, what: str = "lost") -> str:
 def written(points: Points, plots: Sequence[Plot], folder: Path, verdicts: Callable[[Points], Sequence[object]], name: str) -> None:
     """Everything into the folder: plots, points, tables, verdicts; tables and verdicts are printed as well."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps([asdict(one) for one in points.all]), encoding="utf-8")
     drawn = [plot for plot in plots if points.curves(plot.figure)]
     for plot in drawn:
         draw(points, plot, folder)
@@ -162,6 +162,24 @@ def written(points: Points, plots: Sequence[Plot], folder: Path, verdicts: Calla
     text = "\n\n".join([*(table(points, plot.figure, plot.what) for plot in drawn), *map(str, judged)])
     (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     print(text)
+
+
+def kept(points: Iterable[Point], folder: Path, name: str) -> None:
+    """Writes the points."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps([asdict(one) for one in points]), encoding="utf-8")
+
+
+def run(experiments: Mapping[str, Callable[[int], Iterator[Point]]], seeds: int, folder: Path, name: str) -> Points:
+    """All experiments seed by seed; what there is, is written after every seed, so that a run can be stopped and judged (``--judge``)."""
+    found: list[Point] = []
+    for seed in range(seeds):
+        for one, experiment in experiments.items():
+            began = process_time()
+            found += experiment(seed)
+            print(f"seed {seed}, {one}: {process_time() - began:.1f} s of the processor", flush=True)
+        kept(found, folder, name)
+    return Points(found)
 
 
 def read(folder: Path, name: str) -> Points:

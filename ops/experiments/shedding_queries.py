@@ -12,6 +12,7 @@ from ops.experiments.shedding_data import (
     BUS_SCHEMA,
     HOME,
     LETTERS_SCHEMA,
+    OF_USE,
     PLAYERS_SCHEMA,
     STEP_SCHEMA,
     schema_of,
@@ -85,7 +86,7 @@ def g6(count: int = 3, metres: float = 5.0) -> Plan:
 
 
 def p1(events: int) -> Plan:
-    """Q1: ten quotes in sequence that go the way of the quote which opened the window."""
+    """Q1: ten quotes in sequence that go the way of the quote which opened the window; ``events`` are all quotes, also those that `shedding_data.steps` leaves out."""
     return _steps("p1", range(1, 11), events)
 
 
@@ -97,7 +98,7 @@ def p2(events: int) -> Plan:
 def _steps(name: str, symbols: Sequence[int], events: int) -> Plan:
     items = ", ".join(f"S{symbol} q{k}" for k, symbol in enumerate(symbols))
     where = " AND ".join(f"q{k}.up = l.up" for k in range(len(symbols)))
-    return compiled(name, f"SEQ(Leader l, {items})", where, f"within: {events} events", STEP_SCHEMA)
+    return compiled(name, f"SEQ(Leader l, {items})", where, f"within: {round(events * OF_USE)} events", STEP_SCHEMA)
 
 
 def p3(count: int, metres: float = 5.0) -> Plan:

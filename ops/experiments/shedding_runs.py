@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from app.asc.selection import Selection
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Standing, Terms
-from app.events.batch import EventBatch
-from app.query.plan import Plan
+from app.events.batch import EventBatch, take
+from app.query.plan import Catalog, Plan
 from ops.experiments.shedding_figures import Point
 from shedding.candidates import JudgedEvents
 from shedding.events.judging import UtilityGate
@@ -94,6 +95,13 @@ def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence
             own, model = shedder, contest.train(shedder)
         for standing in contest.standings(own, model, rates):
             yield point_of(standing, figure, curve, round(100 * standing.rate) if x is None else x, contest.terms.seed)
+
+
+def candidates(plan: Plan, batch: EventBatch) -> EventBatch:
+    """The events that some item of the query takes by itself: what selection lets through."""
+    rows, _ = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
+    part = take(batch, rows)
+    return EventBatch(part.time, part.source, np.arange(len(rows), dtype=np.int64), part.type, part.columns)
 
 
 def under(contest: Contest, terms: Terms) -> Contest:

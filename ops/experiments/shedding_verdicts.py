@@ -118,7 +118,7 @@ def _s4(own: str) -> Callable[[Points], Verdict]:
         line, wrong = points.line("E5-Q1", own), points.line("E5-Q1", own, "wrong")
         lists = [", ".join(f"{value:.1f}" for value in values) for values in (line, wrong)]
         numbers = f"lost {lists[0]}; wrong {lists[1]} at panes of 5 to 320 events"
-        shape = line[-1] > 2 * min(line[:-1]) + 1 and line[-1] == max(line)
+        shape = min(line[-2:]) > 2 * max(line[:2]) + 1
         text = f"with long panes more is lost, with short ones little changes (Q1, {own})"
         return verdict(f"S4, {own}", text, numbers, figures=max(line[:3]) <= 3, shape=shape)
 
@@ -172,7 +172,7 @@ def _stocks(figure: str) -> Callable[[Points], Verdict]:
         )
         grows = all(line[-1] > line[0] for line in (own, espice, bl))
         text = "more is lost at higher rates, gSPICE loses least"
-        return verdict(f"E3, {figure}", text, numbers, figures=best and ratios[1] >= 2, shape=best and grows)
+        return verdict(f"E3, {figure}", text, numbers, figures=best and grows and ratios[1] >= 2, shape=best)
 
     return rule
 
@@ -204,13 +204,15 @@ def gspice_verdicts(points: Points) -> list[Verdict]:
 # --- pSPICE ------------------------------------------------------------------------------------------------------------------------------------------------------------------------------
 
 PROBABILITY = "match probability"
+BY_WINDOW = "e-bl, by window"
+"""E-BL, where any match of a window counts as the window's; see `ops.experiments.pspice`."""
 
 
 def _s7(figure: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         xs = sorted(points.xs(figure, "pspice"), key=lambda x: points.mean(figure, PROBABILITY, x))
         chance = [points.mean(figure, PROBABILITY, x) for x in xs]
-        own, coin, events = ([points.mean(figure, name, x) for x in xs] for name in ("pspice", "pm-random", "e-bl"))
+        own, coin, events = ([points.mean(figure, name, x) for x in xs] for name in ("pspice", "pm-random", BY_WINDOW))
         low = [k for k, value in enumerate(chance) if value <= 60]
         if not low:
             raise KeyError(f"{figure}: no match probability up to 60 %")
@@ -220,7 +222,8 @@ def _s7(figure: str) -> Callable[[Points], Verdict]:
         shrinking = chance[-1] < 80 or gaps[-1] <= 0.5 * max(gaps)
         crossing = own[0] < events[0] and (chance[-1] < 80 or events[-1] < own[-1])
         rows = "; ".join(
-            f"{p:.0f} %: pspice {o:.1f}, pm-random {c:.1f}, e-bl {e:.1f}" for p, o, c, e in zip(chance, own, coin, events, strict=True)
+            f"{p:.0f} %: pspice {o:.1f}, pm-random {c:.1f}, e-bl by window {e:.1f}"
+            for p, o, c, e in zip(chance, own, coin, events, strict=True)
         )
         numbers = f"by match probability, lost at {rows}. Below pm-random beyond doubt in {sure} of {len(low)} settings up to 60 %. "
         numbers += f"Gap closes near 90 %: {shrinking}; E-BL falls and crosses: {falling(events, 3) and crossing}"
