@@ -38,7 +38,7 @@ class AdaptiveRules:
 
     mode: Mode = "macro"
     period: int = 100_000
-    threshold: float = 0.1
+    threshold: float = 0.01
     sample: int = 2_000
 
 

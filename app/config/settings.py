@@ -365,7 +365,7 @@ class Selection(_Section):
     """``macro`` finds one order for all events from samples of them; ``hybrid`` adds shortcuts from single regions of values, which saves evaluations but costs more than it saves unless queries are clustered; ``fixed`` keeps the initial order (the type, then attributes with most tests)."""
     period: int = Field(default=100_000, gt=0)
     """Events of a stream after which the share that no query wants is looked at again (lambda of the paper)."""
-    threshold: float = Field(default=0.1, ge=0)
+    threshold: float = Field(default=0.01, ge=0)
     """Relative change of that share that makes the order be found anew (mu of the paper); 0 does so after every period. With 1,000 queries finding it costs the driver some ten milliseconds, with shortcuts a quarter of a second."""
     sample: int = Field(default=2_000, gt=0)
     """Events whose regions tasks report when an order is to be found; more is steadier and makes longer reports."""
