@@ -27,7 +27,7 @@ def slot_of(keys: NDArray[np.uint64], key: np.uint64) -> int:
 
 
 @kernel(
-    types.void(_UINT64, _UINT64, _INT64, _FLOAT64, _INT64, types.int64, types.float64, types.int64, types.boolean[:]),
+    types.void(_UINT64, _UINT64, _INT64, _FLOAT64, _INT64, types.int64, types.int64, types.float64, types.int64, types.boolean[:]),
 )
 def keep_chains(
     items: NDArray[np.uint64],
@@ -35,6 +35,7 @@ def keep_chains(
     place: NDArray[np.int64],
     rank: NDArray[np.float64],
     needs: NDArray[np.int64],
+    negated: int,
     window: int,
     threshold: float,
     first: int,
@@ -42,9 +43,9 @@ def keep_chains(
 ) -> None:
     """Decides event by event, in order.
 
-    An event's *class* is 0 when it can be no item, or only items whose preceding items were never kept in its window, else 1. It stays when class plus
-    ``rank`` (in [0, 1)) reaches the threshold. Classes only fall when more was dropped before, so what is dropped at a threshold is dropped at
-    every higher one.
+    An event's *class* is 0 when it can be no item, or only items whose preceding items were never kept in its window; 2 when it ends something that
+    was kept (a negated item); else 1. It stays when class plus ``rank`` (in [0, 1)) reaches the threshold. Classes only fall when more was dropped
+    before, so what is dropped at a threshold is dropped at every higher one.
 
     Args:
         items: bit i: the event can be item i.
@@ -52,8 +53,9 @@ def keep_chains(
         place: what windows are measured in: ms, or events.
         rank: of each event's worth.
         needs: by item, the item that must have been kept before it; -1: none.
+        negated: items that must not come, as bits.
         window: greatest difference of places is below this.
-        threshold: 0 to 2.
+        threshold: 0 to 3.
         first: events before this one are over: they are decided again, but not told.
         kept: out, of the events from ``first`` on.
     """
@@ -74,7 +76,7 @@ def keep_chains(
                 if wanted & bit and (needs[item] < 0 or place[k] - begun[slot, needs[item]] < window):
                     alive |= bit
             if alive:
-                level = 1
+                level = 2 if alive & np.uint64(negated) else 1
         stays = level + rank[k] >= threshold
         if k >= first:
             kept[k - first] = stays

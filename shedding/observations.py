@@ -20,11 +20,13 @@ class Shape:
 
     Attributes:
         needs: by item, the item of which an event must come before it in every match (of a negated item: of every match that it prevents); -1: none.
+        negated: negated items, as bits.
         window: the first and last event of a match are less than so much apart: ms, or events of the stream.
         by_rank: whether it is events.
     """
 
     needs: tuple[int, ...]
+    negated: int
     window: int
     by_rank: bool = False
 

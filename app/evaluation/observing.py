@@ -84,4 +84,4 @@ def shape_of(plan: Plan) -> Shape | None:
             last = part.item if part.low > 0 else last
         else:
             return None
-    return Shape(tuple(needs), window.size, window.unit == "events")
+    return Shape(tuple(needs), sum(1 << item.index for item in plan.items if item.negated), window.size, window.unit == "events")

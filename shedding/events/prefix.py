@@ -5,6 +5,9 @@ that the others were kept for: of matches of n events the share (1 - p)**n is le
 window is worth nothing, be it that there never was anything, or that it was dropped. So when an event goes, those that would follow it go for free,
 and the price of an event is what it is worth over all that its loss saves: matches are given up whole, and where they begin.
 
+An event that a negation asks for is kept as long as there is something that it ends: without it a composite event would be told that is none. When what it ends goes, it goes
+for free as well; so credit for abandoned partial matches, which makes gSPICE keep what is *not* stolen, is not needed.
+
 It looks at what the selection knows of an event anyway (which items it can be), and at its partition. No predicate between events is asked, so what
 it takes for useless is useless indeed; what it keeps may still be.
 
@@ -22,7 +25,6 @@ from shedding import kernels_prefix
 from shedding.candidates import JudgedEvents, Mask, Predecessors
 from shedding.events.gspice_trees import LARGEST, Trees, compiled, walk
 from shedding.events.judging import manifest_of, present
-from shedding.events.judging import worth as credited
 from shedding.identity import identities
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import EventObservations, Shape
@@ -31,12 +33,15 @@ from shedding.threshold import UtilityShares, utility_shares
 
 _GRID = 193
 """Thresholds at which the share of dropped events is measured."""
-_CLASSES = 2
+_CLASSES = 3
 MOST_ITEMS = 48
 """Items of a pattern; with an event's type they make one 64-bit number."""
 _RANGE = float(1 << 53)
+_PARTS = 16
+_MANY_PARTITIONS = 100
+"""So many partitions fall evenly enough into the parts."""
 _BELOW_ONE = 1.0 - 2.0**-40
-"""1 more than it is still below 2."""
+"""1 or 2 more than it is still below 2 or 3."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,13 +77,15 @@ class PrefixModel:
         shape: of the query's pattern.
         worth: of events.
         shares: of worth per event saved, among all events that can be some item.
-        dropped: float64 (thresholds,), share of events that are dropped at thresholds 0 to 2, measured.
+        by_partition: whether equal worth is told apart by partitions first.
+        dropped: float64 (thresholds,), share of events that are dropped at thresholds 0 to 3, measured.
     """
 
     manifest: Manifest
     shape: Shape
     worth: Worth
     shares: UtilityShares
+    by_partition: bool
     dropped: NDArray[np.float64]
 
     @property
@@ -96,9 +103,16 @@ class PrefixModel:
 
     def ranks(self, events: JudgedEvents) -> NDArray[np.float64]:
         """float64 (events,), in [0, 1): worth per event saved among all that can be some item, ties by identity."""
-        chance = _chance(events.identity, self.manifest.seed)
+        chance = self.chance(events)
         rank = _rank(self.shares, self.worth.of(events) / _saved(events.items, self.shape), chance)
         return np.where(events.items == 0, np.minimum(chance, _BELOW_ONE), rank)
+
+    def chance(self, events: JudgedEvents) -> NDArray[np.float64]:
+        """float64 (events,), in [0, 1): what decides among events of equal worth. Partitions go as a whole where there are many of them."""
+        own = _chance(events.identity, self.manifest.seed)
+        if not self.by_partition or not len(events.key):
+            return own
+        return (np.floor(_PARTS * _chance(events.key, self.manifest.seed)) + own) / _PARTS
 
     def arrays(self) -> Arrays:
         """For a file."""
@@ -109,12 +123,18 @@ class PrefixModel:
 
     def parameters(self) -> Json:
         """For a file."""
-        return {"needs": list(self.shape.needs), "window": self.shape.window, "by_rank": self.shape.by_rank}
+        return {
+            "needs": list(self.shape.needs),
+            "negated": self.shape.negated,
+            "window": self.shape.window,
+            "by_rank": self.shape.by_rank,
+            "by_partition": self.by_partition,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefixGate:
-    """A threshold in force, from 0 (keep all) to 2 (keep none)."""
+    """A threshold in force, from 0 (keep all) to 3 (keep none)."""
 
     model: PrefixModel
     threshold: float
@@ -131,12 +151,10 @@ class Prefix:
     """Settings.
 
     Attributes:
-        abandoned_credit: worth of an abandoned partial match beside a composite event of its query.
         depth: of the tree, at most.
         leaf_events: a leaf is learned from at least so many events.
     """
 
-    abandoned_credit: float = 1.0
     depth: int = 8
     leaf_events: int = 50
     name: str = "prefix"
@@ -152,11 +170,11 @@ class Prefix:
         if observed.shape is None:
             raise ValueError("prefix knows patterns that are one sequence with a window")
         events, shape = observed.events, observed.shape
-        worth = self._learned(events, credited(observed, self.abandoned_credit), training.seed)
+        worth = self._learned(events, observed.weight, training.seed)
         some = events.items != 0
         density = (worth.of(events) / _saved(events.items, shape))[some]
         shares = utility_shares(density if len(density) else np.zeros(1))
-        model = PrefixModel(manifest_of(observed, training, self.name), shape, worth, shares, np.zeros(2))
+        model = PrefixModel(manifest_of(observed, training, self.name), shape, worth, shares, _many(events.key), np.zeros(2))
         chains = _Chains.of(model, events)
         dropped = [1.0 - float(chains.kept(shape, float(threshold)).mean()) for threshold in np.linspace(0, _CLASSES, _GRID)]
         dropped[0], dropped[-1] = 0.0, 1.0
@@ -164,10 +182,12 @@ class Prefix:
 
     def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> PrefixModel:
         """The model that had these."""
-        shape = Shape(tuple(parameters["needs"]), parameters["window"], parameters["by_rank"])
+        shape = Shape(tuple(parameters["needs"]), parameters["negated"], parameters["window"], parameters["by_rank"])
         tree = Trees(**{name: arrays[f"tree_{name}"] for name in Trees.__slots__})
         worth = Worth(arrays["groups"], arrays["order"], arrays["missing"], tree)
-        return PrefixModel(manifest, shape, worth, UtilityShares(arrays["utility"], arrays["cumulative"]), arrays["dropped"])
+        return PrefixModel(
+            manifest, shape, worth, UtilityShares(arrays["utility"], arrays["cumulative"]), parameters["by_partition"], arrays["dropped"]
+        )
 
     def _learned(self, events: JudgedEvents, worth: NDArray[np.float64], seed: int) -> Worth:
         from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 - a second, which models in use do not need
@@ -180,6 +200,10 @@ class Prefix:
         table = np.column_stack([order[own], *values]).astype(np.float32)
         fitted = DecisionTreeRegressor(max_depth=self.depth, min_samples_leaf=self.leaf_events, random_state=seed % 2**32)
         return Worth(groups, order, missing, compiled([fitted.fit(table, worth)]))
+
+
+def _many(key: NDArray[np.uint64]) -> bool:
+    return len(np.unique(key)) >= _MANY_PARTITIONS
 
 
 def _rank(shares: UtilityShares, worth: NDArray[np.float64], chance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -240,5 +264,7 @@ class _Chains:
     def kept(self, shape: Shape, threshold: float) -> Mask:
         mask = np.empty(len(self.items) - self.earlier, dtype=np.bool_)
         needs = np.array(shape.needs, dtype=np.int64)
-        kernels_prefix.keep_chains(self.items, self.key, self.place, self.rank, needs, shape.window, threshold, self.earlier, mask)
+        kernels_prefix.keep_chains(
+            self.items, self.key, self.place, self.rank, needs, shape.negated, shape.window, threshold, self.earlier, mask
+        )
         return mask

@@ -55,7 +55,7 @@ def event_observations(seed: int) -> EventObservations:
     likely = np.array([0.1, 0.4, 0.9, 0.0, 0.0])[events.type] * (events.values[0] <= 5)
     weight = chance.poisson(likely).astype(np.float64)
     abandoned = np.where(events.type == 1, chance.poisson(0.1, SIZE), 0).astype(np.float64)
-    return EventObservations(events, weight, abandoned, repetition=np.array([1.0, 1.0, 2.0, 0.0, 0.0]), shape=Shape((-1, 0, 1), 5000))
+    return EventObservations(events, weight, abandoned, repetition=np.array([1.0, 1.0, 2.0, 0.0, 0.0]), shape=Shape((-1, 0, 1), 0, 5000))
 
 
 def event_parts(events: JudgedEvents) -> list[JudgedEvents]:

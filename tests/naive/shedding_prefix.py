@@ -16,13 +16,14 @@ class Arrival:
     rank: float
 
 
-def kept_events(events: Sequence[Arrival], needs: Sequence[int], window: int, threshold: float) -> list[bool]:
+def kept_events(events: Sequence[Arrival], needs: Sequence[int], negated: int, window: int, threshold: float) -> list[bool]:
     """Decides one after the other; a chain is looked for among all kept events, from its end to its beginning."""
     kept: list[Arrival] = []
     decisions = []
     for event in events:
-        of_use = any(event.items >> item & 1 and _chains(kept, event, needs[item], needs, window) for item in range(len(needs)))
-        stays = of_use + event.rank >= threshold
+        able = [item for item in range(len(needs)) if event.items >> item & 1 and _chains(kept, event, needs[item], needs, window)]
+        level = 0 if not able else 2 if any(negated >> item & 1 for item in able) else 1
+        stays = level + event.rank >= threshold
         decisions.append(stays)
         if stays:
             kept.append(event)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.bootstrap.places import PROJECT
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
@@ -16,9 +17,10 @@ from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.virtual_time import Load, finished, overload
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator
-from app.events.batch import Column, Dictionary, EventBatch, events_of_types
+from app.events.batch import Column, Dictionary, EventBatch, concatenate, events_of_types, in_total_order
 from app.events.types import Attribute, EventType, Kind, StreamSchema
-from app.query.compile import compile_texts
+from app.local.generators import generate
+from app.query.compile import compile_texts, read_queries
 from app.query.plan import ExplicitWindow, Plan
 from shedding.identity import identities
 from shedding.registry import method
@@ -267,3 +269,21 @@ def test_what_an_operator_cannot_drop_is_refused_in_words() -> None:
     for name in ("cals", "hspice"):
         with pytest.raises(ValueError, match="judged by events"):
             contest.train(method(name))
+
+
+def test_thefts_survive_where_whole_chains_go_and_single_events_do_not() -> None:
+    batch = in_total_order(concatenate(list(generate("retail", 40_000, seed=3, start_ms=0).batches)))
+    places = {"ShelfReading": "shelf_id", "CounterReading": "counter_id", "ExitReading": "exit_id"}
+    kinds = {name: {"tag_id": Kind.STRING, "store_id": Kind.INTEGER, place: Kind.INTEGER} for name, place in places.items()}
+    types = tuple(EventType(name, tuple(Attribute(*one) for one in own.items())) for name, own in kinds.items())
+    (plan,) = read_queries([PROJECT / "queries" / "shoplifting.yaml"], {"retail": StreamSchema("retail", types)}).catalog.plans
+    contest = Contest(plan, rows_between(batch, 0, 20_000), rows_between(batch, 20_000, 40_000), Terms(fixed=True))
+    quality = {}
+    for name in ("prefix", "gspice"):
+        shedder = method(name)
+        (standing,) = contest.standings(shedder, contest.train(shedder), [2.0])
+        quality[name] = standing.quality
+    assert quality["prefix"].true > 100
+    assert quality["prefix"].recall > 0.5
+    assert quality["prefix"].precision > 0.9
+    assert quality["gspice"].recall < 0.2, "drops exits, which are of little use each, and all thefts with them"

@@ -43,7 +43,7 @@ EXTREMES = {
 def test_whatever_was_learned_from_gates_decide(name: str, extreme: str) -> None:
     events, others = EXTREMES[extreme], events_of([0, 9, -1, 1], [1.0, np.nan, np.inf, -1e300])
     worth, repetition = np.ones(len(events)), np.ones(3)
-    observations: Any = EventObservations(events, worth, repetition=repetition, shape=Shape((-1, 0, 1), 2))
+    observations: Any = EventObservations(events, worth, repetition=repetition, shape=Shape((-1, 0, 1), 0, 2))
     candidates: list[Any] = [events, others]
     if METHODS[name].level == "events per window":
         candidates = [count_windows(one, 2, 2) for one in candidates]
