@@ -63,18 +63,18 @@ class Cluster:
     found: list[dict[str, Any]] = field(default_factory=list)
     _consumer: Consumer | None = None
 
-    def kubectl(self, *arguments: str) -> str:
-        """The output of kubectl in our namespace."""
-        return self._run("kubectl", "-n", NAMESPACE, *arguments)
+    def kubectl(self, *arguments: str, codes: tuple[int, ...] | None = (0,)) -> str:
+        """The output of kubectl in our namespace; ``codes``: what it may exit with, None: anything."""
+        return self._run("kubectl", "-n", NAMESPACE, *arguments, codes=codes)
 
     def helm(self, *arguments: str) -> str:
         """The output of Helm in our namespace."""
         return self._run(self.helm_program, *arguments, "-n", NAMESPACE)
 
-    def _run(self, *argv: str) -> str:
+    def _run(self, *argv: str, codes: tuple[int, ...] | None = (0,)) -> str:
         env = {**os.environ, "KUBECONFIG": self.kubeconfig}
         done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False, timeout=600)
-        assert done.returncode == 0, f"{' '.join(argv)}\n{done.stdout}{done.stderr}\n{self.logs()}"
+        assert codes is None or done.returncode in codes, f"{' '.join(argv)}\n{done.stdout}{done.stderr}\n{self.logs()}"
         return done.stdout
 
     def logs(self) -> str:

@@ -58,7 +58,8 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(cluster):
 
 def test_a_driver_that_dies_in_its_pod_comes_back_without_its_old_executors(cluster):
     driver, old = cluster.pods("driver")[0], {pod["metadata"]["name"] for pod in cluster.pods("executor")}
-    cluster.kubectl("exec", "shop-cep-0", "--", "sh", "-c", "kill -9 2")  # 1 is tini, 2 the application
+    # 1 is tini, 2 the application; the shell may die with its container before it can say that all went well
+    cluster.kubectl("exec", "shop-cep-0", "--", "sh", "-c", "kill -9 2", codes=None)
     stream = cluster.shoppers(seed=4)
     cluster.expect(stream)
     again = cluster.pods("driver")[0]
