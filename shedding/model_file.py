@@ -95,14 +95,24 @@ def load(path: Path, *, query: str | None = None) -> Model[Any]:
                 f'{path}: there is no shedder "{manifest.method}" in this version',
                 f"there are {', '.join(METHODS)}; or install a later version",
             )
-        if query is not None and manifest.query not in {"", query}:
-            raise ForeignModelError(
-                f"{path}: learned for another query, or for another version of it (fingerprint {manifest.query}, not {query})",
-                "train a model for this query",
-            )
+        if query is not None:
+            require_query(path, manifest, query)
         return method(manifest.method).restored(manifest, fields["parameters"], _arrays(path, fields, contents))
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise DamagedModelError(f"{path}: the model is not complete ({cause!r})", "train it again") from cause
+
+
+def require_query(path: Path, manifest: Manifest, query: str) -> None:
+    """Says no to a model that was learned for another query than that of this fingerprint; one without a query fits all.
+
+    Raises:
+        ForeignModelError: it does not fit.
+    """
+    if manifest.query not in {"", query}:
+        raise ForeignModelError(
+            f"{path}: learned for another query, or for another version of it (fingerprint {manifest.query}, not {query})",
+            "train a model for this query",
+        )
 
 
 def _opened(path: Path) -> _Contents:

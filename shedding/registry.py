@@ -73,8 +73,3 @@ def unlearned(name: str, seed: int = 0) -> Model[Any]:
     if METHODS[name].learns:
         raise ValueError(f'"{name}" needs a model')
     return method(name).train(None, Training(seed))
-
-
-def names(level: Level, *, learning: bool = True) -> tuple[str, ...]:
-    """The methods of one level; without ``learning`` only those that need no model."""
-    return tuple(name for name, entry in METHODS.items() if entry.level == level and (learning or not entry.learns))

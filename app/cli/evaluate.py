@@ -54,7 +54,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
     """
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise CepError(f"{plot}: plots are .png, .svg or .pdf")
-    names = chosen_shedders(shedder or [name for name in SHEDDERS if name in METHODS])
+    names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
     found = read_shed_queries(queries, events, config, query)
     judged = []

@@ -9,13 +9,13 @@ from typing import Any
 from app.bucket.matching import Found
 from app.bucket.recording import Recording
 from app.cli.replay_input import ReplayInput
-from app.cli.shed_queries import ShedQuery, shed_query
+from app.cli.shed_queries import ShedQuery, chosen_shedders, shed_query
 from app.cli.train import SUFFIX
 from app.errors import CepError
 from app.evaluation.shedding import match_shedding
 from app.query.compile import Compilation
 from shedding.interface import Model
-from shedding.model_file import ModelFileError, load
+from shedding.model_file import ModelFileError, load, require_query
 from shedding.registry import METHODS, unlearned
 
 
@@ -45,8 +45,8 @@ def chosen_shedding(shedder: str | None, drop_ratio: float, model: Path | None) 
     Raises:
         CepError: options that do not go together.
     """
-    if shedder is not None and shedder not in METHODS:
-        raise CepError(f'there is no shedder "{shedder}"\nhint: there are {", ".join(METHODS)}')
+    if shedder is not None:
+        chosen_shedders([shedder])
     if shedder is not None and METHODS[shedder].learns and model is None:
         raise CepError(f'"{shedder}" needs a model\nhint: cep train --shedder {shedder} writes one; give it with --model')
     if shedder is None and model is None and drop_ratio > 0:
@@ -86,7 +86,7 @@ def _model(query: ShedQuery, shed: Shed, *, several: bool) -> Model[Any]:
     file = shed.model / f"{query.plan.name}{SUFFIX}" if several or shed.model.is_dir() else shed.model
     try:
         model = load(file)
-        model = load(file, query=query.plan_for(model.manifest.method).fingerprint)
+        require_query(file, model.manifest, query.plan_for(model.manifest.method).fingerprint)
     except ModelFileError as error:
         raise CepError(f"query {query.plan.name}: {error}") from error
     except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import process_time_ns
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,12 @@ from app.evaluation.observing import event_observations, opened_observations, wi
 from app.evaluation.operator import Operator, Outcome, protected_events
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
+from app.evaluation.timing import TimedModel
 from app.evaluation.virtual_time import Load, overload
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.plan import Plan
+from shedding.candidates import JudgedEvents
 from shedding.interface import Level, Method, Model, Training
 from shedding.registry import METHODS
 
@@ -119,6 +120,14 @@ class Contest:
         return self._answer(None)
 
     @cached_property
+    def _judged(self) -> JudgedEvents:
+        return self.features.judged(self.judging)
+
+    @cached_property
+    def _protected(self) -> NDArray[np.bool_]:
+        return protected_events(self.plan, self.judging)
+
+    @cached_property
     def _windows(self) -> EventWindows:
         return EventWindows.of(self._window, self.judging)
 
@@ -199,8 +208,7 @@ class Contest:
     def _judge_events(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
         fixed = max(0.0, 1.0 - 1.0 / rate) if terms.fixed else None
-        events, timed = self.features.judged(self.judging), _Timed(model)
-        protected = protected_events(self.plan, self.judging)
+        events, protected, timed = self._judged, self._protected, TimedModel(model)
         decisions: _KeptPairs | _KeptEvents
         if method.level == "events per window":
             windows = self._opened.windows if terms.opened else self._windows
@@ -246,7 +254,7 @@ class Contest:
             most=calm / rate if terms.fixed else None,
             begun_s=terms.begun_s,
         )
-        timed = _Timed(model)
+        timed = TimedModel(model)
         course = self._matches.run(load, timed)
         shares = course.dropped[course.dropped > 0] / course.matches[course.dropped > 0]
         ever = max(1, int(course.dropped.sum()) + len(course.outcome))
@@ -271,7 +279,7 @@ class Contest:
 class _Decisions:
     """Masks of a model by drop ratio; all candidates are decided about at once."""
 
-    def __init__(self, model: _Timed, candidates: Any, protected: NDArray[np.bool_]) -> None:
+    def __init__(self, model: TimedModel, candidates: Any, protected: NDArray[np.bool_]) -> None:
         self._model, self._candidates, self._protected = model, candidates, protected
         self._masks: dict[float, NDArray[np.bool_]] = {}
 
@@ -289,7 +297,7 @@ class _KeptEvents(_Decisions):
 class _KeptPairs(_Decisions):
     """Collects which pairs pass; an event costs the share of its windows that it stays in."""
 
-    def __init__(self, model: _Timed, windows: EventWindows, candidates: Any, protected: NDArray[np.bool_]) -> None:
+    def __init__(self, model: TimedModel, windows: EventWindows, candidates: Any, protected: NDArray[np.bool_]) -> None:
         super().__init__(model, candidates, protected[windows.event])
         self._windows = windows
         self.kept = np.ones(len(windows), dtype=np.bool_)
@@ -300,44 +308,3 @@ class _KeptPairs(_Decisions):
         event = self._windows.event[own] - start
         pairs = np.bincount(event, minlength=stop - start)
         return np.bincount(event, weights=self.kept[own], minlength=stop - start) / np.maximum(pairs, 1)
-
-
-class _Timed:
-    """A model that notes what its gates' decisions cost."""
-
-    def __init__(self, model: Model[Any]) -> None:
-        self._model = model
-        self._spent_ns = self._decided = 0
-
-    @property
-    def manifest(self) -> Any:
-        return self._model.manifest
-
-    def arrays(self) -> Any:
-        return self._model.arrays()
-
-    def parameters(self) -> Any:
-        return self._model.parameters()
-
-    def gate(self, drop_ratio: float) -> _TimedGate:
-        return _TimedGate(self, self._model.gate(drop_ratio))
-
-    def note(self, spent_ns: int, decided: int) -> None:
-        self._spent_ns += spent_ns
-        self._decided += decided
-
-    @property
-    def decision_ns(self) -> float:
-        return self._spent_ns / self._decided if self._decided else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _TimedGate:
-    owner: _Timed
-    gate: Any
-
-    def keep(self, candidates: Any) -> NDArray[np.bool_]:
-        started = process_time_ns()
-        kept: NDArray[np.bool_] = self.gate.keep(candidates)
-        self.owner.note(process_time_ns() - started, len(candidates))
-        return kept

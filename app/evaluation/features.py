@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc.selection import Selection
 from app.bucket.route import partition_keys
+from app.evaluation.operator import candidate_items
 from app.events.batch import Column, EventBatch
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Expression, walk
@@ -69,11 +69,8 @@ class Features:
             batch: in the order of the stream.
             before: the events before them, for panes.
         """
-        catalog = Catalog.of((self.plan,))
-        rows, own = Selection(catalog, None).select(batch).of_query(0)
-        items = np.zeros(len(batch), np.uint64)
-        items[rows] = own
-        key = partition_keys(batch, np.arange(len(batch)), catalog.groups[0]).hashes
+        items = candidate_items(self.plan, batch)
+        key = partition_keys(batch, np.arange(len(batch)), Catalog.of((self.plan,)).groups[0]).hashes
         earlier = Predecessors() if before is None else before
         return JudgedEvents(identities(batch.source, batch.offset), batch.time, self.kinds(batch), self.values(batch), earlier, items, key)
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep.runs.live import LiveRuns
+from app.events.batch import place_numbers
 from shedding.candidates import JudgedMatches
 
 Integers = NDArray[np.int64]
@@ -13,7 +14,7 @@ Integers = NDArray[np.int64]
 
 def first_keys(live: LiveRuns) -> Integers:
     """int64 (runs,): the place of each first event as one number; names partial matches of queries that do not branch."""
-    return (live.first[:, 0] << 40) | live.first[:, 1]
+    return place_numbers(live.first[:, 0], live.first[:, 1])
 
 
 class Looks:

@@ -10,7 +10,7 @@ from app.evaluation.operator import Operator
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.abandoned import abandoned_plans
-from app.query.plan import Absent, Ordered, Pattern, Plan, Take
+from app.query.plan import Absent, Ordered, Plan, Take
 from shedding.events.prefix import MOST_ITEMS
 from shedding.observations import EventObservations, Shape, WindowObservations
 
@@ -69,11 +69,8 @@ def shape_of(plan: Plan) -> Shape | None:
     window = (plan.runs.window if plan.runs is not None else None) or plan.within
     if window is None or (window.unit == "events" and plan.equivalence) or len(plan.items) > MOST_ITEMS:
         return None
-    parts: list[Pattern] = [Absent((item.index,)) if item.negated else Take(item.index) for item in plan.items]
-    if plan.runs is not None:
-        if not isinstance(plan.runs.pattern, Ordered | Take):
-            return None
-        parts = list(plan.runs.pattern.parts) if isinstance(plan.runs.pattern, Ordered) else [plan.runs.pattern]
+    pattern = plan.pattern
+    parts = pattern.parts if isinstance(pattern, Ordered) else (pattern,)
     needs, last = [-1] * len(plan.items), -1
     for part in parts:
         if isinstance(part, Absent):

@@ -14,11 +14,9 @@ from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import match_sorted
 from app.cep.matches import Matches
-from app.events.batch import EventBatch
+from app.events.batch import EventBatch, place_numbers
 from app.query.plan import Catalog, Plan
 from shedding.identity import identities
-
-_PLACE_BITS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +66,7 @@ class Operator:
 
     def found(self, kept: NDArray[np.bool_] | None = None) -> Sequence[Found]:
         """The same as matches, step by step."""
-        return match_sorted(self._catalog, self.batch, None if kept is None else gate_of_rows(self.batch, kept)).found
+        return match_sorted(self._catalog, self.batch, None if kept is None else self._gate(kept)).found
 
     def rows(self, source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
         """int64 (n,): rows of the recording at these places."""
@@ -85,42 +83,42 @@ class Operator:
         windows = _joined([_windows(self.plan, part) for part in parts])
         return Outcome(_match_identities(starts, items, source, offset, windows), starts, self._places.rows(source, offset), windows)
 
+    def _gate(self, kept: NDArray[np.bool_]) -> Callable[[Selection], Gate]:
+        """A gate that lets through the marked events, whatever slice of the recording comes."""
 
-def gate_of_rows(batch: EventBatch, kept: NDArray[np.bool_]) -> Callable[[Selection], Gate]:
-    """A gate that lets through the marked events (bool (events,)) of a recording, whatever slice of it comes."""
-    places = Places(batch)
+        def gate(part: EventBatch, selected: SelectedEvents) -> SelectedEvents:
+            return selected.only(kept[self._places.rows(part.source, part.offset)])
 
-    def gate(part: EventBatch, selected: SelectedEvents) -> SelectedEvents:
-        return selected.only(kept[places.rows(part.source, part.offset)])
+        return lambda _selection: gate
 
-    return lambda _selection: gate
+
+def candidate_items(plan: Plan, batch: EventBatch) -> NDArray[np.uint64]:
+    """uint64 (events,), bit i: what selection lets through as item i of the query."""
+    rows, own = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
+    items = np.zeros(len(batch), np.uint64)
+    items[rows] = own
+    return items
 
 
 def protected_events(plan: Plan, batch: EventBatch) -> NDArray[np.bool_]:
     """Bool (events,): events that must not be dropped, because a negation asks for them and the query allows no false positives."""
-    protected = np.zeros(len(batch), np.bool_)
     negated = sum(1 << item.index for item in plan.items if item.negated)
-    if negated and not plan.shedding.allow_false_positives:
-        rows, items = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
-        protected[rows[items & np.uint64(negated) != 0]] = True
-    return protected
+    if not negated or plan.shedding.allow_false_positives:
+        return np.zeros(len(batch), np.bool_)
+    return candidate_items(plan, batch) & np.uint64(negated) != 0
 
 
 class Places:
     """Finds rows of a recording by (source, offset)."""
 
     def __init__(self, batch: EventBatch) -> None:
-        keys = _place(batch.source, batch.offset)
+        keys = place_numbers(batch.source, batch.offset)
         self._order = np.argsort(keys, kind="stable")
         self._sorted = keys[self._order]
 
     def rows(self, source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
         """int64 (n,): rows of events that are in the recording."""
-        return self._order[np.searchsorted(self._sorted, _place(source, offset))].astype(np.int64)
-
-
-def _place(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-    return (source << _PLACE_BITS) | offset
+        return self._order[np.searchsorted(self._sorted, place_numbers(source, offset))].astype(np.int64)
 
 
 def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc.selection import Selection
 from app.bucket.matching import Found
 from app.bucket.recording import rows_between
 from app.cep.arrays import FOREVER
@@ -23,10 +22,10 @@ from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import LiveRuns, end_runs, live_runs
 from app.evaluation.features import Features
 from app.evaluation.looks import Looks, first_keys
-from app.evaluation.operator import Operator, Outcome
-from app.evaluation.virtual_time import finished
-from app.events.batch import EventBatch
-from app.query.plan import Catalog, Plan
+from app.evaluation.operator import Operator, Outcome, candidate_items
+from app.evaluation.virtual_time import Queue
+from app.events.batch import EventBatch, place_numbers
+from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
 from shedding.identity import identities
 from shedding.interface import Model
@@ -100,10 +99,8 @@ class MatchOperator:
 
     def __init__(self, plan: Plan, batch: EventBatch) -> None:
         self.plan, self.batch = plan, batch
-        rows, items = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
-        self._items = np.zeros(len(batch), np.uint64)
-        self._items[rows] = items
-        self._interesting = rows
+        self._items = candidate_items(plan, batch)
+        self._interesting = np.flatnonzero(self._items)
         self._features = Features.of(plan)
         self._kinds, self._values = self._features.kinds(batch), self._features.values(batch)
         self._operator = Operator(plan, batch)
@@ -118,30 +115,24 @@ class MatchOperator:
             load: rate and cost.
             model: decides which partial matches to drop; None: nothing is dropped, whatever the latency.
         """
-        latency = np.empty(len(self.batch))
         counts, dropped = [], []
         parts: list[Matches] = []
         engine = RunsEngine(self.plan)
-        free_at = load.begun_s
-        for start in range(0, len(self.batch), load.interval):
-            stop = min(len(self.batch), start + load.interval)
-            arrival = np.arange(start, stop) / load.rate
+        queue = Queue(len(self.batch), load.rate, load.interval, load.begun_s)
+        for start, stop in queue.intervals():
             live = live_runs(engine)
-            allowed = load.allowed(max(0.0, free_at - arrival[0]), len(live))
+            allowed = load.allowed(max(0.0, queue.waiting_s(start)), len(live))
             gone = 0
             if model is not None and allowed < len(live):
                 judged = self.judged(live, int(self.batch.time[start]))
                 gone = end_runs(engine, live, model.gate(1.0 - allowed / len(live)).keep(judged))
-                free_at = max(free_at, float(arrival[0])) + load.shedding_s * len(live)
+                queue.decide(start, load.shedding_s * len(live))
             counts.append(len(live))
             dropped.append(gone)
             parts.append(self.feed(engine, start, stop, ends=stop == len(self.batch)))
             alive = len(live) - gone
-            work = np.full(stop - start, load.cost_s + load.match_cost_s * alive)
-            done = finished(arrival, work, free_at)
-            latency[start:stop] = done - arrival
-            free_at = float(done[-1])
-        return MatchCourse(self.outcome(parts), latency, np.array(counts, np.int64), np.array(dropped, np.int64))
+            queue.work(start, np.full(stop - start, load.cost_s + load.match_cost_s * alive))
+        return MatchCourse(self.outcome(parts), queue.latency_s, np.array(counts, np.int64), np.array(dropped, np.int64))
 
     def shed(self, model: Model[JudgedMatches], drop_ratio: float, every: int) -> list[Found]:
         """Matches when this share of the live partial matches is dropped before every so many events."""
@@ -185,8 +176,8 @@ class MatchOperator:
         complete = len(self.plan.positive) - 1
         completed = self._completed()
         engine = RunsEngine(self.plan)
-        known = _States.of(live_runs(engine), self._progress)
         stop, live = 0, live_runs(engine)
+        known = _States.of(live, self._progress)
         looks = Looks(int(self.window_events() / _LOOKS))
         while stop < len(self.batch):
             start, stop = stop, self._uneventful(stop, live)
@@ -232,7 +223,7 @@ class MatchOperator:
         """Which partial matches become composite events, as `first_keys`; an engine tells some of them later, when earlier ones have ended."""
         found = self._operator.run()
         first = found.rows[found.starts[:-1]]
-        return np.unique((self.batch.source[first] << 40) | self.batch.offset[first])
+        return np.unique(place_numbers(self.batch.source[first], self.batch.offset[first]))
 
     def outcome(self, parts: Sequence[Matches]) -> Outcome:
         """What was found step by step, as an outcome."""

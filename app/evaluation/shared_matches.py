@@ -16,7 +16,7 @@ from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import end_runs, live_runs
 from app.evaluation.operator import Outcome
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
-from app.evaluation.virtual_time import finished
+from app.evaluation.virtual_time import Queue
 from shedding.candidates import JudgedMatches
 from shedding.interface import Model
 from shedding.observations import MatchObservations
@@ -55,30 +55,25 @@ class SharedOperator:
 
     def run(self, load: MatchLoad, model: Model[JudgedMatches] | None) -> SharedCourse:
         """As `MatchOperator.run`, where ``most`` speaks of partial matches times factors."""
-        latency, burdens = np.empty(len(self.batch)), []
+        burdens = []
         engines = [RunsEngine(one.plan) for one in self.operators]
         parts: list[list[Matches]] = [[] for _ in engines]
-        free_at = load.begun_s
-        for start in range(0, len(self.batch), load.interval):
-            stop = min(len(self.batch), start + load.interval)
-            arrival = np.arange(start, stop) / load.rate
+        queue = Queue(len(self.batch), load.rate, load.interval, load.begun_s)
+        for start, stop in queue.intervals():
             lives = [live_runs(engine) for engine in engines]
             alive = [len(live) for live in lives]
             burden = self._burden(alive)
             burdens.append(burden)
-            allowed = load.allowed(max(0.0, free_at - arrival[0]), round(burden))
+            allowed = load.allowed(max(0.0, queue.waiting_s(start)), round(burden))
             if model is not None and allowed < burden:
                 judged = [one.judged(live, int(self.batch.time[start])) for one, live in zip(self.operators, lives, strict=True)]
                 kept = np.split(model.gate(1.0 - allowed / burden).keep(together(judged)), np.cumsum(alive)[:-1])
                 alive = [len(live) - end_runs(engine, live, own) for engine, live, own in zip(engines, lives, kept, strict=True)]
             for one, engine, found in zip(self.operators, engines, parts, strict=True):
                 found.append(one.feed(engine, start, stop, ends=stop == len(self.batch)))
-            work = np.full(stop - start, load.cost_s + load.match_cost_s * self._burden(alive))
-            done = finished(arrival, work, free_at)
-            latency[start:stop] = done - arrival
-            free_at = float(done[-1])
+            queue.work(start, np.full(stop - start, load.cost_s + load.match_cost_s * self._burden(alive)))
         outcomes = tuple(one.outcome(found) for one, found in zip(self.operators, parts, strict=True))
-        return SharedCourse(outcomes, latency, np.array(burdens))
+        return SharedCourse(outcomes, queue.latency_s, np.array(burdens))
 
     def _burden(self, counts: Sequence[int]) -> float:
         return float(sum(factor * count for factor, count in zip(self.factors, counts, strict=True)))

@@ -10,7 +10,7 @@ to be done within the free buffer; otherwise a shedder that drops a little less 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,22 +92,55 @@ def overload(events: int, load: Load, keep: Keep) -> Course:
         keep: asked interval by interval while shedding is on.
     """
     kept = np.ones(events, dtype=np.float64)
-    latency = np.empty(events, dtype=np.float64)
-    starts = range(0, events, load.interval)
-    ratios = np.zeros(len(starts), dtype=np.float64)
-    free_at = load.begun_s
-    for number, start in enumerate(starts):
-        stop = min(events, start + load.interval)
-        arrival = np.arange(start, stop) / load.rate
+    queue, ratios = Queue(events, load.rate, load.interval, load.begun_s), []
+    for start, stop in queue.intervals():
         work = np.full(stop - start, load.cost_s)
-        ratios[number] = wanted = np.ceil(load.needed_ratio(free_at - float(arrival[0])) * RATIO_STEPS) / RATIO_STEPS
+        wanted = float(np.ceil(load.needed_ratio(queue.waiting_s(start)) * RATIO_STEPS) / RATIO_STEPS)
+        ratios.append(wanted)
         if wanted > 0:
             kept[start:stop] = keep(wanted, start, stop)
             work = load.shedding_s + load.cost_s * kept[start:stop]
-        done = finished(arrival, work, free_at)
-        latency[start:stop] = done - arrival
-        free_at = float(done[-1])
-    return Course(kept, latency, ratios)
+        queue.work(start, work)
+    return Course(kept, queue.latency_s, np.array(ratios, dtype=np.float64))
+
+
+class Queue:
+    """The operator's queue, worked off interval by interval.
+
+    Args:
+        events: how many arrive.
+        rate: per second.
+        interval: events in an interval.
+        begun_s: how long the first one waits.
+
+    Attributes:
+        latency_s: float64 (events,), from arrival to the end of its work, as far as it was worked off.
+    """
+
+    def __init__(self, events: int, rate: float, interval: int, begun_s: float) -> None:
+        self.latency_s = np.empty(events, dtype=np.float64)
+        self._rate, self._interval, self._free_at = rate, interval, begun_s
+
+    def intervals(self) -> Iterator[tuple[int, int]]:
+        """First row of each interval, and the row after its last."""
+        for start in range(0, len(self.latency_s), self._interval):
+            yield start, min(len(self.latency_s), start + self._interval)
+
+    def waiting_s(self, row: int) -> float:
+        """How long this event will wait when all before it are worked off; negative when nobody waits for anything."""
+        return self._free_at - row / self._rate
+
+    def decide(self, row: int, spent_s: float) -> None:
+        """Work that comes before the event of this row."""
+        self._free_at = max(self._free_at, row / self._rate) + spent_s
+
+    def work(self, start: int, work_s: NDArray[np.float64]) -> None:
+        """Works off the events from this row on, as many as ``work_s`` (float64) has entries."""
+        stop = start + len(work_s)
+        arrival = np.arange(start, stop) / self._rate
+        done = finished(arrival, work_s, self._free_at)
+        self.latency_s[start:stop] = done - arrival
+        self._free_at = float(done[-1])
 
 
 def finished(arrival: NDArray[np.float64], work: NDArray[np.float64], free_at: float) -> NDArray[np.float64]:

@@ -10,17 +10,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc.selection import Selection
 from app.bucket.matching import Found
 from app.cep.arrays import FOREVER
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.cep.runs.engine import RunsEngine
-from app.evaluation.operator import Operator, Outcome
+from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind
 from app.query.fingerprint import fingerprint
-from app.query.plan import Catalog, ExplicitWindow, Ordered, Plan, Within
+from app.query.plan import ExplicitWindow, Ordered, Plan, Within
 from shedding.candidates import JudgedEvents, JudgedInWindows
 from shedding.identity import identities
 from shedding.windows import count_windows, time_windows
@@ -174,11 +173,8 @@ class OpenedOperator:
     def __init__(self, plan: Plan, batch: EventBatch) -> None:
         if plan.within is None or plan.runs is None or not isinstance(plan.runs.pattern, Ordered):
             raise ValueError(f"{plan.name}: only sequences with a window have windows to drop events from")
-        rows, items = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
-        first = np.uint64(1 << plan.positive[0].index)
-        self.windows = windows = EventWindows.opened(plan.within, rows[(items & first) > 0], batch)
-        of_row = np.zeros(len(batch), np.uint64)
-        of_row[rows] = items
+        of_row, first = candidate_items(plan, batch), np.uint64(1 << plan.positive[0].index)
+        self.windows = windows = EventWindows.opened(plan.within, np.flatnonzero(of_row & first), batch)
         of_pair = of_row[windows.event]
         of_pair[windows.event != windows.window] &= ~first
         self._pairs = np.flatnonzero(of_pair)

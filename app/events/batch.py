@@ -94,6 +94,20 @@ class Column:
     dictionary: Dictionary | None = None
 
 
+OFFSET_BITS = 40
+"""Of the number that stands for an event's place; the topic partition has the others."""
+
+
+def place_numbers(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where events stand as one number each, int64 (events,): for looking them up.
+
+    Args:
+        source: int64 (events,), see `source_number`.
+        offset: int64 (events,), less than 2**40.
+    """
+    return (source << OFFSET_BITS) | offset
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
     """Events of one stream (or of the streams of one query group), columnar.

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from app.bucket.chunk import Chunk
 from app.bucket.composite import COMPOSITES
 from app.cep.matches import Matches
+from app.events.batch import place_numbers
 from app.pipeline.deployment import INGESTED
 
 KEPT_BATCHES = 32
 """Events wait for the watermark a few batches at most; what waited longer is not measured."""
-OFFSET_BITS = 40
 
 
 class Arrivals:
@@ -28,7 +28,7 @@ class Arrivals:
         """Takes in what arrived in one batch."""
         sections = [s.batch for chunk in chunks for s in chunk.sections if INGESTED in s.batch.columns]
         if sections:
-            places = np.concatenate([_places(batch.source, batch.offset) for batch in sections])
+            places = np.concatenate([place_numbers(batch.source, batch.offset) for batch in sections])
             times = np.concatenate([batch.columns[INGESTED].values.astype(np.int64, copy=False) for batch in sections])
             self._batches.append((places, times))
 
@@ -36,7 +36,7 @@ class Arrivals:
         """Broker timestamps (ms) of the last events of those matches that their last event completed, as far as they are known."""
         last = matches.rows[:, -1] if matches.varying is None else matches.varying.rows[matches.varying.starts[1:] - 1]
         source = matches.events.source[last]
-        wanted = _places(source, matches.events.offset[last])[(matches.events.time[last] == matches.time) & (source != COMPOSITES)]
+        wanted = place_numbers(source, matches.events.offset[last])[(matches.events.time[last] == matches.time) & (source != COMPOSITES)]
         found = []
         for places, times in reversed(self._batches):
             if not len(wanted):
@@ -47,7 +47,3 @@ class Arrivals:
             found.append(times[order[at[hit]]])
             wanted = wanted[~hit]
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
-
-
-def _places(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-    return (source << OFFSET_BITS) | offset

@@ -30,7 +30,7 @@ def abandoned_plans(plan: Plan) -> tuple[Plan, ...]:
 
 def _ended_by(plan: Plan, negated: Item) -> Plan | None:
     last = max(negated.index, plan.positive[0].index)  # nothing began before a negated start: what it ends begins behind it
-    runs = _cut(plan.runs or _plain(plan), negated, last)
+    runs = _cut(plan.runs or Runs(plan.pattern, tuple(Ways() for _ in plan.items)), negated, last)
     if runs is None:
         return None
     items = tuple(replace(item, negated=False) if item is negated else item for item in plan.items if item.index <= last or item.asked)
@@ -46,12 +46,6 @@ def _ended_by(plan: Plan, negated: Item) -> Plan | None:
         runs=runs,
     )
     return replace(found, fingerprint=fingerprint(found))
-
-
-def _plain(plan: Plan) -> Runs:
-    """The plain sequence of a plan for the stacks evaluator as the runs evaluator takes it."""
-    parts = tuple(Absent((item.index,)) if item.negated else Take(item.index) for item in plan.items)
-    return Runs(Ordered(parts), tuple(Ways() for _ in plan.items))
 
 
 def _positive(join: JoinPredicate, negated: Item) -> JoinPredicate:

@@ -305,6 +305,13 @@ class Plan:
         """The items that a match binds, in textual order."""
         return tuple(item for item in self.items if not item.negated and not item.asked)
 
+    @property
+    def pattern(self) -> Pattern:
+        """The pattern, whichever evaluator runs it; that of the stacks evaluator is the sequence of its items."""
+        if self.runs is not None:
+            return self.runs.pattern
+        return Ordered(tuple(Absent((item.index,)) if item.negated else Take(item.index) for item in self.items))
+
 
 @dataclass(frozen=True, slots=True)
 class QueryGroup:

@@ -11,11 +11,7 @@ length when the first event arrives. ``E1-capacity`` shows what other capacities
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +21,8 @@ from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.shedding_figures import Plot, Point, read, run, written
+from ops.experiments.shedding_command import Paper, Size, command
+from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.shedding_runs import RATES, charged, contest_of, judged, shedders, under
 from ops.experiments.shedding_verdicts import gspice_verdicts
 from shedding.events.gspice import PANE
@@ -41,22 +38,7 @@ CREDITS = {"gspice": 1.0, "gspice, no credit": 0.0}
 USUAL = ("oracle", "gspice", "espice", "bl", "random")
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much is run.
-
-    Attributes:
-        seeds: streams.
-        learning: events to learn from, of streams with three types; with six types twice as many.
-        judging: events to be judged by.
-    """
-
-    seeds: int
-    learning: int
-    judging: int
-
-
-FULL = Size(10, 30_000, 4_000)
+FULL = Size(10, 30_000, 4_000)  # with six types twice as many to learn from
 QUICK = Size(2, 20_000, 3_000)
 FEW = 3
 """Seeds where the processor's clock is read, or where only the size of the buffer is varied."""
@@ -223,19 +205,7 @@ PLOTS = [
 
 def main(given: Sequence[str] | None = None) -> None:
     """Runs, draws, judges."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--quick", action="store_true", help="two seeds and shorter streams")
-    parser.add_argument("--judge", action="store_true", help="only draw and judge the points that an earlier run wrote")
-    parser.add_argument("--seeds", type=int, help="so many streams")
-    parser.add_argument("--only", default="", help="experiments whose name contains this")
-    arguments = parser.parse_args(given)
-    size = QUICK if arguments.quick else FULL
-    taking_part = {name: partial(experiment, size) for name, experiment in EXPERIMENTS.items() if arguments.only in name}
-    points = (
-        read(arguments.folder, "gspice") if arguments.judge else run(taking_part, arguments.seeds or size.seeds, arguments.folder, "gspice")
-    )
-    written(points, PLOTS, arguments.folder, gspice_verdicts, "gspice")
+    command(Paper("gspice", __doc__, EXPERIMENTS, FULL, QUICK, PLOTS, gspice_verdicts), given)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,8 @@ of events (in windows) that exceeds the capacity. *Queue*: virtual time, where t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import replace
 from time import process_time_ns
 from typing import Any
 
@@ -26,12 +23,14 @@ from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.shared_matches import SharedOperator, several
+from app.evaluation.timing import TimedModel
 from app.evaluation.windows import OpenedOperator
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.shedding_figures import Plot, Point, read, run, written
+from ops.experiments.shedding_command import Paper, Size, command
+from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.shedding_runs import candidates, judged, shedders
 from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY, pspice_verdicts
 from shedding.interface import Training
@@ -46,15 +45,6 @@ Q2_WINDOWS = (7000, 14_000)
 """The paper has six each; the smallest and greatest match probabilities are among these."""
 FACTORS = (1, 4, 16)
 USUAL = ("pspice", "pm-random", "e-bl")
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much is run: streams, events to learn from, events to be judged by."""
-
-    seeds: int
-    learning: int
-    judging: int
 
 
 FULL = Size(10, 1_500, 3_000)
@@ -169,26 +159,6 @@ def e_d(size: Size, seed: int) -> Iterator[Point]:
     yield from judged(one, "Ed-Q1", shedders(*USUAL), (1.2, 2.0))
 
 
-class Clocked:
-    """A model that notes how long its gates' decisions take in all."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.spent_ns = model, 0
-        self.manifest = model.manifest
-
-    def gate(self, ratio: float) -> Any:
-        """Itself, as the gate of this ratio."""
-        self._gate = self.model.gate(ratio)
-        return self
-
-    def keep(self, candidates: Any) -> np.ndarray:
-        """Timed."""
-        began = process_time_ns()
-        kept = self._gate.keep(candidates)
-        self.spent_ns += process_time_ns() - began
-        return kept
-
-
 def e_e(size: Size, seed: int) -> Iterator[Point]:
     """E-e: time for decisions, percent of the time for matching; E-f: time to build a model. Of the processor."""
     if seed >= 3:
@@ -201,9 +171,9 @@ def e_e(size: Size, seed: int) -> Iterator[Point]:
         operator.run(MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=INTERVAL), None)
         matching = process_time_ns() - began
         for name in USUAL:
-            clocked: Any = Clocked(one.train(method(name)))
-            (_,) = one.standings(method(name), clocked, (1.2,))
-            yield Point("Ee", name, events, seed, 100 * clocked.spent_ns / matching)
+            timed = TimedModel(one.train(method(name)))
+            (_,) = one.standings(method(name), timed, (1.2,))
+            yield Point("Ee", name, events, seed, 100 * timed.spent_ns / matching)
     for events in (6000, 12_000, 24_000, 32_000):
         observed = MatchOperator(queries.p1(events), rows_between(batch, 0, size.learning)).observations()
         began = process_time_ns()
@@ -242,17 +212,7 @@ PLOTS = [
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs, draws, judges."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--quick", action="store_true", help="two seeds and shorter streams")
-    parser.add_argument("--judge", action="store_true", help="only draw and judge the points that an earlier run wrote")
-    parser.add_argument("--seeds", type=int, help="so many streams")
-    parser.add_argument("--only", default="", help="experiments whose name contains this")
-    given = parser.parse_args(arguments)
-    size = QUICK if given.quick else FULL
-    taking_part = {name: partial(experiment, size) for name, experiment in EXPERIMENTS.items() if given.only in name}
-    points = read(given.folder, "pspice") if given.judge else run(taking_part, given.seeds or size.seeds, given.folder, "pspice")
-    written(points, PLOTS, given.folder, pspice_verdicts, "pspice")
+    command(Paper("pspice", __doc__, EXPERIMENTS, FULL, QUICK, PLOTS, pspice_verdicts), arguments)
 
 
 if __name__ == "__main__":

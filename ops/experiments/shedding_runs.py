@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from app.asc.selection import Selection
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Standing, Terms
+from app.evaluation.operator import candidate_items
 from app.events.batch import EventBatch, take
-from app.query.plan import Catalog, Plan
+from app.query.plan import Plan
 from ops.experiments.shedding_figures import Point
 from shedding.candidates import JudgedEvents
 from shedding.events.judging import UtilityGate
@@ -99,7 +99,7 @@ def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence
 
 def candidates(plan: Plan, batch: EventBatch) -> EventBatch:
     """The events that some item of the query takes by itself: what selection lets through."""
-    rows, _ = Selection(Catalog.of((plan,)), None).select(batch).of_query(0)
+    rows = np.flatnonzero(candidate_items(plan, batch))
     part = take(batch, rows)
     return EventBatch(part.time, part.source, np.arange(len(rows), dtype=np.int64), part.type, part.columns)
 
