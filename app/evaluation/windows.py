@@ -179,7 +179,7 @@ class OpenedOperator:
         of_pair[windows.event != windows.window] &= ~first
         self._pairs = np.flatnonzero(of_pair)
         self._items = of_pair[self._pairs]
-        self._plan = replace(partitioned_by_window(plan), within=None)
+        self._plan = partitioned_by_window(plan)
         self._batch = _expanded(batch, windows.event[self._pairs], windows.window[self._pairs])
         self._operator = Operator(self._plan, self._batch)
 
@@ -201,10 +201,16 @@ def _expanded(batch: EventBatch, event: NDArray[np.int64], window: NDArray[np.in
 
 
 def partitioned_by_window(plan: Plan) -> Plan:
-    """The query without its explicit window, for events that carry the number of theirs."""
+    """The query without its explicit window, for events that carry the number of theirs.
+
+    Its length becomes ``within``: that rules nothing out that lies in one window, it says when a negated end is decided, and lets the engine forget windows that are over.
+    """
     assert plan.runs is not None  # noqa: S101 - queries with windows have it
+    window = plan.runs.window
+    within = plan.within if window is None else Within(window.size, window.unit)
     inner = replace(
         plan,
+        within=within,
         equivalence=(*plan.equivalence, WINDOW),
         columns=tuple(sorted({*plan.columns, WINDOW})),
         runs=replace(plan.runs, window=None),

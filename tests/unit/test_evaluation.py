@@ -109,6 +109,25 @@ def test_pairs_find_what_the_windowed_query_finds(window: str) -> None:
     assert found(WindowedOperator(plan, batch, windows).run(kept[windows.event])) == found(Operator(plan, batch).run(kept))
 
 
+@pytest.mark.parametrize("window", ["{size: 250 s, slide: 10 s}", "{size: 60 events, slide: 7 events}"])
+@pytest.mark.parametrize("event", ["SEQ(A a, B b, !(C n))", "SEQ(!(C n), A a, B b)", "SEQ(A a, !(C n), B b)", "SEQ(A a, B+ b, C c)"])
+def test_pairs_find_the_same_whatever_the_pattern(event: str, window: str) -> None:
+    plan = plan_of(f"{NEXT}window: {window}\n", event, "a.v <= 5")
+    for seed in range(3):
+        batch = stream(400, seed)
+        whole, windows = Operator(plan, batch).run(), EventWindows.of(plan.runs.window, batch)
+        assert len(whole) > 20
+        assert sorted(WindowedOperator(plan, batch, windows).run().identity.tolist()) == sorted(whole.identity.tolist())
+
+
+@pytest.mark.parametrize("within", ["40 events", "45 s"])
+def test_a_negated_end_is_decided_in_windows_that_events_open(within: str) -> None:
+    plan, batch = plan_of(f"{NEXT}within: {within}\n", "SEQ(A a, B b, !(C n))", "a.v <= 5 AND n.v <= 1"), stream(500)
+    whole = Operator(plan, batch).run()
+    assert len(whole) > 20
+    assert sorted(OpenedOperator(plan, batch).run().rows.tolist()) == sorted(whole.rows.tolist())
+
+
 @pytest.mark.parametrize("within", ["40 events", "45 s"])
 def test_windows_that_events_open_find_what_the_query_finds(within: str) -> None:
     plan, batch = plan_of(f"{NEXT}within: {within}\n", "SEQ(A a, B b, ANY(A, C) c)", "a.v <= 5 AND b.v <= 5"), stream(500)
