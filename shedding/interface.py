@@ -11,6 +11,7 @@ from importlib.metadata import version
 from platform import python_version
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import Mask
@@ -37,6 +38,8 @@ class Manifest:
         first_ms: time of the first of them; 0 without time.
         last_ms: time of the last of them.
         libraries: versions of Python and libraries that made it.
+        candidates: share of those events of the training stream that the query can use which was dropped, at drop ratios from 0 to 1 in even
+            steps; empty: not measured.
     """
 
     method: str
@@ -46,6 +49,7 @@ class Manifest:
     first_ms: int = 0
     last_ms: int = 0
     libraries: tuple[tuple[str, str], ...] = ()
+    candidates: tuple[float, ...] = ()
 
     def as_json(self) -> Json:
         """The same for a file."""
@@ -58,7 +62,21 @@ class Manifest:
         Raises:
             TypeError, ValueError, KeyError: it is none.
         """
-        return Manifest(**{**fields, "libraries": tuple(sorted(fields["libraries"].items()))})
+        libraries, candidates = tuple(sorted(fields["libraries"].items())), tuple(fields.get("candidates", ()))
+        return Manifest(**{**fields, "libraries": libraries, "candidates": candidates})
+
+    def ratio_for(self, of_candidates: float) -> float:
+        """The drop ratio at which this share of the query's candidates is dropped; as asked where that was not measured.
+
+        A model learns from a whole stream, where dropping what no query can use comes first. Whoever has left that out already
+        (selection) speaks of a share of what is left.
+
+        >>> Manifest("gspice", candidates=(0.0, 0.0, 0.5, 1.0)).ratio_for(0.25)
+        0.5
+        """
+        if not self.candidates:
+            return of_candidates
+        return float(np.interp(of_candidates, self.candidates, np.linspace(0.0, 1.0, len(self.candidates))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,12 @@ def load(path: Path, *, query: str | None = None) -> Model[Any]:
         ForeignModelError, DamagedModelError, NewerModelError: it cannot be used, and why.
         OSError: it cannot be read.
     """
-    contents = _opened(path)
+    return read(path.read_bytes(), path, query=query)
+
+
+def read(content: bytes, path: Path, *, query: str | None = None) -> Model[Any]:
+    """The same for a file's content; ``path`` is for messages."""
+    contents = _opened(path, content)
     fields = _checked(path, contents)
     try:
         manifest = Manifest.from_json(fields["manifest"])
@@ -115,8 +120,7 @@ def require_query(path: Path, manifest: Manifest, query: str) -> None:
         )
 
 
-def _opened(path: Path) -> _Contents:
-    content = path.read_bytes()
+def _opened(path: Path, content: bytes) -> _Contents:
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             files = {name: archive.read(name) for name in archive.namelist()}

@@ -15,7 +15,7 @@ from app.cli.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
 from app.config.durations import parse_duration
 from app.errors import CepError
 from app.evaluation.contest import Contest, Terms
-from shedding.registry import METHODS, method
+from shedding.registry import METHODS
 
 RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
 SHEDDERS = ("random", "bl", "espice", "gspice", "prefix", "pm-random", "pspice")
@@ -45,6 +45,13 @@ def evaluate(  # noqa: PLR0917 - the command's options
         bool,
         typer.Option("--fixed", help="Drop the excess from the first event on, instead of when the queue is long: compares choices alone."),
     ] = False,
+    selected: Annotated[
+        bool,
+        typer.Option(
+            "--selected",
+            help="Leave out the events that no item takes, as selection does before anything is shed: there is nothing to gain from them.",
+        ),
+    ] = False,
 ) -> None:
     """Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.
 
@@ -56,7 +63,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
         raise CepError(f"{plot}: plots are .png, .svg or .pdf")
     names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
-    found = read_shed_queries(queries, events, config, query)
+    found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
     judged = []
     for one in found:
         bound_s = (parse_duration(bound) if bound else one.plan.shedding.latency_bound_ms or 1000) / 1000
@@ -85,7 +92,7 @@ def _judged(query: ShedQuery, names: list[str], rates: list[float], terms: Terms
         if kind not in contests:
             contests[kind] = Contest(query.plan_for(name), rows_between(events, 0, cut), rows_between(events, cut, len(events)), terms)
         try:
-            shedder = method(name)
+            shedder = query.method(name)
             model = contests[kind].train(shedder)
             for standing in contests[kind].standings(shedder, model, rates):
                 standings.append(standing)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from app.cli.query_streams import elements_of, print_findings, settings_of
 from app.cli.replay_input import Choices, ReplayInput, read_input
 from app.errors import CepError, FindingsError
-from app.events.batch import EventBatch
+from app.evaluation.operator import candidate_items
+from app.events.batch import EventBatch, take
 from app.query.compile import Compiled, read_queries
 from app.query.plan import QUERY_STREAM, Plan
 from app.query.planning import plan_as_runs
 from app.query.resolved import Resolved
 from app.query.similar import did_you_mean
-from shedding.registry import METHODS
+from shedding.interface import Method
+from shedding.panes import Pane
+from shedding.registry import METHODS, method
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +41,19 @@ class ShedQuery:
     def plan_for(self, shedder: str) -> Plan:
         """The plan that a shedder works on."""
         return self.as_runs if METHODS[shedder].level == "partial matches" else self.plan
+
+    def method(self, shedder: str) -> Method[Any]:
+        """The shedder with the settings that the query gives it."""
+        pane = self.plan.shedding.pane
+        if pane is None or not shedder.startswith("gspice"):
+            return method(shedder)
+        return method(shedder, pane=Pane(events=pane.size) if pane.unit == "events" else Pane(time_ms=pane.size))
+
+    def selected(self) -> ShedQuery:
+        """Without the events that no item takes, which selection keeps away from the operator at next to no cost; with all where these are counted."""
+        if self.plan.ranks != "none":
+            return self
+        return replace(self, batch=take(self.batch, np.flatnonzero(candidate_items(self.plan, self.batch))))
 
 
 def read_shed_queries(queries: Sequence[Path], events: Path, config: Path | None, name: str | None) -> list[ShedQuery]:

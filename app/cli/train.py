@@ -11,9 +11,10 @@ import typer
 
 from app.cli.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
 from app.errors import CepError
+from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from shedding.model_file import save
-from shedding.registry import METHODS, method
+from shedding.registry import METHODS
 
 SUFFIX = ".model"
 
@@ -29,7 +30,7 @@ def train(  # noqa: PLR0917 - the command's options
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal models.")] = 0,
 ) -> None:
-    """Learn a shedder's model from recorded events, for `cep replay --model`.
+    """Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).
 
     Every composite event of the query in the recording counts for the events that it is made of. Exit code 1 when nothing can be learned: a
     query that finds nothing in the recording, or a shedder that does not fit the query.
@@ -57,9 +58,11 @@ def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> None:
     started = time.perf_counter()
     contest = Contest(query.plan_for(shedder), query.batch, query.batch, Terms(seed=seed))
     try:
-        model = contest.train(method(shedder))
+        model = contest.train(query.method(shedder))
     except ValueError as error:
         raise CepError(f"query {query.plan.name}: {error}") from error
+    if METHODS[shedder].level == "events":
+        model = calibrated(model, query.plan, query.batch)
     save(model, file)
     unseen = getattr(model, "unseen", None)
     extra = "" if unseen is None else f", {unseen:.1%} of events will be of kinds that it has not seen"

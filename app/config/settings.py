@@ -230,6 +230,8 @@ class Queries(_Section):
 
     paths: tuple[Path, ...] = (Path("queries"),)
     """Files or folders of query YAML, relative to the settings file."""
+    models: Path | None = None
+    """Folder of ``<query>.model``, written by ``cep train``, relative to the settings file; the driver reads it at its start. A query whose shedder has no model there sheds at random."""
 
 
 class Topics(_Section):
@@ -512,5 +514,6 @@ def _rooted(settings: Settings, folder: Path) -> Settings:
     streams = {
         name: stream.model_copy(update={"schemas": tuple(folder / p for p in stream.schemas)}) for name, stream in settings.streams.items()
     }
-    queries = settings.queries.model_copy(update={"paths": tuple(folder / p for p in settings.queries.paths)})
+    models = None if settings.queries.models is None else folder / settings.queries.models
+    queries = settings.queries.model_copy(update={"paths": tuple(folder / p for p in settings.queries.paths), "models": models})
     return settings.model_copy(update={"streams": streams, "queries": queries})

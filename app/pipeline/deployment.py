@@ -14,6 +14,7 @@ from functools import lru_cache
 from app.bucket.hold import TimeRules
 from app.events.avro import StreamDefinition
 from app.pipeline.checkpoint_files import checkpoint_files
+from app.pipeline.models import StoredModel
 from app.query.plan import Catalog
 
 INGESTED = "@ingested"
@@ -63,6 +64,8 @@ class Deployment:
     late_topic: str
     dead_letters_topic: str
     buckets: int
+    models: tuple[StoredModel | None, ...] = ()
+    """By query; None for those whose shedders go by no model."""
 
     @property
     def fingerprint(self) -> str:

@@ -2,44 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.selection import SelectedEvents, Selection
 from app.bucket.ingress import Gate
-from app.control.directives import Directive
-from app.events.batch import EventBatch
+from app.control.directives import Directive, QueryShedding
+from app.evaluation.features import Features
+from app.events.batch import EventBatch, take
 from app.query.plan import Catalog
-from shedding.candidates import JudgedEvents
+from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
 from shedding.identity import identities
-from shedding.registry import unlearned
+from shedding.interface import Model
+from shedding.registry import METHODS, unlearned
 
 RANDOM = "random"
 
 
-def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive) -> Gate | None:
-    """A gate for this batch; None when no query of the stream sheds, so that shedding off costs nothing and changes nothing."""
-    layout = selection.layout
-    shedding = [
-        (query, directive.shedding[catalog.plans[query].name])
-        for query in layout.queries
-        if catalog.plans[query].name in directive.shedding
-    ]
-    active = [(query, orders) for query, orders in shedding if orders.drop_ratio > 0 and orders.place == "ingress"]
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A query's model, and how it sees events."""
+
+    model: Model[Any]
+    features: Features
+
+
+Models = Callable[[int], Learned]
+"""The model of a query, by its index in `Catalog.plans`."""
+
+
+def _nobody(query: int) -> Learned:
+    raise AssertionError(f"query {query} sheds by a model, and there is none")
+
+
+def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, learned: Models = _nobody) -> Gate | None:
+    """A gate for this batch; None when no query of the stream sheds, so that shedding off costs nothing and changes nothing.
+
+    Args:
+        catalog: of the batch.
+        selection: of the stream.
+        directive: of the batch.
+        learned: the models of queries whose shedders go by one.
+    """
+    orders = {query: directive.shedding.get(catalog.plans[query].name) for query in selection.layout.queries}
+    active = [(query, own) for query, own in orders.items() if own is not None and own.drop_ratio > 0 and own.place == "ingress"]
     if not active:
         return None
 
     def gate(batch: EventBatch, selected: SelectedEvents) -> SelectedEvents:
-        rows = selected.relevant
-        events = JudgedEvents(identities(batch.source[rows], batch.offset[rows]), batch.time[rows])
+        candidates = _Candidates(batch, selected.relevant)
         shed = selected.with_bitmaps(selected.bitmaps.copy())
-        for query, orders in active:
-            kept = unlearned(orders.shedder, directive.seed).gate(orders.drop_ratio).keep(events)
+        for query, own in active:
+            kept = candidates.kept_by_model(learned(query), own) if METHODS[own.shedder].learns else candidates.kept(own, directive.seed)
             withdraw(shed.bitmaps, selected.own_words(query), kept, protected=_guarded(catalog, selection, query))
         return shed.without_empty()
 
     return gate
+
+
+class _Candidates:
+    """The events of a batch as shedders see them; masks are of its relevant rows.
+
+    What a model knows of the stream it learned from one in total order, so that is what it gets: the task's part of the stream, irrelevant events
+    included, since panes hold them too. Every batch begins with an empty pane: what stood before is in other tasks and batches.
+    """
+
+    def __init__(self, batch: EventBatch, relevant: NDArray[np.int64]) -> None:
+        self._batch, self._relevant = batch, relevant
+
+    def kept(self, orders: QueryShedding, seed: int) -> Mask:
+        """By a shedder that looks at identities alone."""
+        rows = self._relevant
+        events = JudgedEvents(identities(self._batch.source[rows], self._batch.offset[rows]), self._batch.time[rows])
+        return unlearned(orders.shedder, seed).gate(orders.drop_ratio).keep(events)
+
+    def kept_by_model(self, learned: Learned, orders: QueryShedding) -> Mask:
+        """By a model, whose ratio is the one at which the ordered share of candidates goes."""
+        batch, features = self._in_order, learned.features
+        events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
+        kept = np.empty(len(batch), dtype=np.bool_)
+        kept[self._order] = learned.model.gate(learned.model.manifest.ratio_for(orders.drop_ratio)).keep(events)
+        return kept[self._relevant]
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return np.lexsort((self._batch.offset, self._batch.source, self._batch.time))
+
+    @cached_property
+    def _in_order(self) -> EventBatch:
+        return take(self._batch, self._order)
 
 
 def dropped_before_decoding(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter_ns
 
 import numpy as np
@@ -22,13 +22,15 @@ from app.control.client import ControlAddress, client_of
 from app.control.directives import Directive
 from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
 from app.control.selection import packed, sampled_rows
+from app.evaluation.features import Features
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, Column, EventBatch
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.plausible import without_implausible_times
 from app.events.types import Kind
 from app.pipeline.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
-from app.pipeline.gate import dropped_before_decoding, shedding_gate
+from app.pipeline.gate import Learned, dropped_before_decoding, shedding_gate
+from app.pipeline.models import restored
 from app.pipeline.recovery import progress_of
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.shipment import CHUNK, TICK, Refused, shipment
@@ -91,6 +93,15 @@ def _decoder(settings: TaskSettings, deployment: str, place: int) -> BatchDecode
 def _plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
     known = load_deployment(checkpoint, deployment)
     return IngressPlan(known.catalog, known.streams[place].rules, known.buckets)
+
+
+@lru_cache(maxsize=256)
+def _learned(checkpoint: str, deployment: str, query: int) -> Learned:
+    known = load_deployment(checkpoint, deployment)
+    stored = known.models[query]
+    if stored is None:
+        raise AssertionError(f"the deployment {deployment} has no model of query {query}")
+    return Learned(restored(stored), Features.of(known.catalog.plans[query]))
 
 
 def batch_of_task() -> tuple[int, str, int]:
@@ -177,7 +188,8 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
     _refuse_undecodable(work, decoded, source, offset, context.deployment.buckets)
     columns = {**decoded.batch.columns, INGESTED: Column(Kind.TIME, ingested_ms[decoded.rows])}
     batch = EventBatch(decoded.batch.time, decoded.batch.source, decoded.batch.offset, decoded.batch.type, columns)
-    gate = _timed(shedding_gate(context.deployment.catalog, plan.selection, directive), work)
+    learned = partial(_learned, settings.checkpoint, directive.deployment)
+    gate = _timed(shedding_gate(context.deployment.catalog, plan.selection, directive, learned), work)
     orders = directive.selection.get(context.stream.rules.stream)
     if orders is not None and not orders.sequence.fits(len(plan.selection.initial.order)):
         orders = None  # of an earlier version of this software, which cut attributes otherwise

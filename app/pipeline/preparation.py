@@ -16,6 +16,7 @@ from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import StreamSchema
 from app.pipeline.deployment import INGESTED, Deployment, OutputTopic, StreamDeployment
+from app.pipeline.models import as_it_sheds, read_models
 from app.query.compile import Compilation, read_queries
 from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan
@@ -137,7 +138,7 @@ def _not_run(compiled: Compilation) -> list[Finding]:
         Finding(
             f'query "{query.name}": the application of this version does not run the shedder {query.plan.shedding.shedder} yet',
             query.document.location("shedding"),
-            f"write {' or '.join(RUN_SHEDDERS)}",
+            f"write one of {', '.join(RUN_SHEDDERS)}",
         )
         for query in compiled.queries
         if query.plan is not None and query.enabled and query.plan.shedding.shedder not in RUN_SHEDDERS
@@ -194,12 +195,16 @@ def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDepl
 
     Raises:
         DependencyError: the registry cannot be asked.
-        ConfigurationError: it refuses a schema.
+        ConfigurationError: it refuses a schema, or a model does not fit its query.
     """
     topics = settings.source_topics
     place = {topic: number for number, stream in enumerate(streams) for topic in settings.streams[stream.rules.stream].topics}
     catalog = compiled.catalog
-    shipped = Catalog(catalog.version, catalog.plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups))
+    models, wrong = read_models(compiled, settings.queries.models)
+    if wrong:
+        raise ConfigurationError(wrong)
+    plans = tuple(as_it_sheds(plan, models) for plan in catalog.plans)
+    shipped = Catalog(catalog.version, plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups))
     outputs = []
     for plan in catalog.plans:
         topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
@@ -217,7 +222,14 @@ def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDepl
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
+        tuple(models.get(plan.name) for plan in plans),
     )
+
+
+def without_models(compiled: Compilation, deployment: Deployment) -> list[tuple[str, str]]:
+    """(query, shedder that it names) of those that shed at random until there is a model."""
+    pairs = zip(compiled.catalog.plans, deployment.catalog.plans, strict=True)
+    return [(named.name, named.shedding.shedder) for named, running in pairs if named.shedding.shedder != running.shedding.shedder]
 
 
 def _timeouts(settings: Settings, registry: Registry, plan: Plan) -> OutputTopic | None:

@@ -203,7 +203,7 @@ def _shedder(query: r.Resolved) -> Iterator[Finding]:
         message = (
             f"cep replay, train and evaluate know the shedder {shedder.value}, but the application of this version does not run it yet"
         )
-        yield _warning(message, shedder.node.location(), "write none or random before you deploy the query")
+        yield _warning(message, shedder.node.location(), f"before you deploy the query, write one of {', '.join(k.RUN_SHEDDERS)}")
 
 
 RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (

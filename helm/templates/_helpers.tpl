@@ -156,12 +156,16 @@ files and adds none then. */}}
 {{- $_ := set $registry "password_file" (printf "/etc/cep/registry/%s" .passwordKey) }}
 {{- end }}
 {{- end }}
+{{- $queries := dict "paths" (list "queries") }}
+{{- with .Values.queries.models }}
+{{- if or .existingConfigMap .existingClaim }}{{ $_ := set $queries "models" "models" }}{{ end }}
+{{- end }}
 {{- $all := dict
     "application" (include "cep.fullname" .)
     "kafka" $kafka
     "schema_registry" $registry
     "streams" .Values.streams
-    "queries" (dict "paths" (list "queries"))
+    "queries" $queries
     "checkpoint" (include "cep.checkpoint" . | fromYaml)
     "spark" $spark
     "http" $http }}

@@ -130,6 +130,22 @@ def test_query_texts_arrive_unchanged_although_they_hold_braces(render):
     assert render({"queries": {"inline": {"a.yaml": text}}}).one("ConfigMap", "-queries")["data"] == {"a.yaml": text}
 
 
+@pytest.mark.parametrize(
+    ("models", "volume"),
+    [
+        ({"existingConfigMap": "m"}, {"configMap": {"name": "m"}}),
+        ({"existingClaim": "c"}, {"persistentVolumeClaim": {"claimName": "c", "readOnly": True}}),
+    ],
+)
+def test_models_are_mounted_into_the_driver_and_named_in_its_settings(render, models, volume):
+    rendered = render({"queries": {"models": models}})
+    assert rendered.settings["queries"] == {"paths": ["queries"], "models": "models"}
+    pod = rendered.driver["spec"]
+    assert {"name": "models", **volume} in pod["volumes"]
+    assert {"name": "models", "mountPath": "/etc/cep/models", "readOnly": True} in pod["containers"][0]["volumeMounts"]
+    assert "models" not in render({}).settings["queries"]
+
+
 def test_queries_of_existing_configmaps_lie_beside_those_of_the_values(render):
     rendered = render({"queries": {"inline": {"a.yaml": "name: a"}, "existingConfigMaps": ["team-one", "team-two"]}})
     volume = next(v for v in rendered.driver["spec"]["volumes"] if v["name"] == "queries")

@@ -1,8 +1,12 @@
 """A batch that Spark repeats does exactly what it did: same directive, same events shed, same bytes out."""
 
+import json
+
+import orjson
 import pytest
 import yaml
 
+from app.cli.train import train
 from app.config.settings import load_settings
 from app.control.watchdog import Watchdog
 from app.local.generators import generate
@@ -19,14 +23,14 @@ event: SEQ(Quote a, Quote b)
 where: "[symbol] AND b.price > a.price"
 within: 2 s
 return: {symbol: b.symbol, price: b.price}
-shedding: {shedder: random, latency_bound: 1 s}
+shedding: {shedder: %s, latency_bound: 1 s}
 """
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
+@pytest.fixture(scope="module", params=["random", "gspice"])
+def world(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeated")
-    (folder / "hasty.yaml").write_text(QUERY)
+    (folder / "hasty.yaml").write_text(QUERY % request.param)
     stocks = {
         "topics": ["stocks"],
         "schemas": [str(ROOT / "schemas" / "Quote.avsc")],
@@ -36,16 +40,20 @@ def world(tmp_path_factory):
     }
     settings = {
         "streams": {"stocks": stocks},
-        "queries": {"paths": [str(folder / "hasty.yaml")]},
+        "queries": {"paths": [str(folder / "hasty.yaml")], "models": str(folder)},
         "heartbeat": {"enabled": False},
         "checkpoint": {"path": str(folder / "checkpoint")},
         "http": {"host": "127.0.0.1", "port": 0},
         "watchdog": {"warm_up_batches": 0},
     }
     (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
-    records = []
+    records, plain = [], []
     for batch in generate("stocks", 6000, seed=4, start_ms=START_MS, rate_per_s=200.0).batches:
-        records += recorded(batch, "stocks", "symbol", KnownSchemas())[0]
+        found, events = recorded(batch, "stocks", "symbol", KnownSchemas())
+        records, plain = records + found, plain + events
+    if request.param == "gspice":
+        (folder / "events.jsonl").write_bytes(b"\n".join(map(orjson.dumps, plain)))
+        train([folder / "hasty.yaml"], folder / "events.jsonl", folder / "hasty.model", config=folder / "settings.yaml")
     write_parquet(folder / "topics", records, FILES)
     return folder
 
@@ -78,6 +86,9 @@ def test_the_last_batch_repeated_sheds_the_same_events_and_writes_the_same_bytes
     assert b'"drop_ratio":0.6' in directives[last]
     shed = [value for topic, _, value in written[last] if topic == "cep.audit"]
     assert shed, "shed reports of the batch before leave with this one"
+    (report,) = json.loads(directives[last])["shed_reports"]
+    assert report["shedder"] == ("gspice" if (world / "hasty.model").exists() else "random")
+    assert report["dropped"] / report["considered"] == pytest.approx(0.6, abs=0.1)
     assert [topic for topic, _, _ in written[last]].count("cep.hasty") > 0
     commit = world / "checkpoint" / "spark" / "commits" / str(last)
     commit.unlink()

@@ -1,0 +1,148 @@
+"""Models in the application: read with the queries, carried in the deployment, asked by the ingress about what selection lets through."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from app.asc.selection import Selection
+from app.cli.shed_queries import read_shed_queries
+from app.cli.train import train
+from app.config.settings import load_settings
+from app.control.directives import Directive, QueryShedding
+from app.errors import ConfigurationError
+from app.evaluation.features import Features
+from app.events.batch import take
+from app.events.registry import Registry, RegistrySettings
+from app.pipeline.gate import Learned, shedding_gate
+from app.pipeline.models import restored
+from app.pipeline.preparation import compile_queries, prepare, read_streams, without_models
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("ShelfReading", "CounterReading", "ExitReading")
+QUERY = """
+name: theft
+event: SEQ(ShelfReading s, !(CounterReading c), ExitReading e)
+where: "[tag_id] AND s.shelf_id <= 5"
+within: 60 s
+return: {tag_id: e.tag_id}
+shedding: {shedder: gspice, pane: 7 events, latency_bound: 1 s}
+"""
+EVENTS = 6000
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Settings, a query and a recording in which three quarters of the shelf readings are of no interest to it."""
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "theft.yaml").write_text(QUERY)
+    rng = np.random.default_rng(5)
+    lines = []
+    for k, kind in enumerate(rng.choice(KINDS, EVENTS, p=[0.6, 0.2, 0.2]).tolist()):
+        own = {"shelf_id": int(rng.integers(1, 21))} if kind == "ShelfReading" else {}
+        lines.append({"type": kind, "time": 1_780_000_000_000 + 20 * k, "tag_id": f"T{rng.integers(0, 40)}", "store_id": 1, **own})
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    retail = {"topics": ["retail"], "schemas": [str(ROOT / "schemas" / f"{name}.avsc") for name in KINDS], "time": "time"}
+    settings = {"streams": {"retail": retail}, "queries": {"paths": ["theft.yaml"], "models": "models"}}
+    (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
+    (folder / "models").mkdir()
+    learn(folder, folder / "models" / "theft.model")
+    return folder
+
+
+def learn(folder, file, shedder=None):
+    train(queries=[folder / "theft.yaml"], events=folder / "events.jsonl", out=file, config=folder / "settings.yaml", shedder=shedder)
+
+
+def deployed(folder, models):
+    """The compiled queries and the deployment, with models of this folder."""
+    settings = load_settings(folder / "settings.yaml", {})
+    settings = settings.model_copy(update={"queries": settings.queries.model_copy(update={"models": models})})
+    registry = Registry(RegistrySettings("mock://models"))
+    streams = read_streams(settings, registry)
+    compiled = compile_queries(settings, streams)
+    return compiled, prepare(settings, compiled, streams, registry)
+
+
+def test_a_model_learned_with_the_settings_fits_the_query_that_is_deployed(world):
+    compiled, deployment = deployed(world, world / "models")
+    assert without_models(compiled, deployment) == []
+    (stored,) = deployment.models
+    model = restored(stored)
+    assert (model.manifest.method, model.manifest.query) == ("gspice", deployment.catalog.plans[0].fingerprint)
+    assert model.pane.events == 7, "as the query says"
+    assert pickle.loads(pickle.dumps(deployment)).models[0].content == stored.content
+    assert "content" not in repr(deployment)
+
+
+def test_another_model_is_another_deployment(world, tmp_path):
+    learn(world, tmp_path / "theft.model")
+    same, other = (deployed(world, folder)[1].models[0].digest for folder in (world / "models", tmp_path))
+    assert same == other, "the same recording gives the same model"
+    (tmp_path / "theft.model").unlink()
+    assert len({deployed(world, folder)[1].fingerprint for folder in (world / "models", tmp_path)}) == 2
+
+
+@pytest.mark.parametrize("models", ["nowhere", None])
+def test_a_query_without_a_model_sheds_at_random_until_there_is_one(world, models):
+    compiled, deployment = deployed(world, models and world / models)
+    assert without_models(compiled, deployment) == [("theft", "gspice")]
+    assert deployment.catalog.plans[0].shedding.shedder == "random"
+    assert deployment.catalog.plans[0].shedding.latency_bound_ms == 1000
+    assert deployment.models == (None,)
+
+
+def test_models_that_do_not_fit_are_told_with_the_query(world, tmp_path):
+    def told(content: bytes) -> str:
+        (tmp_path / "theft.model").write_bytes(content)
+        with pytest.raises(ConfigurationError) as caught:
+            deployed(world, tmp_path)
+        return str(caught.value)
+
+    good = (world / "models" / "theft.model").read_bytes()
+    assert "theft.yaml:7:1: " in told(b"PK damaged")
+    assert "the file is damaged" in told(b"PK damaged")
+    assert "hint: models are written by training" in told(b"no model")
+    learn(world, tmp_path / "theft.model", shedder="bl")
+    assert "a model of bl" in told((tmp_path / "theft.model").read_bytes())
+    (world / "theft.yaml").write_text(QUERY.replace("60 s", "61 s"))
+    try:
+        assert "learned for another query, or for another version of it" in told(good)
+    finally:
+        (world / "theft.yaml").write_text(QUERY)
+
+
+@pytest.mark.parametrize("ratio", [0.2, 0.5, 0.8])
+def test_the_ingress_drops_the_share_of_candidates_that_it_is_asked_for_whatever_the_order_of_rows(world, ratio):
+    _, deployment = deployed(world, world / "models")
+    catalog = deployment.catalog
+    plan, model = catalog.plans[0], restored(deployment.models[0])
+    batch = read_shed_queries([world / "theft.yaml"], world / "events.jsonl", world / "settings.yaml", None)[0].batch
+    selection = Selection(catalog, None)
+    directive = Directive(3, shedding={"theft": QueryShedding(ratio, "gspice")})
+    gate = shedding_gate(catalog, selection, directive, lambda query: Learned(model, Features.of(catalog.plans[query])))
+    whole = selection.select(batch)
+    kept = gate(batch, whole)
+    assert len(kept.relevant) / len(whole.relevant) == pytest.approx(1 - ratio, abs=0.05)
+    # the same decisions as of the library, which is given the whole stream in order
+    asked = model.manifest.ratio_for(ratio)
+    assert asked > ratio, "what is of no interest would have gone first"
+    stays = model.gate(asked).keep(Features.of(plan).judged(batch))
+    assert kept.relevant.tolist() == [row for row in whole.relevant.tolist() if stays[row]]
+    shuffled = np.random.default_rng(1).permutation(len(batch))
+    mixed = take(batch, shuffled)
+    again = gate(mixed, selection.select(mixed))
+    assert sorted(shuffled[again.relevant].tolist()) == kept.relevant.tolist()
+
+
+def test_ratios_of_candidates_follow_from_what_was_measured(world):
+    model = restored(deployed(world, world / "models")[1].models[0])
+    shares = model.manifest.candidates
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert list(shares) == sorted(shares)
+    assert shares[len(shares) // 4] < 0.1, "a quarter of the stream can go before a candidate must"
