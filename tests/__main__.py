@@ -2,7 +2,7 @@
 
     python3 -m tests                everything that CI runs
     python3 -m tests --fast         the loop while developing: no JVM, no slow tests, under two minutes
-    python3 -m tests --nightly      also the image, with many more examples per property
+    python3 -m tests --nightly      also the image, with 20,000 examples per property: hours
     python3 -m tests ARGUMENTS...   only pytest, with these arguments
 
 Standard library only: it starts on a bare Python.
@@ -20,7 +20,7 @@ from app.bootstrap.places import PROJECT
 
 SELECTIONS = {
     "--fast": ["-m", "not (slow or spark or kafka or image)"],
-    "--nightly": [],
+    "--nightly": ["--timeout", "14400"],
     "": ["-m", "not image"],
 }
 
