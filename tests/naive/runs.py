@@ -178,13 +178,17 @@ class Player:
             own = under(run.bound, way.path[:-1])
             if not all(differ(way.leaf.item, self.scope, bound.event, event) for bound in own):
                 return False
-        if any(stopped(self.shape, repeat, path, run.bound, event, self.scope, self.closures) for repeat, path in way.closures):
+        if self.is_stopped(run, way, event):
             return False
         taken = self.taking(run, way, event)
         if not lies_within(self.query, self.shape, taken.bound, self.scope):
             return False
         view = view_of(self.query, self.shape, taken.bound, self.scope, self.closures, self.open_variables(taken))
         return all(holds_everywhere(predicate, view) for predicate in positive_predicates(self.query))
+
+    def is_stopped(self, run: Run, way: Way, event: int) -> bool:
+        """Whether an UNTIL on the way has been satisfied, up to an event."""
+        return any(stopped(self.shape, repeat, path, run.bound, event, self.scope, self.closures) for repeat, path in way.closures)
 
     def taking(self, run: Run, way: Way, event: int) -> Run:
         return replace(run, bound=(*run.bound, Bound(way.path, way.leaf.number, event)), state=way.state)

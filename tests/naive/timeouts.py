@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from tests.naive.assignments import predicates_hold
 from tests.naive.negation import CONTIGUOUS, asked, closing_time, view_of, violated
-from tests.naive.runs import Player, Run
+from tests.naive.runs import Player, Run, Way
 from tests.naive.shape import Assignment, items_by_number
 
 
-def timed_out(player: Player, waiting: list[Run], matched: set[Assignment]) -> dict[Assignment, int]:
-    """What the runs that wait have bound, and when their window closed."""
+def timed_out(player: Player, accepting: list[Run], waiting: list[Run]) -> dict[Assignment, int]:
+    """What the runs that wait have bound, and when their window closed. Runs that bind the same are the same partial match."""
     query = player.query
     if query.within is None and query.window is None and query.max_gap is None:
         return {}
     found: dict[Assignment, int] = {}
-    named = {by_variable(player, one) for one in matched}
+    named = {by_variable(player, run.bound) for run in accepting if has_matched(player, run)}
     for run in waiting:
         own = by_variable(player, run.bound)
-        if not (has_matched(player, run) or own in named or ended_by_contiguity(player, run) or violates(player, run)):
+        if not (own in named or ended_by_contiguity(player, run) or violates(player, run)):
             found[run.bound] = closes(player, run)
             # equal bindings of two runs time out once
             named.add(own)
@@ -59,12 +59,24 @@ def has_matched(player: Player, run: Run) -> bool:
 
 
 def ended_by_contiguity(player: Player, run: Run) -> bool:
-    """Whether all its ways are contiguous, and an event came in between before its window closed."""
-    strategies = {player.strategy(run, way) for way in player.open_ways(run)}
-    return bool(strategies) and all(
-        strategy in CONTIGUOUS and (event := player.next_after(run, strategy)) is not None and is_open(player, run, event)
-        for strategy in strategies
-    )
+    """Whether an event came, before its window closed, when all its ways were contiguous. Ways that UNTIL has stopped are none."""
+    left = player.open_ways(run)
+    for event in player.scope.stream:
+        if event <= run.bound[-1].event:
+            continue
+        if not is_open(player, run, event):
+            return False
+        before, left = left, [way for way in left if not player.is_stopped(run, way, event)]
+        if any(some and all(interrupted(player, run, way, event) for way in some) for some in (before, left)):
+            return True
+    return False
+
+
+def interrupted(player: Player, run: Run, way: Way, event: int) -> bool:
+    """Whether the way is contiguous and its next event has come."""
+    strategy = player.strategy(run, way)
+    following = player.next_after(run, strategy) if strategy in CONTIGUOUS else None
+    return following is not None and following <= event
 
 
 def is_open(player: Player, run: Run, event: int) -> bool:

@@ -32,7 +32,7 @@ def composite_events(query: WholeQuery, lines: list[dict[str, Any]], types: Type
             written += [entry(player, match, match_time(query, shape, match, scope), types)]
         if query.timeouts:
             distinct: dict[Any, tuple[Any, Composite]] = {}
-            for partial, time in timed_out(player, player.runs()[1], set(matches(player))).items():
+            for partial, time in timed_out(player, *player.runs()).items():
                 distinct.setdefault(bindings(shape, partial), entry(player, partial, time, types, kind="timeout"))
             written += distinct.values()
     return [composite for _, composite in sorted(written, key=lambda one: one[0])]

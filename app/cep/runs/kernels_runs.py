@@ -609,6 +609,8 @@ def meet(world, slot, node, mask, row, stream_rank, partition_rank):
     nodes = table(world, T_NODES)
     slots = table(world, T_SLOTS)
     state = line(world, T_STATE)
+    # contiguity ends a run at this event if all its ways are contiguous, whatever an UNTIL says of them
+    contiguous = shape[CONTIGUOUS] != 0 and not states[nodes[node, STATE], FINAL] and not has_way(world, node, 0)
     # every stop takes one UNTIL out of the state; the bound is for readers
     for _ in range(len(untils) + 1):
         stopped = False
@@ -626,7 +628,7 @@ def meet(world, slot, node, mask, row, stream_rank, partition_rank):
                     nodes[fork, column] = nodes[node, column]
                 nodes[fork, STATE] = stopped_table[k, 0]
                 state[NODES] = fork + 1
-                if meet_stopped(world, slot, fork, mask, row, stream_rank, partition_rank):
+                if meet_stopped(world, slot, fork, mask, row, stream_rank, partition_rank) and not contiguous:
                     base = 1 + len(keys)
                     nodes[fork, NEXT_RUN] = slots[slot, base + S_HEAD]
                     slots[slot, base + S_HEAD] = fork
@@ -636,7 +638,7 @@ def meet(world, slot, node, mask, row, stream_rank, partition_rank):
             break
         if not stopped:
             break
-    return meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank)
+    return meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank) and not contiguous
 
 
 @kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
@@ -649,16 +651,28 @@ def expire(world, slot, node, upto, rank_end):
     nodes = table(world, T_NODES)
     if not shape[TIMEOUTS] or nodes[node, FLAGS] & MATCHED:
         return
+    states = table(world, T_STATES)
+    cells = table(world, T_CELLS)
+    windows = table(world, T_WINDOWS)
+    state = line(world, T_STATE)
     if nodes[node, CROSSED] >= 0 and already_prevented(world, slot, node):
         return
     explicit = shape[WINDOW_KIND] != NO_WINDOW
     low = nodes[node, WINDOW_LOW] if explicit else 0
     high = min(nodes[node, WINDOW_HIGH] + 1, upto) if explicit else 1
-    lasting = not shape[CONTIGUOUS] or has_way(world, node, 1)
+    # without any way it was no contiguity that ended it, but an UNTIL
+    lasting = not shape[CONTIGUOUS] or states[nodes[node, STATE], FINAL] != 0 or has_way(world, node, 1)
+    counted = shape[WINDOW_KIND] == COUNT_WINDOW or shape[WINDOW_KIND] == OPENED_COUNT
+    followed = nodes[node, FOLLOWED]
+    gap_over = shape[GAP] >= 0 and followed >= cells[nodes[node, ROW], CELL_TIME] + shape[GAP]
     for window in range(low, high):
         end = rank_end if rank_end != UNKNOWN_END else window_end(world, node, window, 0)
         # ended by the next event of the stream, if that came before the window closed
-        if lasting or nodes[node, FOLLOWED] == _FOREVER or (rank_end == UNKNOWN_END and nodes[node, FOLLOWED] >= end):
+        if counted:
+            over = gap_over or nodes[node, S_RANK] + 1 >= windows[window - state[WINDOW_BASE], O_RANK] + shape[WINDOW_SIZE]
+        else:
+            over = rank_end == UNKNOWN_END and followed >= end
+        if lasting or followed == _FOREVER or over:
             emit_timeout(world, node, end, window)
 
 

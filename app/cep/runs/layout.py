@@ -240,7 +240,7 @@ class _Tables:
             one = predicate.arguments[number]
             arguments.append([place, one.item, function_of(one), int(one.running), one.back, self._register(one)])
         ranges = [start, stop, first, len(references), first_argument, len(arguments)]
-        self.rows["predicates"].append(ranges + self._compared(first))
+        self.rows["predicates"].append(ranges + self._compared(first, witnessed=predicate.witnessed))
 
     def _compiled(self, predicate: Rewritten) -> tuple[int, int, list[tuple[int, int]]]:
         """A program, and (argument, its place among the constants) wherever it reads an aggregate."""
@@ -251,12 +251,12 @@ class _Tables:
         start, stop = self._compiler.compile(self._prepared, kind)
         return start, stop, list(self._compiler.arguments)
 
-    def _compared(self, first: int) -> list[int]:
+    def _compared(self, first: int, *, witnessed: bool) -> list[int]:
         """What was just compiled, with references from ``first`` on, if it needs no machine: one cell, or a comparison of two, of bound events."""
         prepared: Any = self._prepared
         if isinstance(prepared, Cell) and prepared.item > 0 and (prepared.kind is Kind.FLOAT or not self._made_float):
             return [at.ONE_CELL, 0, first + prepared.item - 1, prepared.column, 0, 0]
-        if isinstance(prepared, e.Comparison):
+        if isinstance(prepared, e.Comparison) and not witnessed:
             left: Any = prepared.left
             right: Any = prepared.right
             if isinstance(left, Cell) and isinstance(right, Cell) and left.item > 0 and right.item > 0:

@@ -41,12 +41,14 @@ class Rewritten:
         references: what stands in slots 1, 2, ...
         arguments: the aggregates.
         own: the binding whose event stands in slot 0, or -1.
+        witnessed: some references are not read; they say when, or for which ``i``, the others may be.
     """
 
     expression: Any
     references: list[Reference] = field(default_factory=list)
     arguments: list[e.Aggregate] = field(default_factory=list)
     own: int = -1
+    witnessed: bool = False
 
     @property
     def indexed(self) -> bool:
@@ -101,17 +103,25 @@ def _reference(attribute: e.AttributeOf, found: Rewritten) -> e.AttributeOf:
         reference = Reference(attribute.item, at.LAST, index.back)
     else:
         reference = Reference(attribute.item, at.FIXED, 1 if index.anchor == "first" else index.number)
+    return replace(attribute, item=_slot(reference, found), index=None)
+
+
+def _slot(reference: Reference, found: Rewritten) -> int:
+    """The slot in which a reference stands."""
     if reference not in found.references:
         found.references.append(reference)
-    return replace(attribute, item=found.references.index(reference) + 1, index=None)
+    return found.references.index(reference) + 1
 
 
 def _aggregate(aggregate: e.Aggregate, found: Rewritten) -> Any:
     if aggregate.function in ("first", "last"):
-        if aggregate.running:
-            index = e.Index("first") if aggregate.function == "first" else e.Index("running", back=aggregate.back)
-        else:
-            index = e.Index(aggregate.function)
+        if aggregate.function == "first":
+            # the element is known early, but asked for where the elements up to i are there, or when the closure is finished
+            running = Reference(aggregate.item, at.RUNNING, aggregate.back)
+            _slot(running if aggregate.running else Reference(aggregate.item, at.LAST), found)
+            found.witnessed = True
+        running_last = aggregate.running and aggregate.function == "last"
+        index = e.Index("running", back=aggregate.back) if running_last else e.Index(aggregate.function)
         return _reference(e.AttributeOf(aggregate.kind, aggregate.item, aggregate.attribute or "", index), found)
     if aggregate not in found.arguments:
         found.arguments.append(aggregate)

@@ -49,11 +49,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """All, interleaved. Finished parts keep their place, empty. ``begun``: one of its events is bound."""
+    """All, interleaved. Finished parts keep their place, empty. ``begun``: the parts that have bound an event (a mask)."""
 
     number: int
     parts: tuple[Term, ...]
-    begun: bool = False
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,8 @@ class _Builder:
                 return Not(len(self.negations) - 1)
             case p.Ordered(parts):
                 return series(*(self.build(part) for part in parts))
+            case p.Either((part,)) | p.Every((part,)):
+                return self.build(part)
             case p.Either(parts):
                 return Choice(tuple(self.build(part) for part in parts))
             case p.Repeated(part, low, high):
@@ -212,7 +214,7 @@ def _longest(term: Term) -> int:
 def passed(term: Term) -> tuple[Crossing, ...] | None:
     """None where an event is still missing; else the negations that stand in what is left and have nothing behind them.
 
-    Negations of a branch or group that bound nothing are not asked.
+    Negations of a branch, a group or a part of an AND that bound nothing are not asked.
     """
     match term:
         case One() | Never():
@@ -223,11 +225,12 @@ def passed(term: Term) -> tuple[Crossing, ...] | None:
             return () if low == 0 or passed(part) is not None else None
         case Choice(parts):
             return () if any(passed(part) is not None for part in parts) else None
-        case All(number, parts):
+        case All(number, parts, begun):
             found = [passed(part) for part in parts]
             if any(one is None for one in found):
                 return None
-            return tuple(_beside(crossing, number, operand) for operand, one in enumerate(found) for crossing in one or ())
+            asked_of = [(operand, one or ()) for operand, one in enumerate(found) if begun >> operand & 1]
+            return tuple(_beside(crossing, number, operand) for operand, one in asked_of for crossing in one)
     crossings: list[Crossing] = []
     for part in term.parts:
         one = passed(part)
@@ -276,7 +279,7 @@ def _ways_series(parts: tuple[Term, ...]) -> Iterator[Way]:
 def _ways_all(term: All) -> Iterator[Way]:
     for operand, part in enumerate(term.parts):
         for way in ways(part):
-            rest = _all(replace(term, parts=_placed(term.parts, operand, way.rest), begun=True))
+            rest = _all(replace(term, parts=_placed(term.parts, operand, way.rest), begun=term.begun | 1 << operand))
             without = None if way.without is None else _all(replace(term, parts=_placed(term.parts, operand, way.without)))
             crossed = tuple(_beside(crossing, term.number, operand) for crossing in way.crossed)
             yield replace(way, rest=rest, crossed=crossed, without=without, enters=way.enters if term.begun else (*way.enters, term.number))
