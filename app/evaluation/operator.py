@@ -42,6 +42,15 @@ class Outcome:
         """float64 (events,): sum of the weights of the composite events that each event of the recording is part of."""
         return np.bincount(self.rows, minlength=events).astype(np.float64) * weight
 
+    def before(self, row: int) -> Outcome:
+        """Those of which every constituent comes before a row of the recording."""
+        if not len(self):
+            return self
+        own = np.maximum.reduceat(self.rows, self.starts[:-1]) < row
+        counts = np.diff(self.starts)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[own])])
+        return Outcome(self.identity[own], starts, self.rows[np.repeat(own, counts)], self.window[own])
+
 
 class Operator:
     """A query and a recording.

@@ -137,7 +137,7 @@ class WindowedOperator:
     def __init__(self, plan: Plan, batch: EventBatch, windows: EventWindows) -> None:
         self.windows, self._batch = windows, batch
         self._plain = Operator(plan, batch)
-        self._operator = Operator(partitioned_by_window(plan), _expanded(batch, windows.event, windows.window))
+        self._operator = Operator(partitioned_by_window(plan), expanded(batch, windows, np.arange(len(windows))))
 
     def run(self, kept: NDArray[np.bool_] | None = None) -> Outcome:
         """The composite events when only some pairs (bool (pairs,), True = kept) are let through; rows are those of the recording."""
@@ -145,18 +145,7 @@ class WindowedOperator:
 
     def found(self, kept: NDArray[np.bool_] | None = None) -> list[Found]:
         """The same as matches, whose events are those of the recording."""
-        return [replace(one, matches=self._named(one.matches)) for one in self._operator.found(kept)]
-
-    def _named(self, matches: Matches) -> Matches:
-        """Events of pairs become events of the recording again, and the window a number beside the match."""
-        events, key = matches.events, dict(matches.key)
-        row = self.windows.event[np.clip(events.offset, 0, len(self.windows) - 1)]  # places that no match refers to may hold anything
-        return replace(
-            matches,
-            events=replace(events, source=self._batch.source[row], offset=self._batch.offset[row]),
-            windows=key.pop(WINDOW).values.astype(np.int64),
-            key=key,
-        )
+        return [replace(one, matches=in_recording(one.matches, self._batch, self.windows)) for one in self._operator.found(kept)]
 
 
 class OpenedOperator:
@@ -180,7 +169,7 @@ class OpenedOperator:
         self._pairs = np.flatnonzero(of_pair)
         self._items = of_pair[self._pairs]
         self._plan = partitioned_by_window(plan)
-        self._batch = _expanded(batch, windows.event[self._pairs], windows.window[self._pairs])
+        self._batch = expanded(batch, windows, self._pairs)
         self._operator = Operator(self._plan, self._batch)
 
     def run(self, kept: NDArray[np.bool_] | None = None) -> Outcome:
@@ -193,11 +182,29 @@ class OpenedOperator:
         return replace(found, rows=self.windows.event[pair], window=self.windows.window[pair[found.starts[:-1]]])
 
 
-def _expanded(batch: EventBatch, event: NDArray[np.int64], window: NDArray[np.int64]) -> EventBatch:
-    """The pairs as events; a place of its own for every pair, and events of one window keep their order."""
-    pairs = take(batch, event)
-    offset = np.arange(len(event), dtype=np.int64)
-    return EventBatch(pairs.time, np.zeros_like(offset), offset, pairs.type, {**pairs.columns, WINDOW: Column(Kind.INTEGER, window)})
+def expanded(batch: EventBatch, windows: EventWindows, pairs: NDArray[np.int64]) -> EventBatch:
+    """Pairs as events that carry the number of their window; a place of its own for every pair, and events of one window keep their order.
+
+    Args:
+        batch: the recording.
+        windows: of the recording.
+        pairs: int64 (pairs,), which of them, ascending.
+    """
+    part = take(batch, windows.event[pairs])
+    columns = {**part.columns, WINDOW: Column(Kind.INTEGER, windows.window[pairs])}
+    return EventBatch(part.time, np.zeros_like(pairs), pairs, part.type, columns)
+
+
+def in_recording(matches: Matches, batch: EventBatch, windows: EventWindows) -> Matches:
+    """Events of pairs become events of the recording again, and the window a number beside the match."""
+    events, key = matches.events, dict(matches.key)
+    row = windows.event[np.clip(events.offset, 0, len(windows) - 1)]  # places that no match refers to may hold anything
+    return replace(
+        matches,
+        events=replace(events, source=batch.source[row], offset=batch.offset[row]),
+        windows=key.pop(WINDOW).values.astype(np.int64),
+        key=key,
+    )
 
 
 def partitioned_by_window(plan: Plan) -> Plan:

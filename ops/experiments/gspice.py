@@ -96,7 +96,7 @@ def _capacities(contest: Contest) -> Iterator[Point]:
 PANE_STOCKS = Pane(events=50)
 
 
-def _four(seed: int) -> tuple[EventBatch, tuple[str, ...]]:
+def four_symbols(seed: int) -> tuple[EventBatch, tuple[str, ...]]:
     """The four symbols of GF-2015 that move by 0.1 % most often on the first three days: their events, and their names."""
     prices, minutes, names = data.gf_2015()
     everything = data.moved(prices, minutes, list(names), 0.001, seed)
@@ -109,7 +109,7 @@ def _four(seed: int) -> tuple[EventBatch, tuple[str, ...]]:
 def _stocks(size: Size, seed: int) -> Iterator[tuple[str, EventBatch, tuple[str, ...]]]:
     """Streams of the quotes that the queries name: what no item takes, selection keeps from the operator."""
     if data.recording(data.GF_2015) is not None:
-        yield "GF-2015", *_four(seed)
+        yield "GF-2015", *four_symbols(seed)
     prices, minutes, made = data.stock_prices(4, size.judging, seed)
     yield "generated", data.moved(prices, minutes, made, 0.001, seed), tuple(made)
 

@@ -38,6 +38,7 @@ class Paper:
         quick: how much with ``--quick``.
         plots: what is drawn.
         verdicts: on all points.
+        table: one more table of all points.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Paper:
     quick: Size
     plots: Sequence[Plot]
     verdicts: Callable[[Points], Sequence[object]]
+    table: Callable[[Points], str] | None = None
 
 
 def command(paper: Paper, given: Sequence[str] | None) -> None:
@@ -64,4 +66,5 @@ def command(paper: Paper, given: Sequence[str] | None) -> None:
         points = read(arguments.folder, paper.name)
     else:
         points = run(taking_part, arguments.seeds or size.seeds, arguments.folder, paper.name)
-    written(points, paper.plots, arguments.folder, paper.verdicts, paper.name)
+    extra = [] if paper.table is None else [paper.table(points)]
+    written(points, paper.plots, arguments.folder, lambda found: [*extra, *paper.verdicts(found)], paper.name)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from app.events.batch import Column, Dictionary, EventBatch
+from app.events.batch import Column, Dictionary, EventBatch, take
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -55,6 +55,14 @@ def batch_of(names: list[str], kinds: np.ndarray, time_ms: np.ndarray, **columns
     place = np.arange(len(kinds), dtype=np.int64)
     kind = Column(Kind.STRING, kinds.astype(np.int32), None, dictionary)
     return EventBatch(time_ms.astype(np.int64), np.zeros_like(place), place, kind, typed)
+
+
+def looped(batch: EventBatch, events: int) -> EventBatch:
+    """A stream of so many events: the recording again and again, each time later, with places of its own."""
+    place = np.arange(events, dtype=np.int64)
+    part = take(batch, place % len(batch))
+    turn_ms = int(batch.time[-1] - batch.time[0]) + 1
+    return EventBatch(part.time + place // len(batch) * turn_ms, np.zeros_like(place), place, part.type, part.columns)
 
 
 def schema_of(names: list[str], **attributes: Kind) -> StreamSchema:
@@ -134,17 +142,23 @@ def stock_prices(symbols: int, minutes: int, seed: int) -> tuple[np.ndarray, np.
 
 STEP_NAMES = ["Leader", *(f"S{k}" for k in range(1, STEPS + 1))]
 STEP_SCHEMA = schema_of(STEP_NAMES, up=Kind.INTEGER)
-OF_USE = LEADERS + 2 * STEPS * ADVANCE
-"""Share of all quotes that a pattern names; twice, because half of them go the wrong way."""
 
 
-def steps(events: int, seed: int) -> EventBatch:
+def of_use(leaders: float) -> float:
+    """Share of all quotes that a pattern names, when so many open a window; steps count twice, because half of them go the wrong way."""
+    return leaders + 2 * STEPS * ADVANCE
+
+
+OF_USE = of_use(LEADERS)
+
+
+def steps(events: int, seed: int, leaders: float = LEADERS) -> EventBatch:
     """Rising and falling quotes: leaders open windows, each of ten symbols advances the partial matches that wait for it.
 
-    Only the quotes that the patterns name, which is all that selection lets through: an event stands for ``1 / OF_USE`` quotes.
+    Only the quotes that the patterns name, which is all that selection lets through: an event stands for ``1 / of_use(leaders)`` quotes.
     """
     random = np.random.default_rng([seed, 77])
-    shares = np.array([LEADERS, *[2 * ADVANCE] * STEPS]) / OF_USE
+    shares = np.array([leaders, *[2 * ADVANCE] * STEPS]) / of_use(leaders)
     kinds = random.choice(len(STEP_NAMES), events, p=shares)
     return batch_of(STEP_NAMES, kinds, np.arange(events), up=random.integers(0, 2, events))
 

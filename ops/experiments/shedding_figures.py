@@ -31,6 +31,10 @@ class Point:
         dropped: share of candidates that were dropped, percent.
         latency_ms: the greatest in virtual time; the plateau is the median of the second half.
         decision_ns: processor time per decision.
+        p99_ms: the latency that one event of a hundred exceeds.
+        late: share of the events above the bound, percent.
+        shedding: share of the operator's busy time that decisions took, percent; on a clock only.
+        capacity: events per second without shedding, measured on a clock; 0 in virtual time.
     """
 
     figure: str
@@ -44,6 +48,10 @@ class Point:
     latency_ms: float = 0.0
     plateau_ms: float = 0.0
     decision_ns: float = 0.0
+    p99_ms: float = 0.0
+    late: float = 0.0
+    shedding: float = 0.0
+    capacity: float = 0.0
 
 
 class Points:

@@ -82,6 +82,8 @@ def point_of(standing: Standing, figure: str, curve: str, x: float, seed: int) -
         float(latency.max(initial=0)),
         float(np.median(latency[len(latency) // 2 :])),
         standing.decision_ns,
+        float(np.percentile(latency, 99)) if len(latency) else 0.0,
+        100 * standing.late_share,
     )
 
 

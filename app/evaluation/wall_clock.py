@@ -1,0 +1,316 @@
+"""Shedders before an operator that really works, on a clock: what they cost and what they lose when events do not wait.
+
+Two operators. *Windows apart*: every window is processed by itself, as the papers' operators do; an event is held against the partial matches of each of its windows, and
+shedders may drop it from some. *Whole stream*: the engine as the product runs it; partial matches can be ended. What an event is (its type as a number, its attributes, the number and position of its
+windows) is known when it arrives, as decoding tells it; panes, utilities, selection, matching and the matches' columns are worked out while the clock runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from app.asc.selection import Selection
+from app.bucket.matching import GroupMatching
+from app.bucket.recording import rows_between
+from app.cep.engine import Watermarks
+from app.cep.matches import Matches
+from app.cep.runs.engine import RunsEngine
+from app.cep.runs.live import end_runs, live_runs
+from app.evaluation.operator import Operator, Outcome
+from app.evaluation.paced import Clock, EventDetector, Pace, Step
+from app.evaluation.partial_matches import MatchOperator
+from app.evaluation.windows import EventWindows, expanded, in_recording, partitioned_by_window
+from app.events.batch import EventBatch
+from app.query.plan import Catalog, Plan
+from shedding.candidates import JudgedEvents, JudgedInWindows, JudgedMatches, Mask, Predecessors
+from shedding.detector_matches import Curve, fitted, matches_to_drop
+from shedding.interface import Gate, Model
+from shedding.panes import Pane
+
+_WARM = 0.5
+"""Share of a calibration that is not measured: windows and partial matches must be there first."""
+_REFIT = 20
+_RECENT = 100
+
+
+class WorkingOperator(Protocol):
+    """An operator that is fed batch by batch."""
+
+    def feed(self, start: int, stop: int, kept: Mask | None) -> None:
+        """Processes rows of the recording; ``kept``: bool (events,) or (pairs of event and window,), those that reach it."""
+        ...
+
+    def outcome(self) -> Outcome:
+        """What was found so far."""
+        ...
+
+
+class WindowsApart:
+    """A query with explicit windows, each of them processed by itself.
+
+    Args:
+        plan: with an explicit window.
+        batch: the recording, in total order.
+        windows: of the recording.
+    """
+
+    def __init__(self, plan: Plan, batch: EventBatch, windows: EventWindows) -> None:
+        catalog = Catalog.of((partitioned_by_window(plan),))
+        self._plan, self._batch, self._windows = plan, batch, windows
+        self._selection, self._group = Selection(catalog, None), GroupMatching(catalog, catalog.groups[0].number)
+        self._found: list[Matches] = []
+
+    def feed(self, start: int, stop: int, kept: Mask | None) -> None:
+        """See `WorkingOperator.feed`."""
+        own = self._windows.between(start, stop)
+        pairs = np.arange(own.start, own.stop)
+        if kept is not None:
+            pairs = pairs[kept if len(kept) == len(pairs) else kept[self._windows.event[own] - start]]
+        part = expanded(self._batch, self._windows, pairs)
+        found = self._group.feed_selected(part, self._selection.select(part), Watermarks(int(self._batch.time[stop - 1])))
+        self._found += [one.matches for one in found if len(one.matches)]
+
+    def outcome(self) -> Outcome:
+        """See `WorkingOperator.outcome`."""
+        return Operator(self._plan, self._batch).outcome([in_recording(one, self._batch, self._windows) for one in self._found])
+
+
+class WholeStream:
+    """The engine on the stream as it is.
+
+    Args:
+        plan: for the runs evaluator.
+        batch: the recording, in total order.
+    """
+
+    def __init__(self, plan: Plan, batch: EventBatch) -> None:
+        self._plan, self._batch, self.engine = plan, batch, RunsEngine(plan)
+        self._selection = Selection(Catalog.of((plan,)), None)
+        self._found: list[Matches] = []
+
+    @property
+    def matches(self) -> int:
+        """Composite events so far."""
+        return sum(map(len, self._found))
+
+    def feed(self, start: int, stop: int, kept: Mask | None) -> None:
+        """See `WorkingOperator.feed`; what is dropped is still counted where events are counted."""
+        part = rows_between(self._batch, start, stop)
+        rows, bits = self._selection.select(part).of_query(0)
+        items = np.zeros(len(part), np.uint64)
+        items[rows] = bits
+        if kept is not None:
+            items[~kept] = 0
+        matches, _ = self.engine.feed(part, items, Watermarks(int(part.time[-1])))
+        if len(matches):
+            self._found.append(matches)
+
+    def outcome(self) -> Outcome:
+        """See `WorkingOperator.outcome`."""
+        return Operator(self._plan, self._batch).outcome(self._found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """What may be dropped of each batch: events, or pairs of events and windows.
+
+    Attributes:
+        events: of the whole recording.
+        windows: of the recording, for shedders that drop from windows.
+        pane: what a model must know of an event's predecessors.
+    """
+
+    events: JudgedEvents
+    windows: EventWindows | None = None
+    pane: Pane | None = None
+
+    def between(self, start: int, stop: int) -> JudgedEvents | JudgedInWindows:
+        """Those of some rows; views."""
+        events = _cut(self.events, start, stop, self._before(start))
+        if self.windows is None:
+            return events
+        own, windows = self.windows.between(start, stop), self.windows
+        return JudgedInWindows(events, windows.event[own] - start, windows.window[own], windows.position[own], windows.size[own])
+
+    def _before(self, start: int) -> Predecessors:
+        if self.pane is None or not start:
+            return Predecessors()
+        first = start - self.pane.events
+        if not self.pane.events:
+            first = int(np.searchsorted(self.events.time, self.events.time[start] - self.pane.time_ms))
+        part = _cut(self.events, max(0, first), start, Predecessors())
+        return Predecessors(part.type, part.time, part.identity, part.items, part.key, part.values)
+
+
+def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:
+    own = slice(start, stop)
+    return JudgedEvents(
+        events.identity[own], events.time[own], events.type[own], events.values[:, own], before, events.items[own], events.key[own]
+    )
+
+
+class EventShedding:
+    """Events, or pairs of event and window, are dropped before the operator.
+
+    Args:
+        operator: fresh.
+        candidates: see there.
+        model: None drops nothing, whatever the latency.
+        detector: tells how much.
+        clock: times decisions.
+
+    Attributes:
+        dropped: share of the candidates so far.
+    """
+
+    def __init__(
+        self, operator: WorkingOperator, candidates: Candidates, model: Model[Any] | None, detector: EventDetector, clock: Clock
+    ) -> None:
+        self.operator = operator
+        self._candidates, self._model, self._detector, self._clock = candidates, model, detector, clock
+        self._gates: dict[float, Gate[Any]] = {}
+        self._seen = self._lost = 0.0
+
+    @property
+    def dropped(self) -> float:  # noqa: D102 - see the class
+        return self._lost / max(1.0, self._seen)
+
+    def work(self, start: int, stop: int, waiting_s: float) -> Step:
+        """See `paced.Worker.work`."""
+        began = self._clock.now()
+        events, kept, ratio = stop - start, None, 0.0
+        if self._model is not None and (ratio := self._detector.ratio(waiting_s)) > 0:
+            kept = self._gate(self._model, ratio).keep(self._candidates.between(start, stop))
+        decided = self._clock.now()
+        self.operator.feed(start, stop, kept)
+        passed = events * (float(kept.mean()) if kept is not None and len(kept) else 1.0)
+        deciding_s = 0.0 if kept is None else decided - began
+        self._detector.learn(events, passed, deciding_s, self._clock.now() - decided)
+        self._seen, self._lost = self._seen + events, self._lost + events - passed
+        return Step(ratio, deciding_s)
+
+    def _gate(self, model: Model[Any], ratio: float) -> Gate[Any]:
+        if ratio not in self._gates:
+            self._gates[ratio] = model.gate(ratio)
+        return self._gates[ratio]
+
+
+Samples = list[tuple[int, float]]
+"""Partial matches, and seconds that an event took with so many."""
+
+
+class MatchDetector:
+    """How many partial matches to drop, from what events really took with so many of them.
+
+    So many that the queue comes to the safe length within the time that the free buffer lasts: of the partial matches stay as many as let events take that long. Deviates from pSPICE (equations 4 and 5),
+    which lets the queue grow to the safe length and then gives the event at hand what is left: with events of some microseconds, one pause of the machine would drop every partial match there is; and as
+    new ones come slowly, the queue would swing between too many and none.
+
+    Args:
+        pace: of the stream.
+        known: samples of a run without shedding, from no partial matches to all.
+    """
+
+    def __init__(self, pace: Pace, known: Samples) -> None:
+        self._pace, self._known, self._recent = pace, known, list[tuple[int, float]]()
+        self._deciding: Samples = [(0, 0.0)]
+        self._batches = 0
+        self._refit()
+
+    def drops(self, count: int, waiting_s: float) -> int:
+        """How many of so many partial matches must go, before a batch whose first event has waited so long."""
+        pace = self._pace
+        beyond_s = waiting_s + pace.batch * self._processing.latency_s(count) - pace.safety * pace.bound_s
+        needed = pace.rate * (1 + beyond_s / ((1 - pace.safety) * pace.bound_s))
+        return matches_to_drop(count, 0.0, self._processing, self._shedding, 1 / needed) if needed > 0 else 0
+
+    def learn(self, seen: int, left: int, deciding_s: float, working_s: float) -> None:
+        """What a batch took per event, with so many partial matches before and after the drop; ``deciding_s`` is 0 where nothing was decided."""
+        self._recent = [*self._recent[1 - _RECENT :], (left, working_s)]
+        if deciding_s:
+            self._deciding = [*self._deciding[1 - _RECENT :], (seen, deciding_s)]
+        self._batches += 1
+        if self._batches % _REFIT == 0:
+            self._refit()
+
+    def _refit(self) -> None:
+        self._processing, self._shedding = _curve([*self._known, *self._recent]), _curve(self._deciding)
+
+
+def _curve(samples: Samples) -> Curve:
+    counts, seconds = np.array(samples, np.float64).reshape(-1, 2).T
+    return fitted(counts, seconds)
+
+
+class MatchShedding:
+    """Partial matches are dropped between two batches.
+
+    Args:
+        operator: fresh.
+        matches: knows what partial matches are to shedders; of the same plan and recording.
+        model: None drops nothing.
+        detector: tells how many; None where there is no model.
+        clock: times decisions.
+        batch: the recording.
+
+    Attributes:
+        dropped: share of all partial matches so far.
+        samples: partial matches, and seconds that an event took, batch by batch.
+    """
+
+    def __init__(  # noqa: PLR0917 - as `EventShedding`
+        self,
+        operator: WholeStream,
+        matches: MatchOperator,
+        model: Model[JudgedMatches] | None,
+        detector: MatchDetector | None,
+        clock: Clock,
+        batch: EventBatch,
+    ) -> None:
+        self.operator = operator
+        self._matches, self._model, self._detector, self._clock, self._batch = matches, model, detector, clock, batch
+        self._lost = 0
+        self.samples: Samples = []
+
+    @property
+    def dropped(self) -> float:  # noqa: D102 - see the class
+        return self._lost / max(1, self._lost + len(live_runs(self.operator.engine)) + self.operator.matches)
+
+    def work(self, start: int, stop: int, waiting_s: float) -> Step:
+        """See `paced.Worker.work`."""
+        began = self._clock.now()
+        live = live_runs(self.operator.engine)
+        gone, asked = 0, 0.0
+        if self._model is not None and self._detector is not None and (drops := self._detector.drops(len(live), waiting_s)):
+            asked = drops / len(live)
+            kept = self._model.gate(asked).keep(self._matches.judged(live, int(self._batch.time[start])))
+            gone = end_runs(self.operator.engine, live, kept)
+        decided = self._clock.now()
+        self.operator.feed(start, stop, None)
+        working_s = (self._clock.now() - decided) / (stop - start)
+        left, deciding_s = len(live) - gone, 0.0 if self._model is None else decided - began
+        self.samples.append((left, working_s))
+        if self._detector is not None:
+            self._detector.learn(len(live), left, deciding_s / (stop - start) if gone else 0.0, working_s)
+        self._lost += gone
+        return Step(asked, deciding_s)
+
+
+def throughput(events: int, batch: int, feed: Callable[[int, int], None], clock: Clock) -> float:
+    """Events per second that an operator manages, measured on the later ones of so many."""
+    warm = int(events * _WARM) // batch * batch
+    began = 0.0
+    for start in range(0, events, batch):
+        if start == warm:
+            began = clock.now()
+        feed(start, min(start + batch, events))
+    return (events - warm) / (clock.now() - began)
+
+
+def batch_for(capacity: float, seconds: float) -> int:
+    """Events that an operator takes at a time: those that keep it busy for so long."""
+    return int(np.clip(capacity * seconds, 20, 4000))

@@ -1,0 +1,293 @@
+"""The shedding experiments on a clock: the operator really works, decisions are really paid for, latencies are those of real queues (specification 7.3, item 1 b).
+
+    python -m ops.experiments.wall_clock FOLDER [--clock wall|processor] [--quick] [--only NAME] [--seeds N] [--judge]
+
+Both papers: gSPICE's Q1 and Q3 on DS1, its Q4 on GF-2015 and Q6 on POR-SUI-2019 (played again and again), pSPICE's Q1. One thread, on one core where the system allows it; events arrive as the clock
+says, at 120 and 200 % of a capacity that is measured without shedding for each query, stream and seed; the bound is 1 s, shedding begins at 0.8 s, and the queue has that length when a run begins.
+``--clock processor`` counts the time that this thread works instead of the time that passes: for machines that are busy with other things. Writes plots (PNG, SVG), all points
+(``wall.json``) and tables with verdicts (``wall.md``), named by the clock; none of it is virtual time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from app.bucket.recording import rows_between
+from app.evaluation.contest import Contest, Terms
+from app.evaluation.features import Features
+from app.evaluation.operator import Operator, Outcome
+from app.evaluation.paced import CLOCKS, Clock, EventDetector, Pace, PacedCourse, Worker, paced, pinned
+from app.evaluation.partial_matches import MatchOperator
+from app.evaluation.quality import Quality
+from app.evaluation.wall_clock import (
+    Candidates,
+    EventShedding,
+    MatchDetector,
+    MatchShedding,
+    WholeStream,
+    WindowsApart,
+    batch_for,
+    throughput,
+)
+from app.evaluation.windows import EventWindows, shed_window
+from app.events.batch import EventBatch
+from app.query.plan import Plan
+from ops.experiments import shedding_data as data
+from ops.experiments import shedding_queries as queries
+from ops.experiments.gspice import PANE_STOCKS, four_symbols
+from ops.experiments.shedding_command import Paper, Size, command
+from ops.experiments.shedding_figures import Plot, Point
+from ops.experiments.wall_verdicts import means, wall_verdicts
+from shedding.interface import Method, Model
+from shedding.panes import Pane
+from shedding.registry import method
+
+SECONDS = 0.7
+"""How long events arrive in a run; those that wait at its beginning come on top."""
+FULL = Size(10, 20_000, 12_000)
+"""Events to learn from, and to measure the capacity with."""
+QUICK = Size(2, 12_000, 8_000)
+RATES = (1.2, 2.0)
+LEADERS = 0.4
+"""Share of quotes that open a window of pSPICE's Q1: 50 times as many as in virtual time, because this engine holds an event against a partial match in 30 ns."""
+MATCH_WINDOW = 5_000
+MATCH_SIZE = (8_000, 8_000)
+"""Events to learn from and to measure the capacity with, where partial matches are dropped."""
+BATCH_S, MATCH_BATCH_S = 0.005, 0.01
+"""Of the operator's work without shedding; partial matches are looked at once in a batch, and a look costs half a millisecond."""
+COURSE_S = 0.1
+
+Methods = Mapping[str, Method[Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A query, its streams, and who takes part.
+
+    Attributes:
+        plan: the query.
+        learning: stream to learn from and to measure the capacity with.
+        judging: (events) → the stream that is judged, of so many events.
+        methods: by the name of the line.
+        rates: multiples of the capacity.
+        apart: whether windows are processed apart; otherwise the engine gets the whole stream.
+    """
+
+    plan: Plan
+    learning: EventBatch
+    judging: Callable[[int], EventBatch]
+    methods: Methods
+    rates: Sequence[float] = RATES
+    apart: bool = True
+
+
+def _methods(*names: str, pane: Pane | None = None) -> dict[str, Method[Any] | None]:
+    settings = {} if pane is None else {"pane": pane}
+    return {name: method(name, **(settings if name == "gspice" else {})) for name in names}
+
+
+def _operator(setting: Setting, batch: EventBatch, windows: EventWindows | None) -> WindowsApart | WholeStream:
+    return WholeStream(setting.plan, batch) if windows is None else WindowsApart(setting.plan, batch, windows)
+
+
+def _windows(setting: Setting, batch: EventBatch) -> EventWindows | None:
+    return EventWindows.of(shed_window(setting.plan), batch) if setting.apart else None
+
+
+def _calibrated(setting: Setting, clock: Clock, batch_s: float = BATCH_S) -> tuple[float, int]:
+    """Events per second without shedding, and events of a batch."""
+    windows, batch, capacity = _windows(setting, setting.learning), 100, 0.0
+    for _ in range(2):
+        operator = _operator(setting, setting.learning, windows)
+        capacity = throughput(len(setting.learning), batch, lambda start, stop, own=operator: own.feed(start, stop, None), clock)  # type: ignore[misc]
+        batch = batch_for(capacity, batch_s)
+    return capacity, batch
+
+
+def events_shed(setting: Setting, figure: str, seed: int, clock: Clock) -> Iterator[Point]:
+    """Shedders of events, and of events in windows."""
+    contest = Contest(setting.plan, setting.learning, rows_between(setting.learning, 0, 0), Terms(seed=seed))
+    models = {name: contest.train(one) if one is not None else None for name, one in setting.methods.items()}
+    capacity, size = _calibrated(setting, clock)
+    stream = setting.judging(_needed(capacity, max(setting.rates)))
+    windows, truth = _windows(setting, stream), Operator(setting.plan, stream).run()
+    judged = Features.of(setting.plan).judged(stream)
+    for rate in setting.rates:
+        pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
+        events = min(len(stream), _needed(capacity, rate))
+        for name, one in setting.methods.items():
+            pairs = windows if one is not None and one.level == "events per window" else None
+            candidates = Candidates(judged, pairs, getattr(models[name], "pane", None))
+            worker = EventShedding(_operator(setting, stream, windows), candidates, models[name], EventDetector(pace), clock)
+            course = _run(events, pace, worker, clock)
+            yield from _points(figure, name, pace, seed, course, _quality(truth, worker.operator.outcome(), events), worker.dropped)
+
+
+@cache
+def _match_models() -> dict[str, tuple[Method[Any], Model[Any]]]:
+    """Shedders for pSPICE's Q1; learned once for all seeds, from a stream of its own: every step of a thousand partial matches takes its time to observe."""
+    learning = data.steps(MATCH_SIZE[0], 2_000, LEADERS)
+    contest = Contest(queries.p1(MATCH_WINDOW, LEADERS), learning, rows_between(learning, 0, 0), Terms())
+    return {name: (one, contest.train(one)) for name in ("pspice", "stateful", "pm-random", "bl") for one in (method(name),)}
+
+
+def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
+    """pSPICE's Q1: shedders of partial matches, and one that drops whole events."""
+    plan, measure, models = queries.p1(MATCH_WINDOW, LEADERS), MATCH_SIZE[1], _match_models()
+    known = data.steps(measure, seed + 1_000, LEADERS)
+    setting = Setting(plan, known, lambda events: data.steps(events, seed, LEADERS), {}, apart=False)
+    capacity, size = _calibrated(setting, clock, MATCH_BATCH_S)
+    free = MatchShedding(WholeStream(plan, known), MatchOperator(plan, known), None, None, clock, known)
+    for start in range(0, measure, size):
+        free.work(start, min(start + size, measure), 0.0)
+    stream = setting.judging(_needed(capacity, max(RATES)))
+    truth, matches, judged = Operator(plan, stream).run(), MatchOperator(plan, stream), Features.of(plan).judged(stream)
+    for rate in RATES:
+        pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
+        events = min(len(stream), _needed(capacity, rate))
+        for name, (one, model) in models.items():
+            operator = WholeStream(plan, stream)
+            worker: EventShedding | MatchShedding
+            if one.level == "events":
+                worker = EventShedding(operator, Candidates(judged), model, EventDetector(pace), clock)
+            else:
+                worker = MatchShedding(operator, matches, model, MatchDetector(pace, free.samples), clock, stream)
+            course = _run(events, pace, worker, clock)
+            yield from _points(figure, name, pace, seed, course, _quality(truth, operator.outcome(), events), worker.dropped)
+
+
+def _needed(capacity: float, rate: float) -> int:
+    """Events of a run: those that have arrived when it begins, and those that arrive in its time."""
+    return int((SECONDS + 0.8) * rate * capacity)
+
+
+def _run(events: int, pace: Pace, worker: Worker, clock: Clock) -> PacedCourse:
+    gc.collect()
+    return paced(events, pace, worker, clock)
+
+
+def _quality(truth: Outcome, found: Outcome, events: int) -> Quality:
+    return Quality.of(truth.before(events), found)
+
+
+def _points(  # noqa: PLR0917 - what a run is
+    figure: str, curve: str, pace: Pace, seed: int, course: PacedCourse, quality: Quality, dropped: float
+) -> Iterator[Point]:
+    """The run as a point, and of the first seed at the highest rate its greatest latencies over time."""
+    latency, rate = course.latency_s * 1000, round(100 * pace.rate / pace.capacity)
+    yield Point(
+        figure,
+        curve,
+        rate,
+        seed,
+        100 * quality.false_negatives,
+        100 * quality.false_positives,
+        quality.true,
+        100 * dropped,
+        float(latency.max()),
+        float(np.median(latency[len(latency) // 2 :])),
+        p99_ms=float(np.percentile(latency, 99)),
+        late=100 * float(np.mean(course.latency_s > pace.bound_s)),
+        shedding=100 * course.deciding_s / course.busy_s,
+        capacity=pace.capacity,
+    )
+    if seed == 0 and rate == round(100 * max(RATES)):
+        tenth = (np.arange(len(latency)) / pace.rate // COURSE_S).astype(np.int64)
+        for number in range(int(tenth[-1]) + 1):
+            yield Point(f"{figure}-course", curve, round(COURSE_S * number, 1), 0, float(latency[tenth == number].max()))
+
+
+def _letters(
+    query: Callable[..., Plan], names: Sequence[str], *, blind: bool = True, rates: Sequence[float] = RATES
+) -> Callable[[Size, int], Setting]:
+    def setting(size: Size, seed: int) -> Setting:
+        learning = data.letters("DS1", size.learning, seed + 1_000)
+        return Setting(query(blind=blind), learning, lambda events: data.letters("DS1", events, seed), _methods(*names), rates)
+
+    return setting
+
+
+def _stocks(size: Size, seed: int) -> Setting:
+    batch, four = four_symbols(seed)
+    learn = int(0.6 * len(batch))
+    rest = rows_between(batch, learn, len(batch))
+    taking_part = _methods("gspice", "espice", "bl", pane=PANE_STOCKS)
+    return Setting(
+        queries.g4(four, 2, blind=True),
+        data.looped(rows_between(batch, 0, learn), size.judging),
+        lambda events: data.looped(rest, events),
+        taking_part,
+        RATES[-1:],
+    )
+
+
+def _soccer(size: Size, seed: int) -> Setting:
+    batch = data.duel_events(*data.por_sui_2019(), seed)
+    learn = int(0.75 * len(batch))
+    rest = rows_between(batch, learn, len(batch))
+    taking_part = _methods("gspice", "espice", "bl", pane=Pane(events=200))
+    return Setting(
+        queries.g6(blind=True), rows_between(batch, 0, size.learning), lambda events: data.looped(rest, events), taking_part, RATES[-1:]
+    )
+
+
+SETTINGS: dict[str, Callable[[Size, int], Setting]] = {
+    "Q1": _letters(queries.g1, ("gspice", "prefix", "espice", "bl")),
+    "Q3": _letters(queries.g3, ("gspice", "espice", "bl"), rates=RATES[-1:]),
+    "Q1-selection": _letters(queries.g1, ("gspice", "espice", "bl"), blind=False, rates=RATES[-1:]),
+    "Q4-x2-GF-2015": _stocks,
+    "Q6-POR-SUI-2019": _soccer,
+}
+NEEDS = {"Q4-x2-GF-2015": data.GF_2015, "Q6-POR-SUI-2019": data.POR_SUI_2019}
+MATCHES = "pSPICE-Q1"
+
+
+def experiments(clock: str) -> dict[str, Callable[[Size, int], Iterator[Point]]]:
+    """By name, on a clock."""
+
+    def of_events(name: str, size: Size, seed: int) -> Iterator[Point]:
+        if name not in NEEDS or data.recording(NEEDS[name]) is not None:
+            yield from events_shed(SETTINGS[name](size, seed), f"{clock}-{name}", seed, CLOCKS[clock]())
+
+    def of_matches(_size: Size, seed: int) -> Iterator[Point]:
+        yield from matches_shed(f"{clock}-{MATCHES}", seed, CLOCKS[clock]())
+
+    return {**{name: partial(of_events, name) for name in SETTINGS}, MATCHES: of_matches}
+
+
+def plots(clock: str) -> list[Plot]:
+    """What is drawn."""
+    rated = [f"{clock}-Q1", f"{clock}-{MATCHES}"]
+    over = "rate, % of the capacity"
+    return [
+        *(Plot(figure, f"{figure} clock", over) for figure in rated),
+        *(Plot(figure, f"{figure} clock: latency that 1 % exceed", over, "p99_ms", "ms") for figure in rated),
+        *(
+            Plot(f"{clock}-{name}-course", f"{clock} clock, {name} at 200 %", "s", y="greatest latency, ms")
+            for name in (*SETTINGS, MATCHES)
+        ),
+    ]
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Runs, draws, judges."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
+    own, rest = parser.parse_known_args(given)
+    with pinned() as core:
+        print(f"{own.clock} clock, " + ("on any core" if core is None else f"on core {core}"), flush=True)
+        command(
+            Paper(own.clock, __doc__, experiments(own.clock), FULL, QUICK, plots(own.clock), wall_verdicts(own.clock), means(own.clock)),
+            rest,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What became of claims on a clock, and the table of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ops.experiments.shedding_figures import Points, difference
+from ops.experiments.shedding_verdicts import Verdict, rising, verdict
+
+_COLUMNS = {
+    "lost": "lost, %",
+    "wrong": "wrong, %",
+    "dropped": "dropped, %",
+    "latency_ms": "greatest latency, ms",
+    "p99_ms": "1 % exceed, ms",
+    "plateau_ms": "median of the later half, ms",
+    "late": "above the bound, %",
+    "shedding": "deciding, % of the work",
+    "capacity": "capacity, events/s",
+}
+LATE_SHARE = 1.0
+"""Percent of the events that may exceed the bound for the shape to hold: a pause of the machine is no fault of the shedder."""
+
+
+def means(clock: str) -> Callable[[Points], str]:
+    """The table of all runs on a clock, means over the seeds."""
+
+    def table(points: Points) -> str:
+        rows = [f"| {clock} clock | rate, % | " + " | ".join(_COLUMNS.values()) + " |", "|---" * (len(_COLUMNS) + 2) + "|"]
+        figures = dict.fromkeys(one.figure for one in points.all if not one.figure.endswith("-course"))
+        for figure in figures:
+            for x in sorted({one.x for one in points.all if one.figure == figure}):
+                for curve in points.curves(figure):
+                    values = [points.mean(figure, curve, x, what) for what in _COLUMNS]
+                    rows.append(
+                        f"| {figure}, {curve} | {x:g} | "
+                        + " | ".join(f"{value:,.0f}" if value >= 100 else f"{value:.1f}" for value in values)
+                        + " |"
+                    )
+        return "\n".join(rows)
+
+    return table
+
+
+def wall_verdicts(clock: str) -> Callable[[Points], Sequence[Verdict]]:
+    """On S1, S5, S8 and S10, and E-d."""
+
+    def judged(points: Points) -> list[Verdict]:
+        found = []
+        for rule in (
+            _s1(clock, ("Q1", "Q3"), ""),
+            _s1(clock, ("Q1-selection",), ", behind selection"),
+            _recordings(clock),
+            _s5(clock),
+            _s8(clock),
+            _s10(clock),
+        ):
+            try:
+                found.append(rule(points))
+            except KeyError:
+                continue
+        return found
+
+    return judged
+
+
+def _listed(points: Points, figure: str, curves: Sequence[str], x: float, what: str) -> str:
+    return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.mean(figure, curve, x, what):.1f}" for curve in curves)
+
+
+def _s1(clock: str, names: Sequence[str], label: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        figures = [f"{clock}-{name}" for name in names]
+        own = [points.mean(figure, "gspice", 200) for figure in figures]
+        others = [points.mean(figure, name, 200) for figure in figures for name in ("espice", "bl")]
+        numbers = "lost, " + "; ".join(_listed(points, figure, ("gspice", "espice", "bl"), 200, "lost") for figure in figures)
+        numbers += "; dropped, " + "; ".join(_listed(points, figure, ("gspice", "espice", "bl"), 200, "dropped") for figure in figures)
+        text = f"gSPICE loses at most 3 % at 200 %, eSPICE and BL at least 25 % ({', '.join(names)})"
+        return verdict(
+            f"S1, {clock} clock{label}", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others)
+        )
+
+    return rule
+
+
+def _recordings(clock: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        figures = [f"{clock}-Q4-x2-GF-2015", f"{clock}-Q6-POR-SUI-2019"]
+        best = [all(points.mean(figure, "gspice", 200) < points.mean(figure, name, 200) for name in ("espice", "bl")) for figure in figures]
+        numbers = "; ".join(_listed(points, figure, ("gspice", "espice", "bl"), 200, "lost") for figure in figures)
+        return verdict(f"E3, E4, {clock} clock", "gSPICE loses least on stocks and soccer", numbers, figures=all(best), shape=any(best))
+
+    return rule
+
+
+def _s5(clock: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        runs = [
+            one
+            for one in points.all
+            if one.figure.startswith(f"{clock}-") and not one.figure.endswith("-course") and one.curve in {"gspice", "pspice"}
+        ]
+        if not runs:
+            raise KeyError(clock)
+        most, late = max(one.latency_ms for one in runs), max(one.late for one in runs)
+        plateaus = sorted(one.plateau_ms for one in runs)
+        numbers = (
+            f"{len(runs)} runs of gspice and pspice: greatest latency {most:.0f} ms, plateau {plateaus[0]:.0f} to {plateaus[-1]:.0f} ms, "
+            f"{sum(one.late > 0 for one in runs)} runs with events above the bound (at most {late:.1f} % of a run)"
+        )
+        text = "latency stays at 80 % of the bound and never exceeds it"
+        calm = plateaus[-1] <= 850
+        return verdict(f"S5, E-d, {clock} clock", text, numbers, figures=calm and most <= 1000, shape=calm and late <= LATE_SHARE)
+
+    return rule
+
+
+def _s8(clock: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        figure = f"{clock}-pSPICE-Q1"
+        xs = points.xs(figure, "pspice")
+        gaps = {x: difference(points, figure, "pspice", "pm-random", x) for x in xs}
+        best = all(points.mean(figure, "pspice", x) < min(points.mean(figure, name, x) for name in ("pm-random", "bl")) for x in xs)
+        numbers = "; ".join(_listed(points, figure, ("pspice", "stateful", "pm-random", "bl"), x, "lost") for x in xs)
+        numbers += "; pspice minus pm-random " + ", ".join(f"{gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]" for gap in gaps.values())
+        text = "what pSPICE loses grows with the rate and is least at all rates"
+        below = all(gap[2] < 0 for gap in gaps.values())
+        return verdict(f"S8, {clock} clock", text, numbers, figures=best and rising(points.line(figure, "pspice")), shape=below)
+
+    return rule
+
+
+def _s10(clock: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        figure = f"{clock}-pSPICE-Q1"
+        xs = points.xs(figure, "pspice")
+        own, events = (points.line(figure, name, "shedding") for name in ("pspice", "bl"))
+        numbers = "; ".join(_listed(points, figure, ("pspice", "stateful", "pm-random", "bl"), x, "shedding") for x in xs)
+        below = [o < e for o, e in zip(own, events, strict=True)]
+        text = "deciding about partial matches takes less of the work than deciding about events"
+        return verdict(f"S10, {clock} clock", text, numbers, figures=all(below), shape=any(below))
+
+    return rule
