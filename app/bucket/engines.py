@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.temporal import TemporalEngine
+from app.cep.chains.engine import ChainsEngine, is_of_chains
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch
+from app.query.chains import chain_of
 from app.query.plan import Plan
 
 
@@ -45,12 +47,16 @@ class _Kind:
 
 
 def _new_runs(plan: Plan) -> QueryEngine:
+    if chain_of(plan) is not None:
+        return ChainsEngine(plan)
     from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - its kernels take a minute to compile where no query needs them
 
     return RunsEngine(plan)
 
 
 def _restored_runs(plan: Plan, data: bytes) -> QueryEngine:
+    if is_of_chains(data):
+        return ChainsEngine.restore(plan, data)
     from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - see above
 
     return RunsEngine.restore(plan, data)

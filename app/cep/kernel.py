@@ -27,7 +27,11 @@ def _stamp(*folders: Traversable) -> str:
 
 
 _STAMP = _stamp(files("app.cep"))
-_STAMP_OF_RUNS = _stamp(files("app.cep"), files("app.cep").joinpath("runs"))
+_STAMPS = {
+    "app.cep.runs": _stamp(files("app.cep"), files("app.cep").joinpath("runs")),
+    "app.cep.chains": _stamp(files("app.cep"), files("app.cep").joinpath("chains")),
+}
+"""Of packages with tables of their own."""
 
 
 def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., Any]], Any]:
@@ -38,7 +42,7 @@ def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., A
     """
 
     def compiled(function: Any) -> Any:
-        stamp = _STAMP_OF_RUNS if function.__module__.startswith("app.cep.runs") else _STAMP
+        stamp = _STAMPS.get(function.__module__.rpartition(".")[0], _STAMP)
         code = function.__code__.replace(co_freevars=("_sources",))
         stamped = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, (CellType(stamp),))
         stamped.__module__, stamped.__qualname__, stamped.__doc__ = function.__module__, function.__qualname__, function.__doc__

@@ -33,7 +33,7 @@ def matches_of(output: Output, count: int, parts: Parts) -> Matches:
     cells = store.cells[:stored] if count else store.cells[:0].copy()
     types = Column(Kind.STRING, cells[:, CELL_TYPE], None, parts.texts.dictionary())
     events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
-    columns = _Columns(rows, parts).of(layout.fields)
+    columns = Columns(rows, parts).of(layout.fields)
     fields = {field.name: column for field, column in zip(layout.fields, columns, strict=True)}
     return Matches(time, rows, events, fields, _key(rows, parts, fields))
 
@@ -49,10 +49,10 @@ def timeouts_of(output: Output, count: int, parts: Parts) -> Matches:
     types = Column(Kind.STRING, cells[:-1, CELL_TYPE], None, parts.texts.dictionary())
     events = EventTable(cells[:-1, CELL_TIME], cells[:-1, CELL_SOURCE], cells[:-1, CELL_OFFSET], types)
     bound = np.where(rows >= 0, rows, len(used))
-    columns = _Columns(bound, parts, cells).of(parts.layout.fields)
+    columns = Columns(bound, parts, cells).of(parts.layout.fields)
     fields = {field.name: column for field, column in zip(parts.layout.fields, columns, strict=True)}
     sources = [FieldSource(name, kind, 0, cell, 0, 0) for name, kind, cell in parts.layout.key]
-    key = {source.name: column for source, column in zip(sources, _Columns(bound, parts, cells).of(sources), strict=True)}
+    key = {source.name: column for source, column in zip(sources, Columns(bound, parts, cells).of(sources), strict=True)}
     return Matches(time, rows, events, fields, key)
 
 
@@ -62,7 +62,7 @@ def _key(rows: Integers, parts: Parts, fields: Mapping[str, Column]) -> dict[str
     key = {}
     for name, kind, cell in parts.layout.key:
         if cell not in known:
-            (known[cell],) = _Columns(rows, parts).of([FieldSource(name, kind, 0, cell, 0, 0)])
+            (known[cell],) = Columns(rows, parts).of([FieldSource(name, kind, 0, cell, 0, 0)])
         key[name] = known[cell]
     return key
 
@@ -98,7 +98,7 @@ def _text_column(kind: Kind, texts: TextTable, numbers: Integers, state: NDArray
     return Column(kind, codes.astype(np.int32), state, Dictionary.of([texts.text(number) for number in occurring.tolist()]))
 
 
-class _Columns:
+class Columns:
     """Columns of the matches at ``rows``."""
 
     def __init__(self, rows: Integers, parts: Parts, cells: Integers | None = None) -> None:

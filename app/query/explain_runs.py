@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from app.config.durations import format_duration
 from app.query import resolved as r
 from app.query import tree as t
+from app.query.chains import obstacles
 from app.query.compile import Compiled
 from app.query.features import quantifier_text, runs_features
 from app.query.plan import QUERY_STREAM, Absent, Either, Every, Item, Ordered, Pattern, Plan, Repeated, Runs, Take, Within
@@ -130,6 +131,7 @@ def runs_lines(plan: Plan, runs: Runs) -> Iterator[str]:
         "what is beyond is not made, and told"
     )
     yield f"events seen: {_seen(plan, runs)}"
+    yield f"partial matches: {_kept(plan)}"
 
 
 def _strategies(plan: Plan, runs: Runs) -> Iterator[str]:
@@ -178,6 +180,12 @@ def _after(plan: Plan, runs: Runs) -> str:
     longest = plan.within or (None if runs.window is None else Within(runs.window.size, runs.window.unit))
     delay = "for as long as such a partial match lives" if longest is None else f"at most {_size(longest)}"
     return f"{runs.after}{name}; a match waits until every partial match that began earlier is finished or dead ({delay})"
+
+
+def _kept(plan: Plan) -> str:
+    """Which of the two engines keeps them."""
+    why = ", ".join(obstacles(plan))
+    return f"a tree of bound events, because of {why}" if why else "each one row, lengthened in place (a chain: there is one way to go on)"
 
 
 def _seen(plan: Plan, runs: Runs) -> str:

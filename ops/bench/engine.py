@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from app.bucket.engines import QueryEngine
 from app.cep.engine import Engine, EngineOptions, Watermarks
-from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Comparison
@@ -110,7 +110,7 @@ def slices(batch: EventBatch, masks: np.ndarray, size: int) -> list[tuple[EventB
     return parts
 
 
-def once(engine: Engine | RunsEngine, parts: list[tuple[EventBatch, np.ndarray]]) -> tuple[float, float, int]:
+def once(engine: QueryEngine, parts: list[tuple[EventBatch, np.ndarray]]) -> tuple[float, float, int]:
     """Seconds, seconds of the processor (fewer where others use it too), and matches of one run with a fresh engine."""
     found = 0
     begin, busy = time.perf_counter(), time.process_time()
@@ -127,7 +127,7 @@ def measure(scenario: Scenario, events: int | None, repeats: int, batch: int, op
     return {**timed(lambda: Engine(plan, options), slices(stream, masks, batch), repeats), "target": scenario.target}
 
 
-def timed(new: Callable[[], Engine | RunsEngine], parts: list[tuple[EventBatch, np.ndarray]], repeats: int) -> dict[str, Any]:
+def timed(new: Callable[[], QueryEngine], parts: list[tuple[EventBatch, np.ndarray]], repeats: int) -> dict[str, Any]:
     """Figures of runs with fresh engines over batches, after one warm-up on the first two of them."""
     count = sum(len(batch) for batch, _ in parts)
     once(new(), parts[:2])

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from app.cep.runs.engine import RunsEngine
+from app.bucket.engines import new_engine
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
@@ -131,7 +131,7 @@ def measure(scenario: Scenario, stream: EventBatch, repeats: int) -> dict[str, A
     """Median and spread, after one warm-up."""
     plan = plan_of(scenario)
     parts = slices(stream, masks_of(plan, stream), 262_144)
-    return {**timed(lambda: RunsEngine(plan), parts, repeats), "target": scenario.target}
+    return {**timed(lambda: new_engine(plan), parts, repeats), "target": scenario.target}
 
 
 def main() -> None:

@@ -1,11 +1,15 @@
-"""Memory of the runs evaluator follows live windows, not the keys ever seen."""
+"""Memory of the runs and the chains evaluator follows live windows, not the keys ever seen."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
+from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import Watermarks
+from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
@@ -14,13 +18,14 @@ STREAM = StreamSchema("s", (EventType("A", (Attribute("k", Kind.INTEGER),)), Eve
 EVENTS, BATCH = 2_000_000, 100_000
 
 
-@pytest.mark.parametrize("extra", ["", "on_timeout: emit\n", "after: skip-past-last-event\n"])
-def test_a_million_keys_of_which_few_are_alive_stay_within_bounded_memory(extra: str) -> None:
-    from app.cep.runs.engine import RunsEngine
-
+@pytest.mark.parametrize(
+    ("engine_of", "extra"),
+    [(RunsEngine, ""), (RunsEngine, "on_timeout: emit\n"), (RunsEngine, "after: skip-past-last-event\n"), (ChainsEngine, "")],
+)
+def test_a_million_keys_of_which_few_are_alive_stay_within_bounded_memory(engine_of: Any, extra: str) -> None:
     text = f"name: q\nevent: SEQ(A a, B b)\nwhere: '[k]'\nwithin: 2 s\nstrategy: skip-till-next-match\n{extra}"
     plan = compile_texts([("q.yaml", text)], {"s": STREAM}).catalog.plans[0]
-    engine = RunsEngine(plan)
+    engine = engine_of(plan)
     found = timeouts = 0
     names = Dictionary.of([b"A", b"B"])
     sizes = []
@@ -33,7 +38,7 @@ def test_a_million_keys_of_which_few_are_alive_stay_within_bounded_memory(extra:
         batch = EventBatch(line, np.zeros(BATCH, np.int64), line, Column(Kind.STRING, types, None, names), columns)
         matches, tally = engine.feed(batch, np.where(types == 0, 1, 2).astype(np.uint64), Watermarks(start + BATCH))
         found, timeouts = found + len(matches), timeouts + tally.timeouts
-        sizes.append(sum(array.nbytes for array in engine._store.memory()))
+        sizes.append(sum(array.nbytes for array in (engine.store if engine_of is ChainsEngine else engine._store).memory()))
     assert found == pytest.approx(EVENTS / 8, rel=0.01)
     assert timeouts == (pytest.approx(EVENTS * 3 / 8, rel=0.02) if "timeout" in extra else 0)
     assert max(sizes[5:]) <= 1.5 * max(sizes[:5]), "a window of 2,000 events, whatever has gone by"

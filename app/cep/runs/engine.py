@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from app.cep.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input
 from app.cep.candidates import Chunk, pin_kinds, take_up
 from app.cep.engine import EngineOptions, Tally, Watermarks
-from app.cep.kernels_columns import never_falls
+from app.cep.horizons import capped, clipped, horizons_of, passing
 from app.cep.kernels_machine import machine_scratch
 from app.cep.matches import Matches
 from app.cep.runs import arrays as at
@@ -86,7 +86,7 @@ class RunsEngine:
         if self._emits:
             expired = self._store.expired[: state[at.EXPIRED]].copy()
             self.timeouts = matches_of(parts, [read_matches(parts, self._policies.distinct(parts, expired))])
-        self._store.let_rows_go(self._tables, self._policies, now=_clipped(self._safe.default_ms))
+        self._store.let_rows_go(self._tables, self._policies, now=clipped(self._safe.default_ms))
         limited = int(state[at.LIMITED_MATCHES]), int(state[at.LIMITED_RUNS])
         tally = Tally(
             events=len(batch),
@@ -125,11 +125,9 @@ class RunsEngine:
 
     def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks) -> None:
         """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows."""
-        time = as_input(batch.time, np.int64)
-        in_order = not watermarks.by_source and bool(never_falls(time))
-        horizons = time if in_order else np.minimum.accumulate(time[::-1])[::-1]
+        horizons = horizons_of(batch.time, watermarks)
         start = 0
-        self._safe = _capped(watermarks, int(horizons[0])) if len(masks) else watermarks
+        self._safe = capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):
             self._store.drop_texts(self._tables, self._texts, self._layout)
             # the stacks engine's stage asks for texts, the layout and which cells were ever not present
@@ -139,8 +137,8 @@ class RunsEngine:
             self._advance(chunk)
             start = chunk.following
             if start < len(masks):
-                self._safe = _capped(watermarks, int(horizons[start]))
-                self._pass_waiting(_passing(self._safe, final=False))
+                self._safe = capped(watermarks, int(horizons[start]))
+                self._pass_waiting((*passing(self._safe), 0))
         self._safe = watermarks
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
 
@@ -176,11 +174,11 @@ class RunsEngine:
                 if self._policies.immediate:
                     self._read(final=False)
                     self._store.rows_stay = True
-                self._store.make_room(self._tables, self._policies, now=_clipped(self._safe.default_ms), fan=self._fan, again=again)
+                self._store.make_room(self._tables, self._policies, now=clipped(self._safe.default_ms), fan=self._fan, again=again)
 
     def _pass(self, watermarks: Watermarks, *, final: bool) -> None:
         """Lets time come to the watermarks: matches that waited, then runs that run out of window."""
-        own = _passing(watermarks, final=final)
+        own = (*passing(watermarks), int(final))
         self._pass_waiting(own)
         while not pass_runs(self._world(), *own):
             self._store.grow_output()
@@ -192,7 +190,7 @@ class RunsEngine:
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
         self._store.state[at.MATCHES] = self._store.state[at.EXPIRED] = 0
-        self._store.compact(self._tables, self._texts, self._layout, self._policies, now=_clipped(self._safe.default_ms))
+        self._store.compact(self._tables, self._texts, self._layout, self._policies, now=clipped(self._safe.default_ms))
         kinds = {name: kind.value for name, kind in self._kinds.items()}
         terms = np.frombuffer(terms_to_bytes(self._grammar.automaton.states), np.uint8)
         arrays = {**self._store.saved(), **self._texts.saved(), **self._policies.saved(), "terms": terms}
@@ -228,21 +226,3 @@ class RunsEngine:
         """
         self._texts.validate()
         self._store.validate(self._tables)
-
-
-def _passing(watermarks: Watermarks, *, final: bool) -> tuple[Integers, Integers, int, int]:
-    """Watermarks as the kernels take them: sources, their times, the default, whether the input has ended."""
-    sources = np.array(sorted(watermarks.by_source), np.int64)
-    times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
-    return sources, times, _clipped(watermarks.default_ms), int(final)
-
-
-def _clipped(time_ms: int) -> int:
-    """A time from which windows can be taken without leaving 64 bit."""
-    return max(-at.END_OF_TIME, min(time_ms, at.END_OF_TIME))
-
-
-def _capped(watermarks: Watermarks, horizon: int) -> Watermarks:
-    """What certainly holds while events from ``horizon`` on are still to be fed."""
-    own = {source: min(time, horizon) for source, time in watermarks.by_source.items()}
-    return Watermarks(min(watermarks.default_ms, horizon), own)

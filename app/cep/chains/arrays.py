@@ -1,0 +1,93 @@
+"""The tables of the chains kernels: a plan as integers, and the memory of an engine.
+
+A partial match is one row of ``runs`` for as long as it lives: an event that lengthens it changes the row. What predicates will ask of its
+events stands in registers of the row, so meeting it reads no other table. Its events are a list of nodes, newest first, which is only
+followed for matches; rows of ``cells`` number stored events in processing order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import types
+
+from app.cep.arrays import Integers
+from app.cep.kernels_machine import INTEGERS, TABLE
+
+# shape[...]: numbers of the plan
+WITHIN, STATES_AT, RELEVANT, LIMIT_MATCHES, LIMIT_RUNS = 0, 1, 2, 3, 4
+"""WITHIN: 2**63 - 1 where there is none; RELEVANT: mask of the items."""
+SHAPE_SIZE = 5
+
+# edges[edge, ...]: edge k binds the k-th event (from 0), the last edge all further ones
+ITEM, WAY, TESTS, TESTS_END, KEEPS, KEEPS_END, ACCEPTS, FINAL = 0, 1, 2, 3, 4, 5, 6, 7
+"""ACCEPTS: a match ends here; FINAL: nothing can come behind."""
+EDGE_WIDTH = 8
+NEXT, STRICT, PARTITION = 0, 1, 2
+"""WAY: the run passes an event that it cannot take, or ends with it."""
+
+# tests[k, ...]: candidate's cell OPERATOR what a register (-1: another cell of the candidate) holds
+MODE, OPERATOR, CELL, REGISTER, OTHER_CELL = 0, 1, 2, 3, 4
+TEST_WIDTH = 5
+LEFT_FLOAT, RIGHT_FLOAT = 1, 2
+"""Bits of MODE."""
+INTEGERS_BOTH, FLOATS_BOTH = 0, 3
+
+# keeps[k, ...]: what the event just bound leaves in the registers
+KEPT_REGISTER, KEPT_CELL = 0, 1
+
+# runs[run, ...]; registers behind
+NEXT_RUN, NEWEST_NODE, FIRST_TIME, LENGTH, RANK, STATES, REGISTERS = 0, 1, 2, 3, 4, 5, 6
+"""RANK: of its newest event in the stream; STATES: of the registers' cells, two bits each."""
+
+# nodes[node, ...]
+PARENT, ROW = 0, 1
+
+# slots[slot, ...]: a mark (in place of `app.cep.arrays.NEWEST`), the key, then from 1 + keys on:
+USED = 0
+HEAD, COUNT = 0, 1
+"""First run of the partition, how many there are."""
+SLOT_WIDTH = 2
+
+# found[k, ...]: matches: their newest node, how many events
+FOUND_NODE, FOUND_LENGTH = 0, 1
+
+# anchors[k, ...]: events that return fields read, see `app.query.chains.Event`
+ANCHOR_NUMBER, ANCHOR_LOWEST = 0, 1
+FIRST, LAST = 0, 1
+"""The first two anchors."""
+NO_ROW = 0
+"""Row whose cells are all absent."""
+
+# state[...]: counters
+ROWS, NODES, RUNS, FREE, MATCHES, OCCUPIED, STREAM_RANK, LIMITED_MATCHES, LIMITED_RUNS, NEEDED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+"""RUNS: rows of the table in use or free; FREE: first free one (-1); NEEDED: how many nodes the next event may make."""
+STATE_SIZE = 10
+
+DONE, FULL, SLOTS_FULL = 0, 1, 2
+"""Why `advance` stopped."""
+
+
+class ChainTables(NamedTuple):
+    """A plan; columns as named above."""
+
+    shape: Integers
+    edges: Integers
+    tests: Integers
+    keeps: Integers
+    keys: Integers
+
+
+class ChainMemory(NamedTuple):
+    """What an engine remembers; columns as named above. ``found`` is the output of a feed."""
+
+    runs: Integers
+    nodes: Integers
+    cells: Integers
+    slots: Integers
+    found: Integers
+    state: Integers
+
+
+TABLES = types.NamedTuple([INTEGERS, TABLE, TABLE, TABLE, INTEGERS], ChainTables)
+MEMORY = types.NamedTuple([TABLE, TABLE, TABLE, TABLE, TABLE, INTEGERS], ChainMemory)

@@ -1,0 +1,151 @@
+"""The chains evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
+
+The way of an event: `app.cep.candidates` takes it up into cells, `kernels_chains.advance` lets every partial match of its partition meet it
+and begins a new one, `returns` builds the columns of what was found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep.arrays import Integers, as_input
+from app.cep.candidates import pin_kinds, take_up
+from app.cep.chains import arrays as at
+from app.cep.chains.kernels_chains import advance
+from app.cep.chains.layout import RANK_BIT, layout_of
+from app.cep.chains.returns import matches_of
+from app.cep.chains.store import ChainStore
+from app.cep.engine import EngineOptions, Tally, Watermarks
+from app.cep.horizons import capped, horizons_of, passing
+from app.cep.layout import text_constants
+from app.cep.matches import Matches
+from app.cep.snapshot import Header, pack, unpack
+from app.cep.store import Parts
+from app.cep.texts import TextTable
+from app.events.batch import EventBatch
+from app.events.types import Kind
+from app.query.chains import chain_of
+from app.query.plan import Plan
+
+
+class ChainsEngine:
+    """The chains evaluator of one plan.
+
+    Args:
+        plan: one that is a chain (`app.query.chains`).
+        options: sizes; the optimisations of stacks do not concern it.
+
+    Raises:
+        ValueError: the plan is none.
+    """
+
+    def __init__(self, plan: Plan, options: EngineOptions | None = None) -> None:
+        chain = chain_of(plan)
+        if chain is None:
+            raise ValueError(f"the plan of {plan.name} is no chain")
+        self.plan, self.chain = plan, chain
+        self.options = options or EngineOptions()
+        self.timeouts: Matches | None = None
+        """Of plans that emit them; a chain does not."""
+        self._kinds: dict[str, Kind] = {}
+        self._texts = TextTable(text_constants(plan))
+        self.layout = layout_of(plan, chain, self._kinds, self._texts)
+        self.store = ChainStore(self.layout)
+        self._safe = Watermarks(-(2**63))  # no event to come is earlier
+
+    def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
+        """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
+        if pin_kinds(batch, self.layout.taking.attributes, self._kinds):
+            self.layout = layout_of(self.plan, self.chain, self._kinds, self._texts)
+        masks = np.ascontiguousarray(items, np.uint64).view(np.int64)
+        if self.layout.everything:
+            masks = masks | np.int64(1 << RANK_BIT)
+        store, state = self.store, self.store.state
+        state[at.MATCHES] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
+        self._scan(batch, as_input(masks, np.int64), watermarks)
+        matches = matches_of(self.chain, self.layout, self._texts, store)
+        stored, pushed = int(state[at.ROWS]), int(state[at.NODES])
+        state[at.MATCHES] = 0
+        live = store.end_runs(self.layout, passing(watermarks))
+        # matches that were handed over read the old table
+        store.sweep(self.layout, np.empty_like(store.cells) if len(matches) else store.cells)
+        tally = Tally(
+            events=len(batch),
+            candidates=int(np.count_nonzero(masks)),
+            stored=stored,
+            pushed=pushed,
+            matches=len(matches),
+            timeouts=0,
+            evicted=0,
+            live_events=live,
+            pending=0,
+            partitions=int(state[at.OCCUPIED]),
+            texts=len(self._texts),
+            limited_matches=int(state[at.LIMITED_MATCHES]),
+            limited_runs=int(state[at.LIMITED_RUNS]),
+        )
+        return matches, tally
+
+    def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks) -> None:
+        """Chunk by chunk: takes candidates up, and advances."""
+        horizons = horizons_of(batch.time, watermarks)
+        start = 0
+        while start < len(masks):
+            self._safe = capped(watermarks, int(horizons[start]))
+            self.store.drop_texts(self.layout, self._texts)
+            # the stacks engine's stage asks for texts, the layout and which cells were ever not present
+            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self.layout.taking, self._texts, self.store))  # type: ignore[arg-type]
+            self.store.reserve(len(chunk.rows))
+            first, stop = 0, len(chunk.rows)
+            while True:
+                first, why = advance(self.layout.tables, self.store.memory(), chunk.table, first, stop)
+                if why == at.DONE:
+                    break
+                if why == at.FULL:
+                    # what has run out of window by now is dead
+                    self.store.end_runs(self.layout, passing(self._safe))
+                    self.store.make_room(self.layout)
+                else:
+                    self.store.renew_slots(self.layout)
+            start = chunk.following
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        self.store.compact(self.layout, self._texts)
+        kinds = {name: kind.value for name, kind in self._kinds.items()}
+        return pack(Header(self.plan.fingerprint, kinds, partitioned=True), {**self.store.saved(), **self._texts.saved()})
+
+    @classmethod
+    def restore(cls, plan: Plan, data: bytes, options: EngineOptions | None = None) -> ChainsEngine:
+        """An engine that goes on where the one of the snapshot was.
+
+        Raises:
+            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+        """
+        engine = cls(plan, options)
+        header, arrays = unpack(data)
+        header.require(plan.fingerprint, partitioned=True)
+        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+        engine._texts.load(arrays)
+        engine.layout = layout_of(plan, engine.chain, engine._kinds, engine._texts)
+        engine.store.load(arrays, engine.layout)
+        return engine
+
+    def validate(self) -> None:
+        """Invariants of the state.
+
+        Raises:
+            AssertionError: one of them does not hold.
+        """
+        self._texts.validate()
+        self.store.validate(self.layout)
+
+
+def is_of_chains(data: bytes) -> bool:
+    """Whether the bytes are the state of a chains engine, not of the runs evaluator (which ran chains before).
+
+    Raises:
+        SnapshotError: the bytes are no snapshot, or of another format.
+    """
+    return "runs" in unpack(data)[1]

@@ -1,0 +1,277 @@
+"""The partial matches of a partition meet an event: one loop, no calls between kernels.
+
+Their order, and so which of them a limit keeps, is that of `app.cep.runs.kernels_runs`: those that passed the last event, then the one that
+began with it, then those that took it, the last one first.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from app.cep.arrays import CANDIDATES, NEWEST, OUTSIDE
+from app.cep.arrays import FREE as FREE_SLOT
+from app.cep.chains.arrays import (
+    ACCEPTS,
+    CELL,
+    COUNT,
+    DONE,
+    FINAL,
+    FIRST_TIME,
+    FLOATS_BOTH,
+    FOUND_LENGTH,
+    FOUND_NODE,
+    FREE,
+    FULL,
+    HEAD,
+    INTEGERS_BOTH,
+    ITEM,
+    KEEPS,
+    KEEPS_END,
+    KEPT_CELL,
+    KEPT_REGISTER,
+    LEFT_FLOAT,
+    LENGTH,
+    LIMIT_MATCHES,
+    LIMIT_RUNS,
+    LIMITED_MATCHES,
+    LIMITED_RUNS,
+    MATCHES,
+    MEMORY,
+    MODE,
+    NEEDED,
+    NEWEST_NODE,
+    NEXT,
+    NEXT_RUN,
+    NODES,
+    OCCUPIED,
+    OPERATOR,
+    OTHER_CELL,
+    PARENT,
+    RANK,
+    REGISTER,
+    REGISTERS,
+    RELEVANT,
+    RIGHT_FLOAT,
+    ROW,
+    ROWS,
+    RUNS,
+    SLOTS_FULL,
+    STATES,
+    STATES_AT,
+    STREAM_RANK,
+    STRICT,
+    TABLES,
+    TESTS,
+    TESTS_END,
+    USED,
+    WAY,
+    WITHIN,
+)
+from app.cep.kernel import kernel
+from app.cep.kernels_construction import OUTCOMES
+from app.cep.kernels_machine import compare_mixed
+from app.cep.kernels_memory import as_float, load, prefetch, store
+from app.cep.kernels_slots import find_slot
+from app.cep.opcodes import ABSENT, BECAME_FLOAT, CELL_TIME, NULL, STATES_PER_WORD
+
+_AHEAD = 8
+"""Events between asking the memory for a partition and reading it."""
+
+
+@kernel(types.int64(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
+def unusual_outcome(mode, operator, left, left_state, right, right_state):
+    """Whether two cells compare where not both are plainly present, or one is an integer and the other a float."""
+    if left_state == ABSENT - 1 or right_state == ABSENT - 1:
+        return 1
+    if left_state == NULL - 1 or right_state == NULL - 1:
+        return 0
+    left_float = mode & LEFT_FLOAT != 0 or left_state == BECAME_FLOAT
+    right_float = mode & RIGHT_FLOAT != 0 or right_state == BECAME_FLOAT
+    x, y = as_float(left), as_float(right)
+    order = np.int64(2)
+    if left_float and right_float:
+        if x == x and y == y:  # noqa: PLR0124 - NaN is what differs from itself
+            order = (x > y) - (x < y)
+    elif left_float:
+        if x == x:  # noqa: PLR0124
+            order = -compare_mixed(right, x)
+    elif right_float:
+        if y == y:  # noqa: PLR0124
+            order = compare_mixed(left, y)
+    else:
+        order = (left > right) - (left < right)
+    return (OUTCOMES >> (4 * operator + order + 1)) & 1
+
+
+@njit(inline="always")
+def state_of(cells, row, cell, states_at):
+    """The state of a cell, see `app.cep.kernels_machine.cell_state`."""
+    return (load(cells, row, states_at + cell // STATES_PER_WORD) >> (2 * (cell % STATES_PER_WORD))) & 3
+
+
+@njit(inline="always")
+def tests_hold(tests, first, stop, cells, row, states_at, runs, run):
+    """Whether a candidate passes the tests of an edge against a run (-1: none, where tests read the candidate only)."""
+    verdict = np.int64(1)
+    for k in range(first, stop):
+        cell, register = load(tests, k, CELL), load(tests, k, REGISTER)
+        mode, operator = load(tests, k, MODE), load(tests, k, OPERATOR)
+        left, state = load(cells, row, cell), state_of(cells, row, cell, states_at)
+        right, other = np.int64(0), np.int64(0)
+        if register >= 0:
+            right, other = load(runs, run, REGISTERS + register), (load(runs, run, STATES) >> (2 * register)) & 3
+        else:
+            own = load(tests, k, OTHER_CELL)
+            right, other = load(cells, row, own), state_of(cells, row, own, states_at)
+        if state | other == 0 and mode == FLOATS_BOTH:
+            x, y = as_float(left), as_float(right)
+            order = (x > y) - (x < y) if x == x and y == y else 2  # noqa: PLR0124
+            verdict = (OUTCOMES >> (4 * operator + order + 1)) & 1
+        elif state | other == 0 and mode == INTEGERS_BOTH:
+            verdict = (OUTCOMES >> (4 * operator + (left > right) - (left < right) + 1)) & 1
+        else:
+            verdict = unusual_outcome(mode, operator, left, state, right, other)
+        if verdict == 0:
+            break
+    return verdict != 0
+
+
+@njit(inline="always")
+def keep_values(keeps, first, stop, cells, row, states_at, runs, run):
+    """Leaves what later tests read of the event just bound in the registers of a run."""
+    states = load(runs, run, STATES)
+    for k in range(first, stop):
+        register, cell = load(keeps, k, KEPT_REGISTER), load(keeps, k, KEPT_CELL)
+        store(runs, run, REGISTERS + register, load(cells, row, cell))
+        shift = 2 * register
+        states = states & ~(np.int64(3) << shift) | state_of(cells, row, cell, states_at) << shift
+    store(runs, run, STATES, states)
+
+
+@kernel(types.UniTuple(types.int64, 2)(TABLES, MEMORY, CANDIDATES, types.int64, types.int64), counted=False)
+def advance(tables, memory, candidates, first, stop):
+    """Events ``first..stop`` of a chunk in processing order; returns where it stopped, and why. There is room for the rows of a chunk."""
+    shape, edges, tests, keeps, keys = tables.shape, tables.edges, tables.tests, tables.keeps, tables.keys
+    runs, nodes, slots, found, state = memory.runs, memory.nodes, memory.slots, memory.found, memory.state
+    cells, states_at = candidates.cells, shape[STATES_AT]
+    head_at, count_at = 1 + len(keys) + HEAD, 1 + len(keys) + COUNT
+    within, last_edge, begins, last_slot = shape[WITHIN], len(edges) - 1, edges[0, ITEM], len(slots) - 1
+    top, row, matches, why = state[NODES], state[ROWS], state[MATCHES], DONE
+    k = first
+    while k < stop:
+        time, rank = cells[k, CELL_TIME], state[STREAM_RANK]
+        mask = candidates.masks[k] & shape[RELEVANT]
+        slot = np.int64(-1)
+        if k + _AHEAD < stop:
+            prefetch(slots, candidates.hashes[k + _AHEAD] & last_slot, 0)
+        if candidates.masks[k] != 0 and candidates.hashes[k] != OUTSIDE:
+            slot = find_slot(slots, keys, cells, k, candidates.hashes[k], FREE_SLOT)
+            if slot < 0 and mask >> begins & 1:
+                if 2 * (state[OCCUPIED] + 1) > len(slots):
+                    why = SLOTS_FULL
+                    break
+                slot = -1 - slot
+                slots[slot, NEWEST] = USED
+                for j in range(len(keys)):
+                    slots[slot, 1 + j] = cells[k, keys[j]]
+                slots[slot, head_at], slots[slot, count_at] = -1, 0
+                state[OCCUPIED] += 1
+        if slot < 0:
+            state[STREAM_RANK] += 1
+            k += 1
+            continue
+        count = load(slots, slot, count_at)
+        if top + count + 1 > len(nodes) or matches + count + 1 > len(found) or (state[FREE] < 0 and state[RUNS] == len(runs)):
+            state[NEEDED] = count + 1
+            why = FULL
+            break
+        before, allowed = top, shape[LIMIT_MATCHES]
+        run = load(slots, slot, head_at)
+        head, kept, last_kept = np.int64(-1), np.int64(-1), np.int64(-1)
+        while run >= 0:
+            following, length = load(runs, run, NEXT_RUN), load(runs, run, LENGTH)
+            edge = min(length, last_edge)
+            way = load(edges, edge, WAY)
+            ends, takes = time - load(runs, run, FIRST_TIME) >= within, False
+            if not ends and mask >> load(edges, edge, ITEM) & 1 and (way != STRICT or load(runs, run, RANK) + 1 == rank):
+                takes = tests_hold(tests, load(edges, edge, TESTS), load(edges, edge, TESTS_END), cells, k, states_at, runs, run)
+            if takes:
+                store(nodes, top, PARENT, load(runs, run, NEWEST_NODE))
+                store(nodes, top, ROW, row)
+                store(runs, run, NEWEST_NODE, top)
+                store(runs, run, LENGTH, length + 1)
+                store(runs, run, RANK, rank)
+                keep_values(keeps, load(edges, edge, KEEPS), load(edges, edge, KEEPS_END), cells, k, states_at, runs, run)
+                ends = load(edges, edge, FINAL) != 0
+                if not ends and count >= shape[LIMIT_RUNS]:
+                    state[LIMITED_RUNS] += 1
+                    ends = True
+                if load(edges, edge, ACCEPTS):
+                    if allowed > 0:
+                        allowed -= 1
+                        store(found, matches, FOUND_NODE, top)
+                        store(found, matches, FOUND_LENGTH, length + 1)
+                        matches += 1
+                    else:
+                        state[LIMITED_MATCHES] += 1
+                top += 1
+            elif way != NEXT:
+                ends = True
+            if ends:
+                store(runs, run, NEXT_RUN, state[FREE])
+                state[FREE] = run
+                count -= 1
+            elif takes:
+                store(runs, run, NEXT_RUN, head)
+                head = run
+            else:
+                if last_kept >= 0:
+                    store(runs, last_kept, NEXT_RUN, run)
+                else:
+                    kept = run
+                last_kept = run
+            run = following
+        if mask >> begins & 1 and tests_hold(tests, edges[0, TESTS], edges[0, TESTS_END], cells, k, states_at, runs, np.int64(-1)):
+            store(nodes, top, PARENT, np.int64(-1))
+            store(nodes, top, ROW, row)
+            if edges[0, ACCEPTS]:
+                if allowed > 0:
+                    found[matches, FOUND_NODE], found[matches, FOUND_LENGTH] = top, 1
+                    matches += 1
+                else:
+                    state[LIMITED_MATCHES] += 1
+            if not edges[0, FINAL] and count >= shape[LIMIT_RUNS]:
+                state[LIMITED_RUNS] += 1
+            elif not edges[0, FINAL]:
+                run = state[FREE]
+                if run >= 0:
+                    state[FREE] = load(runs, run, NEXT_RUN)
+                else:
+                    run = state[RUNS]
+                    state[RUNS] += 1
+                store(runs, run, NEXT_RUN, head)
+                store(runs, run, NEWEST_NODE, top)
+                store(runs, run, FIRST_TIME, time)
+                store(runs, run, LENGTH, np.int64(1))
+                store(runs, run, RANK, rank)
+                store(runs, run, STATES, np.int64(0))
+                keep_values(keeps, edges[0, KEEPS], edges[0, KEEPS_END], cells, k, states_at, runs, run)
+                head = run
+                count += 1
+            top += 1
+        if last_kept >= 0:
+            store(runs, last_kept, NEXT_RUN, head)
+            head = kept
+        store(slots, slot, head_at, head)
+        store(slots, slot, count_at, count)
+        if top > before:
+            # somebody bound the event
+            for j in range(cells.shape[1]):
+                store(memory.cells, row, j, load(cells, k, j))
+            row += 1
+        state[STREAM_RANK] += 1
+        k += 1
+    state[NODES], state[ROWS], state[MATCHES] = top, row, matches
+    return k, why

@@ -1,0 +1,240 @@
+"""From a chain to the tables of the chains kernels: edges, tests, registers, and the events that return fields read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.cep import arrays as stacks
+from app.cep.arrays import Integers, PlanTables, signed
+from app.cep.chains import arrays as at
+from app.cep.chains.arrays import ChainTables
+from app.cep.layout import FieldSource, Layout
+from app.cep.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
+from app.cep.program import Cell, Compiler
+from app.cep.texts import TextTable
+from app.events.types import Kind
+from app.query import expressions as e
+from app.query.chains import Chain, Event, Field, Test, Value
+from app.query.plan import Plan, Runs
+
+_WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
+RANK_BIT = 62
+"""In masks: every event of a plan that counts events is taken up."""
+ENDLESS = 2**63 - 1
+NEWEST, BEFORE = Event(-1), Event(-2)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLayout:
+    """A chain made ready for the kernels.
+
+    Attributes:
+        taking: how candidates are taken up and fields are read, as in the stacks engine; places are anchors.
+        tables: the plan as integers.
+        order: int64 (positions,), items by position.
+        anchors: int64 (anchors, 2), events that fields read; first and last of all, then others.
+        optional: whether a match may lack one of them.
+        sources: by return field: where it comes from (of a list: of one of its elements); None: the number of elements.
+        registers: cells that registers hold.
+        everything: whether all events are taken up, because the plan counts them.
+    """
+
+    taking: Layout
+    tables: ChainTables
+    order: Integers
+    anchors: Integers
+    optional: bool
+    sources: tuple[FieldSource | None, ...]
+    registers: tuple[int, ...]
+    everything: bool
+
+    @property
+    def run_width(self) -> int:
+        """Columns of a run."""
+        return at.REGISTERS + len(self.registers)
+
+    @property
+    def slot_width(self) -> int:
+        """Columns of a slot."""
+        return self.base + at.SLOT_WIDTH
+
+    @property
+    def base(self) -> int:
+        """The first column of a slot behind its key."""
+        return 1 + len(self.tables.keys)
+
+
+def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTable) -> ChainLayout:
+    """Lays a plan that is a chain out for the kinds of columns that batches have shown."""
+    runs = plan.runs
+    assert runs is not None, "a chain is a plan of runs"  # noqa: S101
+    names = list(dict.fromkeys([*sorted(plan.equivalence), *plan.columns]))
+    attributes = {name: FIRST_ATTRIBUTE + k for k, name in enumerate(names)}
+    compiler = Compiler(attributes, kinds, texts)
+    local = tuple((item.index, *compiler.compile(_of_item(condition, item.index))) for item in plan.items for condition in item.local)
+    edges = _Edges(plan, runs, chain, compiler)
+    anchors = [Event(0), NEWEST]
+    sources = tuple(_source(field, chain, compiler, anchors) for field in chain.fields)
+    states_at = compiler.width
+    width = states_at + -(-states_at // STATES_PER_WORD)
+    keys = np.array([attributes[name] for name in sorted(plan.equivalence)], np.int64)
+    nothing = np.zeros((0, 1), np.int64)
+    everything = plan.ranks != "none"
+    mask = signed((1 << len(plan.items)) - 1)
+    taking = Layout(
+        tables=PlanTables(np.zeros(stacks.SHAPE_SIZE, np.int64), nothing, nothing, nothing, nothing, nothing, keys, keys),
+        programs=compiler.programs(),
+        attributes=attributes,
+        kinds=dict(kinds),
+        derived=tuple(compiler.derived),
+        width=width,
+        states_at=states_at,
+        local=local,
+        fields=(),
+        key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
+        place_of_item=np.array([k if k < len(anchors) else -1 for k in range(max(len(anchors), len(plan.items)))], np.int64),
+        all_items=mask | (1 << RANK_BIT if everything else 0),
+        outside_mask=0,
+        link_width=0,
+        slot_width=0,
+        wild_stacks=0,
+    )
+    shape = np.zeros(at.SHAPE_SIZE, np.int64)
+    shape[at.WITHIN] = ENDLESS if plan.within is None else plan.within.size
+    shape[at.STATES_AT], shape[at.RELEVANT] = states_at, mask
+    shape[at.LIMIT_MATCHES], shape[at.LIMIT_RUNS] = runs.limits.matches_per_event, runs.limits.partial_matches_per_partition
+    tables = ChainTables(shape, *edges.tables(), keys)
+    return ChainLayout(
+        taking=taking,
+        tables=tables,
+        order=np.array(chain.items, np.int64),
+        anchors=np.array([[event.number, event.lowest] for event in anchors], np.int64),
+        optional=any(_may_lack(event, chain) for event in anchors),
+        sources=sources,
+        registers=tuple(edges.registers.values()),
+        everything=everything,
+    )
+
+
+def _of_item(condition: Any, item: int) -> Any:
+    if isinstance(condition, e.AttributeOf):
+        return replace(condition, item=item, index=None)
+    return e.rebuilt(condition, lambda inner: _of_item(inner, item))
+
+
+def _cell(value: Value, compiler: Compiler) -> Cell:
+    """The cell that holds a value over one event."""
+    found = compiler.hoisted(value.expression)
+    assert isinstance(found, Cell), "what speaks of one event alone is a cell"  # noqa: S101
+    return found
+
+
+def _source(field: Field, chain: Chain, compiler: Compiler, anchors: list[Event]) -> FieldSource | None:
+    if field.counts or field.array:
+        cell = None if field.counts else compiler.cell_of(field.value.expression)
+        return None if cell is None else FieldSource(field.name, cell.kind, 0, cell.column, 0, 0)
+    events = [event if _may_lack(event, chain) else Event(event.number) for event in field.value.events]
+    anchors.extend(event for event in dict.fromkeys(events) if event not in anchors)
+    places = [anchors.index(event) for event in events]
+    cell = compiler.cell_of(field.value.expression)
+    if cell is not None:
+        return FieldSource(field.name, cell.kind, places[0], cell.column, 0, 0)
+    return FieldSource(field.name, field.kind, -1, -1, *compiler.compile(_placed(field.value.expression, places), field.kind))
+
+
+def _may_lack(event: Event, chain: Chain) -> bool:
+    """Whether a match may lack the event: the closure need not have so many elements."""
+    if event.number < 0:
+        return -event.number > chain.low
+    return event.number >= len(chain.items) - 1 + chain.low
+
+
+def _placed(expression: Any, places: list[int]) -> Any:
+    if isinstance(expression, e.AttributeOf):
+        return replace(expression, item=places[expression.item])
+    return e.rebuilt(expression, lambda inner: _placed(inner, places))
+
+
+class _Edges:
+    """The events of a chain one by one: how each may come, what is asked when it does, and what is kept of it.
+
+    Attributes:
+        registers: (event, cell) → cell, in order; the event is as tests name it.
+    """
+
+    def __init__(self, plan: Plan, runs: Runs, chain: Chain, compiler: Compiler) -> None:
+        self._plan, self._runs, self._chain = plan, runs, chain
+        self._tests = [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in chain.tests]
+        self.registers: dict[tuple[Event, int], int] = {}
+        self._rows: dict[str, list[list[int]]] = {"edges": [], "tests": [], "keeps": []}
+        for test, *cells in self._tests:
+            for value, cell in zip((test.left, test.right), cells, strict=True):
+                event = value.events[0]
+                if event != NEWEST and (_is_running(test) or event.number != max(_numbers(test))):
+                    self.registers[event, cell.column] = cell.column
+        for number in range(len(chain.items) + max(chain.low - 1, (chain.high or 1) - 1, 1 if chain.high is None else 0)):
+            self._edge(number)
+
+    def _edge(self, number: int) -> None:
+        """The ``number``-th event; the last edge stands for all that follow."""
+        chain, rows = self._chain, self._rows
+        first = len(chain.items) - 1
+        item = chain.items[min(number, first)]
+        ways = self._runs.ways[self._plan.items[item].bound_to]
+        way = _WAYS.get(ways.further if number > first else ways.first, at.NEXT)
+        tests, keeps = len(rows["tests"]), len(rows["keeps"])
+        for test, left, right in self._tests:
+            if self._decides(test, number):
+                rows["tests"].append(self._test(test, left, right, number))
+        for k, (event, cell) in enumerate(self.registers):
+            if event.number == number or (event == BEFORE and number >= first):
+                rows["keeps"].append([k, cell])
+        bound = number - first + 1
+        final = chain.high is not None and bound >= chain.high
+        rows["edges"].append([item, way, tests, len(rows["tests"]), keeps, len(rows["keeps"]), int(bound >= chain.low), int(final)])
+
+    def _decides(self, test: Test, number: int) -> bool:
+        """Whether the ``number``-th event decides the test."""
+        first = len(self._chain.items) - 1
+        if not _is_running(test):
+            return number == max(_numbers(test))
+        return number >= (first + 1 if BEFORE.number in _numbers(test) else first)
+
+    def _test(self, test: Test, left: Cell, right: Cell, number: int) -> list[int]:
+        """A row: the candidate stands on the left."""
+        operator = test.operator
+        if not self._is_candidate(test.left, number):
+            test, left, right = replace(test, left=test.right, right=test.left), right, left
+            operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
+        mode = at.LEFT_FLOAT * (left.kind is Kind.FLOAT) | at.RIGHT_FLOAT * (right.kind is Kind.FLOAT)
+        register, other = -1, right.column
+        if not self._is_candidate(test.right, number):
+            register = list(self.registers).index((test.right.events[0], right.column))
+        return [mode, OPERATORS[operator], left.column, register, other]
+
+    @staticmethod
+    def _is_candidate(value: Value, number: int) -> bool:
+        return value.events[0].number in (NEWEST.number, number)
+
+    def tables(self) -> tuple[Integers, Integers, Integers]:
+        """Edges, tests and keeps."""
+        widths = {"edges": at.EDGE_WIDTH, "tests": at.TEST_WIDTH, "keeps": 2}
+        edges, tests, keeps = (_table(self._rows[name], width) for name, width in widths.items())
+        return edges, tests, keeps
+
+
+def _numbers(test: Test) -> tuple[int, int]:
+    return test.left.events[0].number, test.right.events[0].number
+
+
+def _is_running(test: Test) -> bool:
+    """Whether every element of the closure is asked."""
+    return min(_numbers(test)) < 0
+
+
+def _table(rows: Iterable[Iterable[int]], width: int) -> Integers:
+    return np.array(list(rows), np.int64).reshape(-1, width)

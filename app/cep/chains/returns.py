@@ -1,0 +1,64 @@
+"""Builds the columns of the matches of chains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.cep.arrays import Integers
+from app.cep.chains import arrays as at
+from app.cep.chains.kernels_bound import list_bound
+from app.cep.chains.layout import ChainLayout
+from app.cep.chains.store import ChainStore
+from app.cep.layout import FieldSource
+from app.cep.matches import Constituents, EventTable, Lists, Matches
+from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
+from app.cep.returns import Columns
+from app.cep.store import Parts
+from app.cep.texts import TextTable
+from app.events.batch import Column
+from app.events.types import Kind
+from app.query.chains import Chain
+
+
+def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStore) -> Matches:
+    """The matches found in a feed."""
+    count = int(store.state[at.MATCHES])
+    found = store.found[:count]
+    starts, anchored = np.zeros(count + 1, np.int64), np.empty((count, len(layout.anchors)), np.int64)
+    items, rows = (np.empty(int(found[:, at.FOUND_LENGTH].sum()), np.int64) for _ in range(2))
+    list_bound(store.nodes, found, layout.order, layout.anchors, starts, items, rows, anchored)
+    parts = Parts(layout.taking, texts, store)  # type: ignore[arg-type]  # cells and what was ever not present are asked of a store
+    if layout.optional:
+        # an event that is not there has no cell that is present
+        store.spotted.update(range(layout.taking.states_at))
+    columns = Columns(anchored, parts)
+    time = FieldSource("", Kind.TIME, at.LAST, CELL_TIME, 0, 0)
+    plain = [source for field, source in zip(chain.fields, layout.sources, strict=True) if source is not None and not field.array]
+    keys = [FieldSource(name, kind, at.FIRST, cell, 0, 0) for name, kind, cell in layout.taking.key]
+    # equal in all events of a match: where a field returns it of the first or the last one, it is that column
+    returned = {source.cell: source for source in plain if source.cell >= 0 and source.place <= at.LAST}
+    asked = [key for key in keys if key.cell not in returned]
+    gathered = columns.of([time, *plain, *asked])
+    by_source = dict(zip([*plain, *asked], gathered[1:], strict=True))
+    bound = Constituents(starts, items, rows)
+    fields: dict[str, Column | Lists] = {}
+    for field, source in zip(chain.fields, layout.sources, strict=True):
+        if field.array and source is not None:
+            fields[field.name] = _elements(source, layout, bound, parts)
+        elif source is not None:
+            fields[field.name] = by_source[source]
+        else:
+            fields[field.name] = Column(Kind.INTEGER, found[:, at.FOUND_LENGTH] - (len(layout.order) - 1))
+    key = {one.name: by_source[returned.get(one.cell, one)] for one in keys}
+    stored = store.cells[: store.state[at.ROWS]] if count else store.cells[:0].copy()
+    types = Column(Kind.STRING, stored[:, CELL_TYPE], None, texts.dictionary())
+    events = EventTable(stored[:, CELL_TIME], stored[:, CELL_SOURCE], stored[:, CELL_OFFSET], types)
+    times = np.ascontiguousarray(gathered[0].values, np.int64)
+    return Matches(times, np.zeros((count, 0), np.int64), events, fields, key, bound, None)
+
+
+def _elements(source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Lists:
+    """An attribute of all elements of the closure, match by match."""
+    rows: Integers = bound.rows[bound.items == layout.order[-1]]
+    (values,) = Columns(rows.reshape(-1, 1), parts).of([source])
+    return Lists(values, bound.starts - np.arange(len(bound.starts)) * (len(layout.order) - 1))

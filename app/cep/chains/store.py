@@ -1,0 +1,176 @@
+"""The memory of a chains engine: tables that grow, and are swept when they are full. Memory follows live partial matches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep import arrays as stacks
+from app.cep.arrays import Integers
+from app.cep.chains import arrays as at
+from app.cep.chains.arrays import ChainMemory
+from app.cep.chains.kernels_sweep import end_runs, list_runs, sweep
+from app.cep.chains.layout import ChainLayout
+from app.cep.kernels_slots import refill_slots
+from app.cep.opcodes import ALL_ABSENT
+from app.cep.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
+from app.cep.texts import TextTable
+
+ROOM = 1024
+"""Rows that the tables of a new engine have."""
+_NO_MARKS = np.zeros(0, np.int64)
+
+
+class ChainStore:
+    """Arrays of one engine, see `app.cep.chains.arrays`.
+
+    Args:
+        layout: widths of the tables.
+    """
+
+    def __init__(self, layout: ChainLayout) -> None:
+        self.state = np.zeros(at.STATE_SIZE, np.int64)
+        self.state[at.FREE], self.state[at.ROWS] = -1, 1
+        self.runs = np.zeros((ROOM, layout.run_width), np.int64)
+        self.nodes = np.zeros((ROOM, 2), np.int64)
+        self.cells = np.zeros((1, layout.taking.width), np.int64)
+        self.cells[at.NO_ROW, layout.taking.states_at :] = ALL_ABSENT
+        self.slots = empty_slots(64, layout.slot_width)
+        self.found = np.zeros((ROOM, 2), np.int64)
+        self.spotted: set[int] = set()
+        """Cells that were not present in some event so far."""
+        self._texts_kept = 1024
+
+    def memory(self) -> ChainMemory:
+        """What the kernels read and write."""
+        return ChainMemory(self.runs, self.nodes, self.cells, self.slots, self.found, self.state)
+
+    def reserve(self, events: int) -> None:
+        """Room for the rows of that many events."""
+        rows = int(self.state[at.ROWS])
+        if rows + events > len(self.cells):
+            cells = np.empty((2 * (rows + events), self.cells.shape[1]), np.int64)
+            cells[:rows] = self.cells[:rows]
+            self.cells = cells
+
+    def end_runs(self, layout: ChainLayout, passing: tuple[Integers, Integers, int], marks: Integers = _NO_MARKS) -> int:
+        """Ends partial matches that have run out of window by the watermarks, and those marked; returns how many live."""
+        sources, times, default = passing
+        within = int(layout.tables.shape[at.WITHIN])
+        return int(end_runs(self.memory(), layout.base, within, sources, times, default, marks))
+
+    def listed(self, layout: ChainLayout) -> Integers:
+        """int64 (live, 2): number and slot of every live partial match."""
+        listed = np.empty((int(self.state[at.RUNS]), 2), np.int64)
+        return listed[: list_runs(self.memory(), layout.base, listed)]
+
+    def make_room(self, layout: ChainLayout) -> None:
+        """Sweeps what is dead; tables of which more than half is alive after that double."""
+        self.sweep(layout, self.cells)
+        state, needed = self.state, int(self.state[at.NEEDED])
+        self.nodes = _grown(self.nodes, 2 * (int(state[at.NODES]) + needed))
+        self.found = _grown(self.found, 2 * (int(state[at.MATCHES]) + needed))
+        if state[at.FREE] < 0:
+            self.runs = _grown(self.runs, 2 * int(state[at.RUNS]))
+
+    def sweep(self, layout: ChainLayout, cells: Integers) -> None:
+        """Keeps only what live partial matches and found matches need; cells move to a table (or inside their own)."""
+        listed, state = self.listed(layout), self.state
+        nodes, rows = np.zeros(int(state[at.NODES]), np.int64), np.zeros(int(state[at.ROWS]), np.int64)
+        sweep(self.memory(), cells, listed, len(listed), nodes, rows)
+        self.cells = cells
+
+    def compact(self, layout: ChainLayout, texts: TextTable) -> None:
+        """Leaves nothing but what is alive."""
+        self.sweep(layout, np.empty_like(self.cells))
+        self.drop_texts(layout, texts)
+        self.renew_slots(layout)
+
+    def drop_texts(self, layout: ChainLayout, texts: TextTable) -> None:
+        """Drops texts that no stored event uses, where they have doubled. Only between chunks: candidates taken up hold numbers, too."""
+        if len(texts) <= 2 * self._texts_kept:
+            return
+        self.renew_slots(layout)
+        columns, live = text_cells(layout.taking), slice(1, int(self.state[at.ROWS]))
+        keys = [1 + k for k, key in enumerate(layout.tables.keys.tolist()) if key in columns]
+        registers = [at.REGISTERS + k for k, cell in enumerate(layout.registers) if cell in columns]
+        taken = self.slots[:, stacks.NEWEST] != stacks.FREE
+        used = [self.cells[live][:, columns].reshape(-1), self.slots[taken][:, keys].reshape(-1)]
+        renumbered = keep_used(texts, np.concatenate(used))
+        self._texts_kept = max(1024, len(texts))
+        # new arrays: matches that were handed out keep the old numbers
+        self.cells = self.cells.copy()
+        renumber_cells(self.cells[live], columns, renumbered)
+        renumber_cells(self.runs[: self.state[at.RUNS]], registers, renumbered)
+        for key in keys:
+            self.slots[taken, key] = renumbered[self.slots[taken, key]]
+        if keys:
+            self.renew_slots(layout)
+
+    def renew_slots(self, layout: ChainLayout) -> None:
+        """A partition table with the live partitions only, an eighth to a quarter full."""
+        live = self.slots[:, stacks.NEWEST] != stacks.FREE
+        live &= self.slots[:, layout.base + at.HEAD] >= 0
+        self._fill_slots(self.slots[live], layout)
+
+    def _fill_slots(self, live: Integers, layout: ChainLayout) -> None:
+        slots = empty_slots(slots_for(len(live)), layout.slot_width)
+        places = np.arange(1, layout.base, dtype=np.int64)
+        self.state[at.OCCUPIED] = refill_slots(places, live, slots, 0)
+        self.slots = slots
+
+    def saved(self) -> Mapping[str, NDArray[np.int64]]:
+        """Arrays from which `load` makes the same memory; call `compact` before."""
+        state = self.state
+        return {
+            "state": state,
+            "runs": self.runs[: state[at.RUNS]],
+            "nodes": self.nodes[: state[at.NODES]],
+            "cells": self.cells[: state[at.ROWS]],
+            "slots": self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE],
+        }
+
+    def load(self, arrays: Mapping[str, NDArray[np.int64]], layout: ChainLayout) -> None:
+        """Takes over what `saved` gave."""
+        self.state[:] = arrays["state"]
+        self.runs, self.nodes = (_grown(arrays[name].copy(), max(ROOM, 2 * len(arrays[name]))) for name in ("runs", "nodes"))
+        self.cells = arrays["cells"].copy()
+        self.spotted = spotted_cells(self.cells[1:], layout.taking.states_at)
+        self._fill_slots(arrays["slots"].copy(), layout)
+
+    def validate(self, layout: ChainLayout) -> None:
+        """Every partial match is on one list or free, and has as many events as it says.
+
+        Raises:
+            AssertionError: one of them does not.
+        """
+        listed = self.listed(layout)
+        live, runs = listed[:, 0].tolist(), self.runs
+        assert len(set(live)) == len(live), "a partial match is on two lists"  # noqa: S101
+        assert len(live) == self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE][:, layout.base + at.COUNT].sum(), "they are counted"  # noqa: S101
+        free, run = set(), int(self.state[at.FREE])
+        while run >= 0:
+            assert run not in free, "the free ones are a ring"  # noqa: S101
+            free.add(run)
+            run = int(runs[run, at.NEXT_RUN])
+        assert free | set(live) == set(range(int(self.state[at.RUNS]))), "every row is in use or free"  # noqa: S101
+        assert not free & set(live), "a partial match is free"  # noqa: S101
+        for run in live:
+            node, count = int(runs[run, at.NEWEST_NODE]), 0
+            while node >= 0:
+                assert node < self.state[at.NODES], "an event does not exist"  # noqa: S101
+                count, first = count + 1, node
+                assert self.nodes[node, at.PARENT] < node, "events stand before those behind them"  # noqa: S101
+                node = int(self.nodes[node, at.PARENT])
+            assert count == runs[run, at.LENGTH], "a partial match has as many events as it says"  # noqa: S101
+            assert self.cells[self.nodes[first, at.ROW], 0] == runs[run, at.FIRST_TIME], "and begins when it says"  # noqa: S101
+
+
+def _grown(table: Integers, rows: int) -> Integers:
+    if rows <= len(table):
+        return table
+    grown = np.zeros((max(rows, 2 * len(table)), table.shape[1]), np.int64)
+    grown[: len(table)] = table
+    return grown

@@ -1,0 +1,220 @@
+"""Which plans of runs are *chains*: item after item, only the last one repeated, and no strategy that leaves a choice.
+
+A partial match of a chain can go on in one way only, so it never splits: an event lengthens it, passes it, or (contiguity) ends it. What
+predicates ask of its events are values of single ones, known when they are bound. `app.cep.chains` runs such plans; all others need a tree
+of bound events and states of what is left (`app.cep.runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.events.types import Kind
+from app.query import expressions as e
+from app.query.plan import Absent, Either, Every, Ordered, Plan, Repeated, ReturnField, Runs, Take
+
+MOST_REPETITIONS = 64
+"""Counted repetitions take a row of the tables each."""
+MOST_TESTS = 31
+"""A test may need a register of every partial match; the states of registers are one word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a chain.
+
+    Attributes:
+        number: a Python index into the events bound: 0 is the first one, -1 the last one.
+        lowest: it must stand there or behind (counted from behind, an element of the closure), or it is not there.
+    """
+
+    number: int
+    lowest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression over events of a chain: its attributes speak of item k, the k-th of ``events``, without index."""
+
+    expression: Any
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A comparison of two values over one event each, decided when the later one is bound.
+
+    Where an event is the last one (-1) or the one before it (-2), it is asked of every element of the closure, else once.
+    """
+
+    operator: str
+    left: Value
+    right: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A return field: a value, the number of elements of the closure, or all of them."""
+
+    name: str
+    kind: Kind
+    value: Value
+    counts: bool = False
+    array: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What the pattern of such a plan is.
+
+    Attributes:
+        items: indices into `Plan.items`, in order.
+        low, high: how often the last one is bound (high None: without end).
+        tests: predicates between events.
+        fields: of `Plan.returns`.
+    """
+
+    items: tuple[int, ...]
+    low: int
+    high: int | None
+    tests: tuple[Test, ...]
+    fields: tuple[Field, ...]
+
+
+class _Obstacle(Exception):  # noqa: N818 - an answer, caught here
+    """What keeps a plan from being a chain."""
+
+
+def chain_of(plan: Plan) -> Chain | None:
+    """The chain that a plan of runs is, or None."""
+    if plan.runs is None or any(_unfit(plan, plan.runs)):
+        return None
+    try:
+        return _chain(plan, plan.runs)
+    except _Obstacle:
+        return None
+
+
+def obstacles(plan: Plan) -> list[str]:
+    """What keeps a plan of runs from being a chain, in words: keys, and the first thing in its pattern, predicates and return fields."""
+    if plan.runs is None:
+        return ["no pattern for the runs evaluator"]
+    found = list(_unfit(plan, plan.runs))
+    try:
+        _chain(plan, plan.runs)
+    except _Obstacle as one:
+        found.append(str(one))
+    return found
+
+
+def _chain(plan: Plan, runs: Runs) -> Chain:
+    takes = _takes(runs)
+    last = takes[-1]
+    items = tuple(take.item for take in takes)
+    bindings = [plan.items[item].bound_to for item in items]
+    ways = [runs.ways[binding].first for binding in bindings[1:]]
+    if (last.low, last.high) != (1, 1):
+        ways.append(runs.ways[bindings[-1]].further)
+    if "skip-till-any-match" in ways:
+        raise _Obstacle("skip-till-any-match")
+    places = {binding: place for place, binding in enumerate(bindings)}
+    tests = tuple(_test(join.condition, places) for join in plan.joins)
+    fields = tuple(_field(field, places) for field in plan.returns)
+    return Chain(items, last.low, last.high, tests, fields)
+
+
+def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
+    if plan.within is not None and plan.within.unit == "events":
+        yield "within in events"
+    if runs.window is not None:
+        yield "window:"
+    if runs.max_gap_ms is not None:
+        yield "max_gap:"
+    if runs.after != "no-skip":
+        yield f"after: {runs.after}"
+    if runs.longest:
+        yield "emit: longest"
+    if len(plan.joins) > MOST_TESTS:
+        yield f"more than {MOST_TESTS} predicates"
+    if plan.on_timeout == "emit":
+        yield "on_timeout: emit"
+
+
+def _takes(runs: Runs) -> tuple[Take, ...]:
+    parts = runs.pattern.parts if isinstance(runs.pattern, Ordered) else (runs.pattern,)
+    names = {Absent: "a negation", Either: "OR", Every: "AND", Repeated: "a repeated group", Ordered: "a SEQ inside the pattern"}
+    takes: list[Take] = []
+    for part in parts:
+        if not isinstance(part, Take):
+            raise _Obstacle(names[type(part)])
+        if part.until is not None or part.different:
+            raise _Obstacle("UNTIL" if part.until is not None else "ANY(n; ..)")
+        takes.append(part)
+    if not takes or any((take.low, take.high) != (1, 1) for take in takes[:-1]):
+        raise _Obstacle("a quantifier before the last item")
+    last = takes[-1]
+    if last.low < 1 or last.high == 0 or max(last.low, last.high or 0) > MOST_REPETITIONS:
+        raise _Obstacle(f"a last item that may be left out, or is counted beyond {MOST_REPETITIONS}")
+    return tuple(takes)
+
+
+def _test(condition: Any, places: dict[int, int]) -> Test:
+    if not isinstance(condition, e.Comparison) or isinstance(condition.left, e.Condition) or isinstance(condition.right, e.Condition):
+        raise _Obstacle("a predicate that is no comparison of two events")
+    sides = (condition.left, condition.right)
+    if condition.operator not in ("=", "!=") and any(side.kind.textual for side in sides):
+        raise _Obstacle("texts compared by their order")
+    read = [node for side in sides for node in _attributes(side, "where")]
+    backs = [node.index.back for node in read if node.index is not None and node.index.anchor == "running"]
+    left, right = (_value(side, places, min(backs, default=0), "where") for side in sides)
+    if len(left.events) != 1 or len(right.events) != 1:
+        raise _Obstacle("a comparison with several events on one side")
+    last = len(places) - 1
+    if any(not -2 <= event.number <= last for event in (*left.events, *right.events)):
+        raise _Obstacle("a predicate that reads a closure's elements between the first one and x[i-1]")
+    return Test(condition.operator, left, right)
+
+
+def _field(field: ReturnField, places: dict[int, int]) -> Field:
+    expression, last = field.expression, len(places) - 1
+    if field.array:
+        if not isinstance(expression, e.AttributeOf) or places[expression.item] != last:
+            raise _Obstacle("a list of something else than an attribute of the last item")
+        return Field(field.name, field.kind, Value(replace(expression, item=0, index=None), (Event(-1),)), array=True)
+    if isinstance(expression, e.Aggregate) and expression.function == "count" and places[expression.item] == last:
+        return Field(field.name, field.kind, Value(expression, ()), counts=True)
+    return Field(field.name, field.kind, _value(expression, places, 0, "return"))
+
+
+def _attributes(expression: Any, key: str) -> list[e.AttributeOf]:
+    nodes = list(e.walk(expression))
+    if any(isinstance(node, e.Aggregate) for node in nodes):
+        raise _Obstacle(f"an aggregate in {key}:")
+    return [node for node in nodes if isinstance(node, e.AttributeOf)]
+
+
+def _value(expression: Any, places: dict[int, int], newest: int, key: str) -> Value:
+    """An expression as one over events of the chain; ``newest``: how far back of ``i`` the last event is."""
+    read = list(dict.fromkeys((node.item, node.index) for node in _attributes(expression, key)))
+    events = tuple(_event(places[item], index, newest, key) for item, index in read)
+    return Value(_numbered(expression, {one: number for number, one in enumerate(read)}), events)
+
+
+def _event(place: int, index: e.Index | None, newest: int, key: str) -> Event:
+    if index is None or index.anchor == "first":
+        return Event(place)
+    if index.anchor == "number":
+        return Event(place + index.number - 1)
+    if index.anchor == "last" and key == "return":
+        return Event(-1 - index.back, place)
+    if index.anchor == "running" and key == "where":
+        return Event(newest - index.back - 1)
+    raise _Obstacle("a predicate that waits for the closure's last event")
+
+
+def _numbered(expression: Any, numbers: dict[tuple[int, e.Index | None], int]) -> Any:
+    if isinstance(expression, e.AttributeOf):
+        return replace(expression, item=numbers[expression.item, expression.index], index=None)
+    return e.rebuilt(expression, lambda inner: _numbered(inner, numbers))

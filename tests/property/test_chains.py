@@ -1,0 +1,218 @@
+"""Plans that are chains: their own engine finds what the definitions say, and in every detail what the runs evaluator finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import assume, event, given, note, settings
+from hypothesis import strategies as st
+
+from app.asc.selection import Selection
+from app.cep.chains import store
+from app.cep.chains.engine import ChainsEngine
+from app.cep.engine import EngineOptions, Watermarks
+from app.cep.runs.engine import RunsEngine
+from app.events.batch import Column
+from app.query.chains import chain_of
+from app.query.compile import compile_texts
+from app.query.plan import Catalog, Plan
+from tests.naive.inputs import types_of
+from tests.naive.language import Aggregate, Arith, Attr, Call, Compare, Const, Element, Equivalence, Event
+from tests.naive.patterns import Item, Quantifier, Seq, Span, WholeQuery, yaml_text
+from tests.naive.whole import composite_events
+from tests.property.application_way import END
+from tests.property.event_arrays import _cells, event_batch, stream_schema
+from tests.property.test_whole_language import comparable, replayed, told
+from tests.property.whole_language import COMPARISONS, chance, is_valid_for, streams
+
+KNOWN = {
+    "A": {"k": "integer", "v": "integer", "w": "float", "s": "string"},
+    "B": {"k": "integer", "v": "integer", "w": "float"},
+    "C": {"k": "integer", "v": "integer", "s": "string"},
+}
+VALUES: dict[str, list[Any]] = {
+    "k": [1, 1, 2, "x"],
+    "v": [0, 1, 2, 3, 2**62],
+    "w": [-0.0, 0.0, 0.5, 1.0, 2.0, float("nan")],
+    "s": ["x", "y", "X"],
+}
+WAYS = ["skip-till-next-match", "skip-till-next-match", "partition-contiguity", "strict-contiguity"]
+QUANTIFIERS = [Quantifier(1, None), Quantifier(1, None), Quantifier(1, None), None, Quantifier(2, None), Quantifier(2, 3), Quantifier(1, 2)]
+
+
+class Author:
+    """Draws one chain, over attributes ``v`` (and ``w`` and ``s`` where ``wide``)."""
+
+    def __init__(self, draw: st.DrawFn, *, wide: bool) -> None:
+        self.draw, self.wide = draw, wide
+        self.names = "abc"[: draw(st.sampled_from([1, 2, 2, 2, 3]))]
+        quantifier = draw(st.sampled_from(QUANTIFIERS))
+        self.closure = self.names[-1] if quantifier else ""
+        self.pattern = Seq(tuple(Item(self.types(), name, quantifier if name == self.closure else None) for name in self.names))
+
+    def types(self) -> tuple[str, ...]:
+        return tuple(self.draw(st.lists(st.sampled_from("AABC"), min_size=1, max_size=2, unique=True)))
+
+    def query(self) -> WholeQuery:
+        draw = self.draw
+        ways = {f"{name}[]" * (name == self.closure) or name: draw(st.sampled_from(WAYS)) for name in self.names[1:] if chance(draw, 15)}
+        return WholeQuery(
+            self.pattern,
+            (Equivalence("k"),) if chance(draw, 70) else (),
+            tuple(self.predicate() for _ in range(draw(st.sampled_from([0, 1, 1, 2, 2, 3])))),
+            within=Span(draw(st.integers(2, 12))) if chance(draw, 80) else None,
+            strategy=draw(st.sampled_from(WAYS)),
+            ways=ways,
+            returns=tuple((f"f{k}", self.field()) for k in range(3)) if chance(draw, 60) else None,
+        )
+
+    def predicate(self) -> Compare:
+        name = self.attribute()
+        if self.closure and chance(self.draw, 60):
+            back = self.draw(st.sampled_from([0, 0, 1]))
+            other = self.draw(st.sampled_from([Element(self.closure, "i", name, 1), *self.earlier(name)]))
+            sides = [Element(self.closure, "i", name, back), other]
+        else:
+            sides = [self.draw(st.sampled_from(self.earlier(name))) for _ in range(2)]
+        left, right = (self.changed(side) for side in self.draw(st.permutations(sides)))
+        textual = name in ("s", "type")
+        return Compare(self.draw(st.sampled_from(["=", "!="] if textual else COMPARISONS)), left, right)
+
+    def attribute(self) -> str:
+        return str(self.draw(st.sampled_from(["v", "v", "v", "time", *(["w", "w", "s", "type"] if self.wide else [])])))
+
+    def earlier(self, name: str) -> list[Any]:
+        """Events that are known when the closure binds one."""
+        own = [Element(self.closure, anchor, name) for anchor in ("first", 1)] if self.closure else []
+        return [*(Attr(one, name) for one in self.names if one != self.closure), *own]
+
+    def changed(self, side: Any) -> Any:
+        """The side, or something computed of it alone."""
+        if not self.wide or not chance(self.draw, 25):
+            return side
+        if side.name == "s":
+            return Call("lower", (side,))
+        if side.name == "v":
+            return Arith("*", side, self.draw(st.sampled_from([Const(2, "integer"), Const(1.5, "float"), side])))
+        return side
+
+    def field(self) -> Any:
+        name = self.attribute()
+        if not self.closure:
+            return Attr(self.draw(st.sampled_from(self.names)), name)
+        last = [Element(self.closure, "last", name, back) for back in (0, 1)]
+        plain = [*self.earlier(name), *last, Element(self.closure, 2, name), Attr(self.closure, name), Aggregate("count", self.closure)]
+        made = self.draw(st.sampled_from(plain))
+        if name == "v" and isinstance(made, Element) and chance(self.draw, 30):
+            return Arith("-", made, self.draw(st.sampled_from(self.earlier(name))))
+        return made
+
+
+@st.composite
+def chains(draw: st.DrawFn, *, wide: bool) -> WholeQuery:
+    return Author(draw, wide=wide).query()
+
+
+def plan_of(text: str) -> Plan:
+    compiled = compile_texts([("q.yaml", text)], {"input": stream_schema(KNOWN)})
+    assume(not any("has no attribute" in finding.message for finding in compiled.errors))
+    assert not compiled.errors, "\n".join(finding.render() for finding in compiled.errors)
+    return compiled.catalog.plans[0]
+
+
+def needs_runs(query: WholeQuery) -> bool:
+    """Whether any way is judged: a single item has none."""
+    return len(query.pattern.items) > 1 or query.pattern.items[0].quantifier is not None
+
+
+@given(st.data())
+def test_chains_find_what_the_naive_engine_finds(data: st.DataObject) -> None:
+    query = data.draw(chains(wide=False).filter(needs_runs))
+    lines = data.draw(streams(query, most=12))
+    assume(is_valid_for(query, lines))
+    note(told(query, lines))
+    with patch("app.cep.runs.engine.RunsEngine.feed", side_effect=AssertionError("the general way was taken")):
+        written = replayed(query, lines)
+    expected = composite_events(query, lines, types_of(lines))
+    event("matches" if expected else "no match")
+    assert written is not None
+    assert comparable(written) == comparable(expected)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[Event]:
+    """In total order, with ties, nulls, keys that are no key, and events of two topic partitions."""
+    time, made = 0, []
+    for offset in range(draw(st.integers(1, 24))):
+        time += draw(st.sampled_from([0, 1, 1, 2]))
+        name = draw(st.sampled_from("AABC"))
+        own = {attribute: None if chance(draw, 7) else draw(st.sampled_from(VALUES[attribute])) for attribute in KNOWN[name]}
+        own["k"] = None if own["k"] == "x" else own["k"]
+        made.append({"type": name, "time": time, "source": draw(st.integers(0, 1)), "offset": offset, "attributes": own})
+    return sorted(made, key=lambda one: (one["time"], one["source"], one["offset"]))
+
+
+def told_by(engine: ChainsEngine | RunsEngine, batch: list[Event], watermark: int) -> list[Any]:
+    """All that a feed says: matches in their order, and what the tally counts in both engines."""
+    arrays = event_batch(batch, KNOWN)
+    items = np.zeros(len(arrays), np.uint64)
+    rows, masks = Selection(Catalog.of((engine.plan,)), "input").select(arrays).of_query(0)
+    items[rows] = masks
+    matches, tally = engine.feed(arrays, items, Watermarks(watermark))
+    engine.validate()
+    bound = matches.constituents([item.index for item in engine.plan.positive])
+    columns = {**matches.fields, **{f"key {name}": column for name, column in matches.key.items()}}
+    fields = {name: shown(column, len(matches)) for name, column in columns.items()}
+    found = []
+    for k in range(len(matches)):
+        part = slice(bound.starts[k], bound.starts[k + 1])
+        own = bound.rows[part]
+        places = zip(bound.items[part].tolist(), matches.events.source[own].tolist(), matches.events.offset[own].tolist(), strict=True)
+        found.append((list(places), int(matches.time[k]), {name: cells[k] for name, cells in fields.items()}))
+    return [found, tally.candidates, tally.matches, tally.live_events, tally.limited_matches, tally.limited_runs]
+
+
+def shown(column: Any, count: int) -> list[str]:
+    """A cell per match, as text: NaN is itself."""
+    if hasattr(column, "starts"):
+        cells = _cells(defined(column.values))
+        return [str(cells[column.starts[k] : column.starts[k + 1]]) for k in range(count)]
+    return [str(cell) for cell in _cells(defined(column))]
+
+
+def defined(column: Column) -> Column:
+    """What stands in a cell that is not present is undefined."""
+    return column if column.state is None else replace(column, values=np.where(column.state == 0, column.values, 0))
+
+
+@settings(max_examples=3 * settings.default.max_examples)
+@given(st.data())
+def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> None:
+    query = data.draw(chains(wide=True).filter(needs_runs))
+    limits = data.draw(st.sampled_from(["", "", "limits: {matches_per_event: 1}\n", "limits: {partial_matches_per_partition: 2}\n"]))
+    text = yaml_text(query) + "from: input\n" + limits
+    stream = data.draw(events())
+    note(text + "".join(f"{one}\n" for one in stream))
+    plan = plan_of(text)
+    assert chain_of(plan) is not None
+    ends = sorted({*data.draw(st.lists(st.integers(1, len(stream)), max_size=3)), len(stream)})
+    options = EngineOptions(chunk=data.draw(st.sampled_from([1, 3, 1000])))
+    with patch.object(store, "ROOM", data.draw(st.sampled_from([1, 1024]))):
+        engines: list[Any] = [ChainsEngine(plan, options), RunsEngine(plan, options)]
+        begin, seen = 0, Counter[str]()
+        for end in ends:
+            watermark = END if end == len(stream) else stream[end]["time"]
+            first, second = (told_by(engine, stream[begin:end], watermark) for engine in engines)
+            assert first == second, f"{first}\n{second}"
+            seen["matches"] += len(first[0])
+            seen["limited"] += first[-1] + first[-2]
+            if data.draw(st.booleans()):
+                engines = [type(engine).restore(plan, engine.snapshot(), options) for engine in engines]
+            begin = end
+    event("matches" if seen["matches"] else "no match")
+    if limits:
+        event("limited" if seen["limited"] else "within limits")

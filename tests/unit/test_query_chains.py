@@ -1,0 +1,87 @@
+"""Which plans are chains, whose partial matches never split, and what keeps others from being one; states of the two engines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.bucket.engines import new_engine, restore_engine
+from app.cep.chains.engine import ChainsEngine
+from app.cep.engine import Watermarks
+from app.cep.runs.engine import RunsEngine
+from app.events.batch import Column, events_of_types
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.query.chains import chain_of, obstacles
+from app.query.compile import compile_texts
+from app.query.plan import Plan
+
+OWN = (Attribute("k", Kind.INTEGER), Attribute("v", Kind.INTEGER), Attribute("s", Kind.STRING))
+STREAM = StreamSchema("s", tuple(EventType(name, OWN) for name in "ABC"))
+NEXT = "strategy: skip-till-next-match\n"
+
+
+def plan_of(event: str, where: str = "[k]", more: str = NEXT, within: str = "10 s") -> Plan:
+    text = f'name: q\nfrom: s\nevent: "{event}"\nwhere: "{where}"\nwithin: {within}\n{more}'
+    compiled = compile_texts([("q.yaml", text)], {"s": STREAM})
+    assert not compiled.errors, [finding.render() for finding in compiled.errors]
+    return compiled.catalog.plans[0]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        plan_of("SEQ(A a, B b, C c)", "[k] AND c.v > a.v AND lower(a.s) = b.s"),
+        plan_of("SEQ(A a, B b+)", "[k] AND b[i].v > b[i-1].v AND b[i-1].v < a.v + 1 AND b[first].v != a.v"),
+        plan_of("SEQ(A a, B b{2,4})", "[k]", NEXT + "return: {first: 'b[3].v', steps: count(b), all: b.v, gain: 'b[last].v - a.v'}\n"),
+        plan_of("A+", "[k]", "strategy: partition-contiguity\n"),
+        plan_of("SEQ(A a, B b+)", "[k]", "strategy: {default: strict-contiguity, 'b[]': skip-till-next-match, a: skip-till-any-match}\n"),
+        plan_of("SEQ(A a, B b+)", "[k]", NEXT + "limits: {matches_per_event: 3}\n"),
+    ],
+)
+def test_items_one_after_the_other_are_a_chain(plan: Plan) -> None:
+    assert obstacles(plan) == []
+    assert chain_of(plan) is not None
+    assert isinstance(new_engine(plan), ChainsEngine)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (plan_of("SEQ(A a, B b+)", more=""), ["skip-till-any-match"]),
+        (plan_of("SEQ(A a, B b+)", more="strategy: {default: skip-till-next-match, 'b[]': skip-till-any-match}\n"), ["skip-till-any-match"]),
+        (plan_of("SEQ(A a, B b+)", within="5 events"), ["within in events"]),
+        (plan_of("SEQ(A a, B b+)", more=NEXT + "max_gap: 2 s\n"), ["max_gap:"]),
+        (plan_of("SEQ(A a, B b+)", more=NEXT + "on_timeout: emit\nafter: skip-to-next\n"), ["after: skip-to-next", "on_timeout: emit"]),
+        (plan_of("SEQ(A a, B b+)", more=NEXT + "emit: longest\n"), ["emit: longest"]),
+        (plan_of("SEQ(A+ a, B b)"), ["a quantifier before the last item"]),
+        (plan_of("SEQ(A a, B* b)"), ["a last item that may be left out, or is counted beyond 64"]),
+        (plan_of("SEQ(A a, B b{65,})"), ["a last item that may be left out, or is counted beyond 64"]),
+        (plan_of("SEQ(A a, !(B b), C c)"), ["a negation"]),
+        (plan_of("AND(A a, B b)"), ["AND"]),
+        (plan_of("SEQ(A a, B b+ UNTIL (b.v > 3))"), ["UNTIL"]),
+        (plan_of("SEQ(A a, B b+)", "[k] AND sum(b[..i].v) > a.v"), ["an aggregate in where:"]),
+        (plan_of("SEQ(A a, B b+)", "[k] AND b[last].v > a.v"), ["a predicate that waits for the closure's last event"]),
+        (plan_of("SEQ(A a, B b+)", "[k] AND b[i].v > b[i-2].v"), ["a predicate that reads a closure's elements between the first one and x[i-1]"]),
+        (plan_of("SEQ(A a, B b)", "[k] AND (a.v > b.v OR a.v = 0)"), ["a predicate that is no comparison of two events"]),
+        (plan_of("SEQ(A a, B b, C c)", "[k] AND a.v + b.v > c.v"), ["a comparison with several events on one side"]),
+        (plan_of("SEQ(A a, B b+)", more=NEXT + "return: {most: max(b.v)}\n"), ["an aggregate in return:"]),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_plan_from_being_a_chain_is_told(plan: Plan, words: list[str]) -> None:
+    assert obstacles(plan) == words
+    assert chain_of(plan) is None
+    assert isinstance(new_engine(plan), RunsEngine)
+
+
+def test_a_state_that_the_runs_evaluator_left_goes_on_in_it() -> None:
+    plan = plan_of("SEQ(A a, B b+)")
+    batch = events_of_types(["A", "B"], [0, 1], {"k": Column(Kind.INTEGER, np.array([1, 1])), "v": Column(Kind.INTEGER, np.array([1, 2]))})
+    items = np.array([1, 2], np.uint64)
+    for kind in (RunsEngine, ChainsEngine):
+        engine = kind(plan)
+        engine.feed(batch, items, Watermarks(1))
+        restored = restore_engine(plan, engine.snapshot())
+        assert type(restored) is kind
+        later = events_of_types(["B"], [2], {"k": Column(Kind.INTEGER, np.array([1])), "v": Column(Kind.INTEGER, np.array([3]))})
+        matches, _ = restored.feed(later, np.array([2], np.uint64), Watermarks(2))
+        assert matches.constituents([]).rows.size == 3
