@@ -40,6 +40,7 @@ class Manifest:
         libraries: versions of Python and libraries that made it.
         candidates: share of those events of the training stream that the query can use which was dropped, at drop ratios from 0 to 1 in even
             steps; empty: not measured.
+        window_events: events of the training stream in a window of the query, the mean where it is in time; 0: not measured.
     """
 
     method: str
@@ -50,6 +51,7 @@ class Manifest:
     last_ms: int = 0
     libraries: tuple[tuple[str, str], ...] = ()
     candidates: tuple[float, ...] = ()
+    window_events: float = 0.0
 
     def as_json(self) -> Json:
         """The same for a file."""

@@ -18,7 +18,7 @@ from app.bucket.composite import COMPOSITES
 from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
-from app.bucket.matching import Found, GroupMatching
+from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import pack_state, unpack_state
 from app.cep.engine import Watermarks
@@ -87,12 +87,13 @@ class Bucket:
         self._watermark = dict.fromkeys(self._rules, NEVER) | dict.fromkeys(self._composition.silent, FOREVER)
         self._groups = {group_identity(catalog.groups[number]): self._fresh(catalog.groups[number]) for number in self._composition.order}
 
-    def advance(self, chunks: Iterable[bytes | Chunk], progress: Progress) -> BucketOutput:
+    def advance(self, chunks: Iterable[bytes | Chunk], progress: Progress, endings: Mapping[int, Ending] = NO_ENDINGS) -> BucketOutput:
         """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
 
         Args:
             chunks: of all ingress tasks, in any order.
             progress: what was decided about time for this batch.
+            endings: by query, shedders of partial matches, as decided for this batch; with them it does matter how the input was cut.
 
         Raises:
             SnapshotError: a chunk was made under another catalog.
@@ -115,7 +116,7 @@ class Bucket:
             batch, bitmaps = self._due(state, late)
             matched += len(batch)
             watermarks = self._watermarks(state, progress)
-            news = state.matching.feed(batch, bitmaps, watermarks)
+            news = state.matching.feed(batch, bitmaps, watermarks, endings)
             state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
             if state.matching.group.composed:

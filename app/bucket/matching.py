@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ class Found:
         query: index in `Catalog.plans`.
         timeouts: partial matches that timed out; None unless the plan emits them.
         fed: the events of the query's group that were fed in this step, with the columns that rode along.
+        shed: partial matches that were asked about before the step, and those of them that a shedder ended.
     """
 
     query: int
@@ -37,12 +38,18 @@ class Found:
     tally: Tally
     fed: EventBatch
     timeouts: Matches | None = None
+    shed: tuple[int, int] = (0, 0)
 
     @property
     def news(self) -> bool:
         """Whether there is anything to be written, or to be told."""
         timeouts = self.timeouts is not None and bool(len(self.timeouts))
         return bool(len(self.matches)) or timeouts or self.tally.limited_matches > 0 or self.tally.limited_runs > 0
+
+
+Ending = Callable[[QueryEngine, int], tuple[int, int]]
+"""Ends some of an engine's partial matches before it is fed events from this time (ms) on; says how many it asked about, and how many it ended."""
+NO_ENDINGS: Mapping[int, Ending] = {}
 
 
 class GroupMatching:
@@ -75,18 +82,23 @@ class GroupMatching:
         self._dispatch = Dispatch(self.layout)
         self._asleep = dict.fromkeys(self.engines, False)  # whether nothing lives in the engine: time alone cannot change it
 
-    def feed(self, batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks) -> list[Found]:
+    def feed(
+        self, batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
+    ) -> list[Found]:
         """Feeds events, in the order in which they are to be processed, and lets time come to the watermarks.
 
         Args:
             batch: events of the group.
             bitmaps: uint64 (events, words) in the group's layout.
             watermarks: after the batch.
+            endings: by query, shedders of partial matches.
         """
         selected = SelectedEvents(self._dispatch, np.arange(len(batch)), bitmaps, len(batch))
-        return self.feed_selected(batch, selected, watermarks)
+        return self.feed_selected(batch, selected, watermarks, endings)
 
-    def feed_selected(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
+    def feed_selected(
+        self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
+    ) -> list[Found]:
         """As `feed`, for events with the answer of any selection that knows the group's queries."""
         found = []
         counting = self.group.ranks != "none"
@@ -96,9 +108,10 @@ class GroupMatching:
             if self._asleep[query] and not len(batch if counting else rows):
                 continue
             part = _with_counted(batch, rows, items, counted) if counting else self._candidates(query, batch, rows, items)
+            shed = endings[query](engine, int(batch.time[0])) if query in endings and len(batch) else (0, 0)
             matches, tally = engine.feed(*part, watermarks)
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
-            found.append(Found(query, matches, tally, batch, engine.timeouts))
+            found.append(Found(query, matches, tally, batch, engine.timeouts, shed))
         for family in set(self._families.values()):
             found += [Found(query, matches, tally, batch) for query, matches, tally in family.feed(batch, selected, watermarks)]
         return sorted(found, key=lambda one: one.query)

@@ -61,9 +61,7 @@ def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> None:
         model = contest.train(query.method(shedder))
     except ValueError as error:
         raise CepError(f"query {query.plan.name}: {error}") from error
-    if METHODS[shedder].level == "events":
-        model = calibrated(model, query.plan, query.batch)
-    save(model, file)
+    save(calibrated(model, query.plan_for(shedder), query.batch), file)
     unseen = getattr(model, "unseen", None)
     extra = "" if unseen is None else f", {unseen:.1%} of events will be of kinds that it has not seen"
     print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.control.directives import Directive
-from app.control.reports import BatchTotals
+from app.control.reports import BatchTotals, QueryTally
 from app.control.shed_reports import ShedReport
 from app.query.plan import Plan
 
@@ -15,7 +15,8 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
     cost_ns = totals.cost_ns.get("shed")
     reports = []
     for query, shedding in sorted(directive.shedding.items()):
-        tally, plan = totals.queries.get(query), plans.get(query)
+        tally, plan = totals.queries.get(query, QueryTally(query)), plans.get(query)
+        matching = shedding.place == "matching"
         reports.append(
             ShedReport(
                 decided_at_ms=directive.decided_at_ms,
@@ -24,8 +25,9 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
                 batch=directive.batch,
                 shedder=shedding.shedder,
                 asked_drop_ratio=shedding.drop_ratio,
-                considered=0 if tally is None else tally.candidates,
-                dropped=0 if tally is None else tally.shed,
+                considered=tally.judged_matches if matching else tally.candidates,
+                dropped=tally.ended_matches if matching else tally.shed,
+                level="PARTIAL_MATCHES" if matching else "EVENTS",
                 latency_ms=shedding.unshed_latency_ms,
                 latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
                 cost_ms=None if cost_ns is None else cost_ns / 1e6,

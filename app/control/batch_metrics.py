@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.control.directives import Directive
+from app.control.levels import sheds_matches
 from app.control.reports import ENDS, BatchTotals
 from app.events.batch import source_number
 from app.observe.metrics import Metrics
@@ -105,7 +106,9 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         metrics.add("cep_events_shed_total", tally.shed, query=query, shedder=shedder)
         metrics.set("cep_partial_matches", tally.partial_matches, query=query)
         metrics.add_counts("cep_detection_latency_seconds", tally.latencies, tally.latency_sum_ms / 1000, query=query)
-        realised = tally.shed / tally.candidates if tally.candidates else 0.0
+        metrics.add("cep_partial_matches_shed_total", tally.ended_matches, query=query, shedder=shedder)
+        dropped, judged = (tally.ended_matches, tally.judged_matches) if sheds_matches(plan) else (tally.shed, tally.candidates)
+        realised = dropped / judged if judged else 0.0
         metrics.set("cep_realised_drop_ratio", realised, query=query, shedder=shedder)
     watermarks = [batch.watermarks.get(stream) for stream in plan.streams]
     known = [watermark for watermark in watermarks if watermark is not None]

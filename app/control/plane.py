@@ -23,11 +23,12 @@ from app.config.settings import Settings
 from app.control.audit_reports import shed_reports
 from app.control.batch_metrics import FinishedBatch, count_batch
 from app.control.client import ControlAddress
-from app.control.directives import Directive, DirectiveLog, Frozen, QueryShedding
+from app.control.directives import Directive, DirectiveLog, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
+from app.control.levels import Levels, moved
 from app.control.reports import BatchTotals, StageReport
 from app.control.selection import Sequences
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
@@ -89,6 +90,7 @@ class ControlPlane:
         self._speakers: Speakers = lambda _: None
         self._decided = False
         self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
+        self._levels = Levels()
         self._sequences: Sequences | None = None
         self._idle = IdleSources(
             {name: stream.idle_after for name, stream in settings.streams.items()},
@@ -155,6 +157,7 @@ class ControlPlane:
             watchdog.restore(memory.get("watchdog", {}))
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
+                self._levels.restore(memory.get("levels", {}))
             sequences = Sequences(running.catalog, self._settings.selection)
             kept = {} if latest is None else latest.memory.get("selection", {})
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
@@ -285,8 +288,9 @@ class ControlPlane:
             running, silence, forecast = self._catalog, self._idle.decide(greatest_times, now), self._watchdog.forecast
             plans = {plan.name: plan for plan in running.catalog.plans}
             unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
+            self._levels.see({} if before is None else before.shedding, totals)
             shedding = {
-                query: QueryShedding(ratio, plans[query].shedding.shedder, unshed_latency_ms=unshed)
+                query: self._levels.orders(plans[query], ratio, totals, unshed)
                 for query, ratio in self._watchdog.ratios.items()
                 if query in plans
             }
@@ -305,7 +309,7 @@ class ControlPlane:
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
                 selection={} if self._sequences is None else self._sequences.orders(),
             )
-            memory = {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot()}
+            memory = {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot(), "levels": self._levels.snapshot()}
             return Frozen(directive, memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()})
 
     def _listen(self, batch: int, now: int) -> None:
@@ -408,6 +412,7 @@ def _log_shedding(batch: int, before: Mapping[str, float], after: Mapping[str, f
 def _observation(progress: Progress, totals: BatchTotals, directive: Directive | None, tasks: int) -> BatchObservation:
     oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
     kept_ns = sum(totals.cost_ns.get(phase, 0) for phase in KEPT_PHASES)
+    saved = round(moved(directive, totals) * totals.counts.get("matched", 0))
     return BatchObservation(
         batch=progress.batch,
         planned_at_ms=progress.planned_at_ms,
@@ -415,8 +420,8 @@ def _observation(progress: Progress, totals: BatchTotals, directive: Directive |
         arrived=progress.arrived,
         remaining=progress.remaining,
         consumed=totals.counts.get("consumed", progress.rows),
-        kept=totals.counts.get("matched", 0),
-        shed=totals.counts.get("shed", 0),
+        kept=totals.counts.get("matched", 0) - saved,
+        shed=totals.counts.get("shed", 0) + saved,
         oldest_broker_ms=min(oldest, default=None),
         candidates={query: tally.candidates for query, tally in totals.queries.items()},
         kept_ms=kept_ns / 1e6 / tasks if kept_ns else None,

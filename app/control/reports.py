@@ -52,6 +52,7 @@ class QueryTally:
         matches: composite events.
         partial_matches: live at the end of the batch.
         limited_matches, limited_runs: matches and partial matches that the query's limits kept from being made.
+        judged_matches, ended_matches: partial matches that a shedder was asked about before the batch, and those of them that it ended.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -67,6 +68,8 @@ class QueryTally:
     latency_sum_ms: int = 0
     limited_matches: int = 0
     limited_runs: int = 0
+    judged_matches: int = 0
+    ended_matches: int = 0
 
     def limited(self) -> dict[str, int]:
         """By limit that was reached, what it kept from being made."""
@@ -269,4 +272,6 @@ def _joined_tally(known: QueryTally | None, more: QueryTally) -> QueryTally:
         latency_sum_ms=known.latency_sum_ms + more.latency_sum_ms,
         limited_matches=known.limited_matches + more.limited_matches,
         limited_runs=known.limited_runs + more.limited_runs,
+        judged_matches=known.judged_matches + more.judged_matches,
+        ended_matches=known.ended_matches + more.ended_matches,
     )

@@ -1,4 +1,8 @@
-"""How much of what a query can use is dropped at each drop ratio: a model speaks of shares of its training stream, the application of shares of candidates."""
+"""What the application must know of the stream that a model learned from, and no longer sees: measured in training, kept in the manifest.
+
+Models of whole events speak of shares of that stream, the application of shares of what selection lets through. Models of partial matches speak of events that a window will still see, the
+application knows the time that is left.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,11 @@ import numpy as np
 from app.bucket.recording import rows_between
 from app.evaluation.features import Features
 from app.evaluation.operator import candidate_items
+from app.evaluation.partial_matches import MatchOperator
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from shedding.interface import Model
+from shedding.registry import METHODS
 
 STEPS = 32
 _SHARE = 0.2
@@ -22,13 +28,19 @@ _MOST = 200_000
 
 
 def calibrated(model: Model[Any], plan: Plan, batch: EventBatch) -> Model[Any]:
-    """The model of whole events, with `Manifest.candidates` measured.
+    """The model with `Manifest.candidates` or `Manifest.window_events` measured; models of windows stay as they are.
 
     Args:
         model: learned from ``batch``; a dataclass, as all of them are.
         plan: the query.
         batch: in total order.
     """
+    known: Any = model
+    if METHODS[model.manifest.method].level == "partial matches":
+        timed: Model[Any] = replace(known, manifest=replace(model.manifest, window_events=MatchOperator(plan, batch).window_events()))
+        return timed
+    if METHODS[model.manifest.method].level != "events":
+        return model
     count = min(_MOST, max(1, int(len(batch) * _SHARE)), len(batch))
     late = rows_between(batch, len(batch) - count, len(batch))
     candidate = candidate_items(plan, late) != 0
@@ -37,6 +49,5 @@ def calibrated(model: Model[Any], plan: Plan, batch: EventBatch) -> Model[Any]:
     events = Features.of(plan).judged(late)
     dropped = [1.0 - float(model.gate(float(ratio)).keep(events)[candidate].mean()) for ratio in np.linspace(0, 1, STEPS + 1)]
     shares = tuple(np.round(np.maximum.accumulate(dropped), 6).tolist())
-    known: Any = model
     measured: Model[Any] = replace(known, manifest=replace(model.manifest, candidates=shares))
     return measured

@@ -8,7 +8,7 @@ The work for an event grows with the partial matches that it is held against: ``
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,13 @@ from app.cep.matches import Matches
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import LiveRuns, end_runs, live_runs
 from app.evaluation.features import Features
+from app.evaluation.known_matches import known_matches, progress_of_items
 from app.evaluation.looks import Looks, first_keys
 from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.evaluation.virtual_time import Queue
 from app.events.batch import EventBatch, place_numbers
 from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
-from shedding.identity import identities
 from shedding.interface import Model
 from shedding.observations import MatchObservations
 
@@ -104,8 +104,7 @@ class MatchOperator:
         self._features = Features.of(plan)
         self._kinds, self._values = self._features.kinds(batch), self._features.values(batch)
         self._operator = Operator(plan, batch)
-        self._progress = np.full(len(plan.items), -1, np.int32)
-        self._progress[[item.index for item in plan.positive]] = np.arange(len(plan.positive))
+        self._progress = progress_of_items(plan)
         self._event_ms = max(1.0, float(np.ptp(batch.time)) / max(1, len(batch) - 1)) if len(batch) else 1.0
 
     def run(self, load: MatchLoad, model: Model[JudgedMatches] | None) -> MatchCourse:
@@ -148,18 +147,12 @@ class MatchOperator:
 
         What they bound is known by the attributes of the first and of the newest event.
         """
-        left_ms = live.time_left_ms(now_ms).astype(np.float64)
-        remaining = live.events_left.astype(np.float64) if live.window_ms is None else left_ms / self._event_ms
         first, places = (self._operator.rows(one[:, 0], one[:, 1]) for one in (live.first, live.newest))
-        return JudgedMatches(
-            identities(live.first[:, 0].copy(), live.first[:, 1].copy()),
-            np.zeros(len(live), np.int32),
-            self._progress[live.item],
-            remaining,
-            left_ms,
-            self._kinds[places],
-            np.zeros(len(live), np.int32),
-            np.concatenate([self._values[:, first], self._values[:, places]]),
+        return replace(
+            known_matches(live, self._progress, 1 / self._event_ms, now_ms),
+            last_type=self._kinds[places],
+            last_position=np.zeros(len(live), np.int32),
+            values=np.concatenate([self._values[:, first], self._values[:, places]]),
         )
 
     def observations(self, match_cost_s: float = 1.0) -> MatchObservations:

@@ -101,8 +101,18 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_candidate_events_total", "counter", "Events that could be an item of the query, before shedding.", ("query",)),
     # Shedding.
     Metric("cep_latency_bound_seconds", "gauge", "The query's latency bound.", ("query",)),
-    Metric("cep_drop_ratio", "gauge", "Share of the query's events that the next batch is to drop.", ("query", "shedder")),
-    Metric("cep_realised_drop_ratio", "gauge", "Share of the query's events that the last batch dropped.", ("query", "shedder")),
+    Metric(
+        "cep_drop_ratio",
+        "gauge",
+        "Share of the query's events, or of the partial matches that it would have, that the next batch is to drop.",
+        ("query", "shedder"),
+    ),
+    Metric(
+        "cep_realised_drop_ratio",
+        "gauge",
+        "Share of the query's events, or of its live partial matches, that the last batch dropped.",
+        ("query", "shedder"),
+    ),
     Metric("cep_events_shed_total", "counter", "Events dropped for the query by its shedder.", ("query", "shedder")),
     Metric("cep_partial_matches_shed_total", "counter", "Partial matches dropped by the query's shedder.", ("query", "shedder")),
     Metric("cep_predicted_latency_seconds", "gauge", "Latency that the watchdog predicts for the next batch, at the ratios that it chose."),

@@ -14,6 +14,7 @@ from app.bucket.hold import Progress, TimeRules
 from app.control.directives import Directive
 from app.errors import SnapshotError
 from app.pipeline.deployment import Deployment, load_deployment
+from app.pipeline.endings import endings_of
 from app.pipeline.state_log import StateLog
 
 SNAPSHOT_AFTER_ENTRIES = 256
@@ -61,9 +62,9 @@ def progress_of(directive: Directive) -> Progress:
     return Progress(directive.greatest_times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
 
 
-def feed(bucket: Bucket, payloads: Sequence[bytes], directive: Directive) -> BucketOutput:
-    """Feeds one batch's chunks."""
-    return bucket.advance(payloads, progress_of(directive))
+def feed(bucket: Bucket, payloads: Sequence[bytes], directive: Directive, checkpoint: str) -> BucketOutput:
+    """Feeds one batch's chunks, and sheds what was shed then."""
+    return bucket.advance(payloads, progress_of(directive), endings_of(checkpoint, directive))
 
 
 def taken_before(key: BucketKey, log: StateLog, batch_id: int, deployment: str) -> LiveBucket:
@@ -78,7 +79,7 @@ def taken_before(key: BucketKey, log: StateLog, batch_id: int, deployment: str) 
         head, *payloads = log.entry(missing)
         directive = Directive.from_json(head)
         _move(key, live, directive.deployment)
-        feed(live.bucket, payloads, directive)
+        feed(live.bucket, payloads, directive, key.checkpoint)
         count_entry(live, missing, sum(map(len, payloads)))
     _move(key, live, deployment)
     live.batch_id = batch_id - 1

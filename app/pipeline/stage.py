@@ -25,6 +25,7 @@ from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.pipeline.arrivals import Arrivals
 from app.pipeline.deployment import Deployment, load_deployment
 from app.pipeline.egress import Failure, Limit, Records, add_composite_events, add_dead_letters, add_late_events, add_shed_reports
+from app.pipeline.endings import endings_of
 from app.pipeline.ingress import TaskSettings, batch_of_task
 from app.pipeline.recovery import BucketKey, LiveBucket, count_entry, give_back, progress_of, taken_before, write_snapshot
 from app.pipeline.shipment import CHUNK, REFUSED, Refused, payloads_by_bucket
@@ -82,7 +83,7 @@ def _bucket(
     opened = [unpack_chunk(chunk) for chunk in chunks]
     arrivals = _arrivals(key)
     arrivals.learn(opened)
-    output = live.bucket.advance(opened, progress_of(directive))
+    output = live.bucket.advance(opened, progress_of(directive), endings_of(settings.checkpoint, directive))
     spent.phase("match")
     records = Records(Limit(settings.max_record_bytes, deployment.dead_letters_topic))
     orders = _Orders(key, directive, deployment, settings)
@@ -138,6 +139,8 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, orders: _Orders) -
         latency_sum_ms=total_ms,
         limited_matches=found.tally.limited_matches,
         limited_runs=found.tally.limited_runs,
+        judged_matches=found.shed[0],
+        ended_matches=found.shed[1],
     )
 
 

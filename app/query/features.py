@@ -32,6 +32,9 @@ def runs_features(query: r.Resolved) -> Iterator[str]:
         yield f"after: {after}"
     if document.plain("emit", "each") == "longest":
         yield "emit: longest"
+    shedder = document.record("shedding").get("shedder")
+    if shedder is not None and shedder.value in k.MATCH_SHEDDERS:
+        yield f"the shedder {shedder.value}, which drops partial matches"
     emits = document.plain("on_timeout", "drop") == "emit"
     if any(_counts(predicate.condition, query, emits=emits) for predicate in query.predicates):
         yield "an aggregate in where:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
-from app.bucket.matching import Found
+from app.bucket.matching import NO_ENDINGS, Ending, Found
 from app.bucket.recording import match_sorted
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
@@ -30,14 +30,22 @@ from tests.property.whole_language import is_valid_for, queries, streams
 SOURCES = frozenset((0, 1))
 
 
-def run(catalog: Catalog, rules: TimeRules, steps: list[list[EventBatch]], buckets: int, restarts: set[int]) -> Counter[Any]:
-    """Identities of matches and timeouts."""
+def run(
+    catalog: Catalog,
+    rules: TimeRules,
+    steps: list[list[EventBatch]],
+    buckets: int,
+    restarts: set[int],
+    endings: Sequence[Mapping[int, Ending]] = (),
+    sources: frozenset[int] = SOURCES,
+) -> Counter[Any]:
+    """Identities of matches and timeouts, and what was shed; ``endings`` by step, as far as there are some."""
     plan = IngressPlan(catalog, rules, buckets)
     states = [Bucket(catalog, [rules], number, ("t",)) for number in range(buckets)]
     found: Counter[Any] = Counter()
     greatest: dict[int, int] = {}
     for number, tasks in enumerate([*steps, []]):
-        progress = Progress(greatest, SOURCES, closing=number == len(steps))
+        progress = Progress(greatest, sources, closing=number == len(steps))
         chunks: list[list[bytes]] = [[] for _ in states]
         news = dict(greatest)
         for batch in tasks:
@@ -50,7 +58,8 @@ def run(catalog: Catalog, rules: TimeRules, steps: list[list[EventBatch]], bucke
         for bucket, own in enumerate(chunks):
             if number in restarts:
                 states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot(), ("t",))
-            output = states[bucket].advance(reversed(own), progress)
+            output = states[bucket].advance(reversed(own), progress, endings[number] if number < len(endings) else NO_ENDINGS)
+            found += Counter(("shed", number, bucket, *one.shed) for one in output.found if one.shed[0])
             states[bucket].validate()
             found += identities(catalog, output.found)
     return found
@@ -84,17 +93,23 @@ def test_any_split_of_the_input_finds_what_the_sorted_events_give(data: st.DataO
     batch = replace(file.batch, source=source)
     rules = TimeRules(plan.streams[0], 1_000_000)
     whole = identities(compiled.catalog, match_sorted(compiled.catalog, in_total_order(batch)).found)
-    steps, begin = [], 0
-    for end in data.draw(cuts(len(lines))):
-        part, begin = np.arange(begin, end), end
-        by_source = [part[source[part] == one] for one in (0, 1)] if data.draw(st.booleans()) else [part]
-        steps.append([take(batch, rows) for rows in by_source])
+    steps = in_steps(data, batch)
     restarts = data.draw(st.sets(st.integers(0, len(steps))))
     rules = replace(rules, allowed_lateness_ms=data.draw(st.sampled_from([1_000_000, _disorder(batch)])))
     found = run(compiled.catalog, rules, steps, data.draw(st.integers(1, 3)), restarts)
     note(f"missing {whole - found} surplus {found - whole}")
     assert found == whole
     assert max(found.values(), default=1) == 1
+
+
+def in_steps(data: st.DataObject, batch: EventBatch) -> list[list[EventBatch]]:
+    """The batch cut into micro-batches, some of them into two tasks by source."""
+    steps, begin = [], 0
+    for end in data.draw(cuts(len(batch))):
+        part, begin = np.arange(begin, end), end
+        by_source = [part[batch.source[part] == one] for one in (0, 1)] if data.draw(st.booleans()) else [part]
+        steps.append([take(batch, rows) for rows in by_source])
+    return steps
 
 
 def _disorder(batch: EventBatch) -> int:

@@ -1,0 +1,82 @@
+"""How much of a query's partial matches a drop ratio is: watchdogs speak of shares, shedders of partial matches end some at every batch.
+
+A share of the live ones at every batch is no steady state: at ten batches per window and a share of a fifth one in ten would be left. So a drop ratio speaks of the partial matches that the
+query had when it last did not shed (its *reference*; more of them if it has more in spite of shedding): before every batch as many are ended as are there beyond that. This is pSPICE's number of partial matches that fit into the bound
+(specification 3.3), with the watchdog's cost model in place of one of its own.
+
+What was ended also tells the watchdog what its ratio did: events are kept all the same, but a batch with half of the partial matches is matched as if half of that query's
+events had been dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.control.directives import Directive, QueryShedding
+from app.control.reports import BatchTotals
+from app.query.plan import Plan
+from shedding.registry import METHODS
+
+
+def sheds_matches(plan: Plan) -> bool:
+    """Whether the query's shedder drops partial matches."""
+    return METHODS[plan.shedding.shedder].level == "partial matches"
+
+
+class Levels:
+    """Remembers how many partial matches queries have without shedding."""
+
+    def __init__(self) -> None:
+        self._references: dict[str, int] = {}
+
+    def orders(self, plan: Plan, ratio: float, totals: BatchTotals, unshed_latency_ms: float | None) -> QueryShedding:
+        """What a query has to do in the next batch.
+
+        Args:
+            plan: the query's.
+            ratio: as the watchdog decided.
+            totals: of the batch before.
+            unshed_latency_ms: for the report.
+        """
+        shedder = plan.shedding.shedder
+        if not sheds_matches(plan):
+            return QueryShedding(ratio, shedder, unshed_latency_ms=unshed_latency_ms)
+        live = _live(totals, plan.name)
+        reference = self._references[plan.name] = max(live, self._references.get(plan.name, 0))
+        allowed = (1 - ratio) * reference
+        share = max(0.0, 1 - allowed / live) if live else 0.0
+        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, reference, round(share, 6))
+
+    def see(self, shedding: Mapping[str, QueryShedding], totals: BatchTotals) -> None:
+        """A batch is over: queries that did not shed in it have as many partial matches as they have."""
+        for query, tally in totals.queries.items():
+            if query not in shedding:
+                self._references[query] = tally.partial_matches
+
+    def snapshot(self) -> dict[str, int]:
+        """For the directive's memory."""
+        return dict(self._references)
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Goes on from a snapshot."""
+        self._references = {str(query): int(live) for query, live in snapshot.items()}
+
+
+def moved(directive: Directive | None, totals: BatchTotals) -> float:
+    """Share of the batch's candidate events whose matching was saved by ending partial matches, 0 to 1."""
+    uses = sum(tally.candidates for tally in totals.queries.values())
+    if directive is None or not uses:
+        return 0.0
+    saved = 0.0
+    for query, own in directive.shedding.items():
+        tally = totals.queries.get(query)
+        if own.place == "matching" and own.reference and tally is not None:
+            left = tally.judged_matches - tally.ended_matches
+            saved += tally.candidates * min(1.0, max(0.0, 1 - left / own.reference))
+    return saved / uses
+
+
+def _live(totals: BatchTotals, query: str) -> int:
+    tally = totals.queries.get(query)
+    return 0 if tally is None else tally.partial_matches

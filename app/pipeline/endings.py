@@ -1,0 +1,102 @@
+"""Shedders of partial matches in the matching stage: made from the directive, so that a batch that is fed again ends the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.engines import QueryEngine
+from app.bucket.matching import NO_ENDINGS, Ending
+from app.control.directives import Directive
+from app.evaluation.known_matches import known_matches, progress_of_items
+from app.pipeline.deployment import load_deployment
+from app.pipeline.models import restored
+from app.query.plan import Plan
+from shedding.candidates import Mask
+from shedding.identity import identities
+from shedding.interface import Model
+from shedding.registry import METHODS, unlearned
+
+if TYPE_CHECKING:
+    from app.cep.runs.live import LiveRuns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judge:
+    """Who decides about a query's partial matches.
+
+    Attributes:
+        plan: the query's, for the runs evaluator.
+        model: of its shedder.
+        progress: int32 (items,), see `app.evaluation.known_matches.progress_of_items`.
+    """
+
+    plan: Plan
+    model: Model[Any]
+    progress: NDArray[np.int32]
+
+    def ending(self, share: float) -> Ending:
+        """Ends this share of an engine's partial matches."""
+        gate, plan = self.model.gate(share), self.plan
+        window_ms = plan.within.size if plan.within is not None and plan.within.unit == "ms" else 0
+        events_per_ms = (self.model.manifest.window_events or window_ms) / window_ms if window_ms else 1.0
+
+        def end(engine: QueryEngine, now_ms: int) -> tuple[int, int]:
+            from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - its kernels take a minute to compile where no query needs them
+            from app.cep.runs.live import end_runs, live_runs  # noqa: PLC0415 - see above
+
+            assert isinstance(engine, RunsEngine), "shedders of partial matches have plans for the runs evaluator"  # noqa: S101
+            live = live_runs(engine)
+            if not len(live):
+                return 0, 0
+            judged = known_matches(live, self.progress, events_per_ms, now_ms)
+            judged = replace(judged, identity=_identities(judged.identity, live))
+            return len(live), end_runs(engine, live, together(gate.keep(judged), judged.identity))
+
+        return end
+
+
+def _identities(first: NDArray[np.uint64], live: LiveRuns) -> NDArray[np.uint64]:
+    """uint64 (runs,): hashes of first and newest event and of the place of the newest; where partial matches branch, many have the first in common."""
+    newest = identities(live.newest[:, 0].copy(), live.newest[:, 1].copy())
+    return identities(identities(first.view(np.int64), newest.view(np.int64)).view(np.int64), live.item)
+
+
+def together(kept: Mask, identity: NDArray[np.uint64]) -> Mask:
+    """Keeps those of equal identity (same first and newest event, same place) if one of them stays.
+
+    An engine lists its partial matches in an order that a restart changes, so what cannot be told apart must not be decided by it.
+
+    >>> together(np.array([True, False, False]), np.array([7, 7, 8], np.uint64)).tolist()
+    [True, True, False]
+    """
+    _, number = np.unique(identity, return_inverse=True)
+    return np.bincount(number, weights=kept)[number] > 0
+
+
+def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
+    """By query (index in the catalog of the directive's deployment), what is to be ended before its batch."""
+    shares = {query: own.share for query, own in directive.shedding.items() if own.place == "matching" and own.share > 0}
+    if not shares:
+        return NO_ENDINGS
+    plans = load_deployment(checkpoint, directive.deployment).catalog.plans
+    return {
+        number: _judge(checkpoint, directive.deployment, number, directive.seed).ending(shares[plan.name])
+        for number, plan in enumerate(plans)
+        if plan.name in shares
+    }
+
+
+@lru_cache(maxsize=256)
+def _judge(checkpoint: str, deployment: str, query: int, seed: int) -> Judge:
+    known = load_deployment(checkpoint, deployment)
+    plan, stored = known.catalog.plans[query], known.models[query]
+    shedder = plan.shedding.shedder
+    if stored is None and METHODS[shedder].learns:
+        raise AssertionError(f"the deployment {deployment} has no model of {plan.name}")
+    return Judge(plan, unlearned(shedder, seed) if stored is None else restored(stored), progress_of_items(plan))

@@ -1,0 +1,97 @@
+"""Partial matches shed in the matching stage: a bucket that was restored in between ends the same ones, and what is left was there before."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import Phase, assume, event, given, note, settings
+from hypothesis import strategies as st
+
+from app.bucket.hold import TimeRules
+from app.bucket.recording import match_sorted
+from app.evaluation.known_matches import progress_of_items
+from app.events.batch import in_total_order, take
+from app.events.files import parse_events
+from app.pipeline.endings import Judge
+from app.query.compile import compile_texts
+from app.query.vocabulary import Streams
+from shedding.candidates import JudgedMatches, Mask
+from shedding.identity import shuffled
+from shedding.interface import Manifest, Model
+from shedding.partial_matches.selection import all_but_least
+from shedding.registry import unlearned
+from tests.naive.patterns import yaml_text
+from tests.property.test_bucket_whole_language import identities, in_steps, run
+from tests.property.whole_language import is_valid_for, queries, streams
+
+INVENTING = ("after", "emit", "window", "!")
+"""What makes a match depend on other matches, or absent events."""
+ALONE = frozenset((0,))
+
+
+@dataclass(frozen=True)
+class AllAlike:
+    """A model by which all partial matches are worth the same: as pSPICE's gate, a count of them goes."""
+
+    drop_ratio: float = 0.0
+    manifest: Manifest = field(default_factory=lambda: Manifest("pspice"))
+
+    def gate(self, drop_ratio: float) -> AllAlike:
+        return AllAlike(drop_ratio)
+
+    def keep(self, candidates: JudgedMatches) -> Mask:
+        count = round(self.drop_ratio * len(candidates))
+        return all_but_least(candidates.state.astype(np.float64), shuffled(candidates.identity, 1), count)
+
+
+@settings(max_examples=max(150, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_a_restored_bucket_ends_the_same_partial_matches(data: st.DataObject) -> None:
+    query = data.draw(queries())
+    lines = data.draw(streams(query))
+    assume(is_valid_for(query, lines))
+    text = yaml_text(query) + "shedding: {shedder: pm-random, latency_bound: 1 s}\n"
+    note(text + "\n".join(map(json.dumps, lines)))
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    assume(not compiled.errors)
+    (plan,) = compiled.catalog.plans
+    assert plan.evaluator == "runs"
+    batch = in_total_order(file.batch)
+    rules = TimeRules(plan.streams[0], 0)
+    steps = in_steps(data, batch)
+    model = data.draw(st.sampled_from([unlearned("pm-random", seed=2), AllAlike()]))
+    judge = Judge(plan, model, progress_of_items(plan))
+    shares = [data.draw(st.sampled_from([0.0, 0.3, 0.7, 1.0])) for _ in (*steps, None)]
+    endings = [{0: judge.ending(share)} if share else {} for share in shares]
+    buckets = data.draw(st.integers(1, 2))
+    whole = run(compiled.catalog, rules, steps, buckets, set(), endings, ALONE)
+    restored = run(compiled.catalog, rules, steps, buckets, set(range(len(steps) + 1)), endings, ALONE)
+    note(f"only without restarts {whole - restored}, only with {restored - whole}")
+    assert restored == whole
+    ended = sum(key[4] for key in whole if key[0] == "shed")
+    event("ended some" if ended else "ended none")
+    if not any(word in text.split("shedding:")[0] for word in INVENTING):
+        matches = Counter({key: count for key, count in whole.items() if key[0] == "match"})
+        everything = identities(compiled.catalog, match_sorted(compiled.catalog, batch).found)
+        assert matches <= everything, "ending partial matches invents nothing"
+
+
+@pytest.mark.parametrize("model", [unlearned("pm-random", seed=1), AllAlike()])
+def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(model: Model[JudgedMatches]) -> None:
+    text = "name: q\nevent: SEQ(A a, B b)\nwithin: 10 s\nwhere: '[k]'\nshedding: {shedder: pm-random, latency_bound: 1 s}\n"
+    lines = [{"type": "A" if k < 1000 else "B", "time": k, "k": k % 1000} for k in range(2000)]
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    (plan,) = compiled.catalog.plans
+    ending = Judge(plan, model, progress_of_items(plan)).ending(0.4)
+    steps = [[take(file.batch, np.arange(1001))], [take(file.batch, np.arange(1001, 2000))]]
+    found = run(compiled.catalog, TimeRules(plan.streams[0], 0), steps, 1, set(), [{}, {0: ending}], ALONE)
+    ((judged, ended),) = [key[3:] for key in found if key[0] == "shed"]
+    assert judged == 1000
+    assert ended == pytest.approx(400, abs=50)
+    assert sum(key[0] == "match" for key in found) == judged - ended

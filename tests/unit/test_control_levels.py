@@ -1,0 +1,71 @@
+"""What a drop ratio means where partial matches are shed, and what the watchdog learns from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.control.directives import Directive, QueryShedding
+from app.control.levels import Levels, moved
+from app.control.reports import BatchTotals, QueryTally
+from app.query.compile import compile_texts
+from app.query.plan import Plan
+from app.query.vocabulary import UNKNOWN
+
+
+def plan(shedder: str) -> Plan:
+    text = f"name: q\nevent: SEQ(A a, B b)\nwithin: 1 m\nshedding: {{shedder: {shedder}, latency_bound: 1 s}}\n"
+    (query,) = compile_texts([("q.yaml", text)], UNKNOWN).queries
+    assert query.plan is not None
+    return query.plan
+
+
+def after(live: int, **more: int) -> BatchTotals:
+    return BatchTotals(1, queries={"q": QueryTally("q", partial_matches=live, **more)})
+
+
+def test_shedders_of_partial_matches_choose_the_evaluator_that_has_some():
+    assert (plan("pm-random").evaluator, plan("gspice").evaluator) == ("runs", "stacks")
+
+
+def test_a_ratio_speaks_of_the_partial_matches_without_shedding():
+    levels = Levels()
+    levels.see({}, after(1000))
+    first = levels.orders(plan("pm-random"), 0.4, after(1000), 700.0)
+    assert first == QueryShedding(0.4, "pm-random", "matching", 700.0, 1000, 0.4)
+    # 600 were left, and 150 have begun since: as many as are beyond 600 go, not two fifths again
+    shedding = {"q": first}
+    levels.see(shedding, after(750))
+    assert levels.orders(plan("pm-random"), 0.4, after(750), None).share == pytest.approx(0.2)
+    assert levels.orders(plan("pm-random"), 0.4, after(500), None).share == 0.0
+    assert levels.orders(plan("pm-random"), 0.1, after(750), None).share == 0.0
+
+
+def test_more_partial_matches_in_spite_of_shedding_are_the_new_reference():
+    levels = Levels()
+    levels.see({}, after(10))
+    assert levels.orders(plan("pm-random"), 0.5, after(400), None) == QueryShedding(0.5, "pm-random", "matching", None, 400, 0.5)
+
+
+def test_levels_outlive_a_restart_of_the_driver():
+    levels, again = Levels(), Levels()
+    levels.see({}, after(1000))
+    again.restore(levels.snapshot())
+    assert again.orders(plan("pm-random"), 0.5, after(800), None) == levels.orders(plan("pm-random"), 0.5, after(800), None)
+    assert again.orders(plan("pm-random"), 0.5, after(800), None).reference == 1000
+
+
+def test_shedders_of_events_stay_at_the_ingress():
+    assert Levels().orders(plan("random"), 0.4, after(10), 5.0) == QueryShedding(0.4, "random", "ingress", 5.0)
+
+
+def test_the_watchdog_learns_which_share_of_the_matching_was_saved():
+    directive = Directive(1, shedding={"q": QueryShedding(0.5, "pm-random", "matching", None, 1000, 0.5)})
+    totals = BatchTotals(
+        1,
+        queries={"q": QueryTally("q", candidates=300, judged_matches=900, ended_matches=400), "other": QueryTally("other", candidates=100)},
+    )
+    assert moved(directive, totals) == pytest.approx(0.5 * 300 / 400), "500 of 1,000 are left, for three quarters of the uses"
+    assert moved(Directive(1), totals) == 0.0
+    assert moved(None, totals) == 0.0
+    nothing = Directive(1, shedding={"q": QueryShedding(0.5, "random", "ingress")})
+    assert moved(nothing, totals) == 0.0
