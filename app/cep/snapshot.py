@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from app.errors import SnapshotError
 
 MAGIC = b"CEPSTATE"
-VERSION = 2
+VERSION = 3
 _PREFIX = struct.Struct("<8sII")
 _TYPES: dict[str, np.dtype[Any]] = {"<i8": np.dtype(np.int64), "|u1": np.dtype(np.uint8)}
 

@@ -35,17 +35,27 @@ def _check_bounds(query: r.Resolved, findings: list[Finding]) -> None:
             findings.append(Finding(f"a negation at the {place} needs within", event.location(absence.span), hint))
 
 
-def _check_partitioned_window(query: r.Resolved, findings: list[Finding]) -> None:
+def _check_counting_in_partitions(query: r.Resolved, findings: list[Finding]) -> None:
+    """Negated types without a partition attribute have no rank among the events of a partition."""
     per, event = query.document.record("window").get("per"), query.document.expression("event")
-    if per is None or event is None:
+    within = query.document.values.get("within")
+    if event is None:
         return
+    counted = within is not None and getattr(within.value, "unit", "") == "events"
+    starts = {part.binding for absence in r.absences(query.pattern) if absence.at_start for part in absence.parts}
     for binding in query.bindings:
         types = [known for name in binding.types if (known := query.vocabulary.event_type(name)) is not None and known.occurs]
         for one in query.equivalence:
             lacking = next((known for known in types if known.attribute(one.attribute) is None), None)
-            if binding.negated and lacking is not None:
-                message = f'a negated {lacking.name} has no "{one.attribute}": it is in no partition, but windows are per partition'
+            if not binding.negated or lacking is None:
+                continue
+            message = f'a negated {lacking.name} has no "{one.attribute}": it is in no partition, but '
+            if per is not None:
+                message += "windows are per partition"
                 findings.append(Finding(message, event.location(binding.span), "leave per: partition out, or negate other types"))
+            elif counted and binding.index in starts:
+                message += "how far the start reaches back is counted in events of the partition"
+                findings.append(Finding(message, event.location(binding.span), "write within: 10 minutes, or negate other types"))
 
 
 def resolve_window(document: Document, vocabulary: Vocabulary, findings: list[Finding]) -> e.Expression | None:
@@ -189,7 +199,7 @@ def _check_shedding(query: r.Resolved, findings: list[Finding]) -> None:
 
 CHECKS: tuple[Callable[[r.Resolved, list[Finding]], None], ...] = (
     _check_bounds,
-    _check_partitioned_window,
+    _check_counting_in_partitions,
     _check_strategy,
     _check_after,
     _check_output,

@@ -29,6 +29,7 @@ from tests.naive.patterns import (
     closures_of,
     items_of,
 )
+from tests.naive.shape import Repeat, can_be_empty, shape_of
 
 TYPES: dict[str, tuple[str, ...]] = {"A": ("k", "v", "s"), "B": ("k", "v"), "C": ("k", "v"), "D": ("v", "s"), "E": ("k", "s")}
 DOMAINS: dict[str, list[Any]] = {"k": [1, 2], "v": [0, 1, 2, 3], "s": ["x", "y"]}
@@ -393,7 +394,10 @@ def streams(draw: st.DrawFn, query: WholeQuery, most: int = 9) -> list[dict[str,
 
 
 def is_valid_for(query: WholeQuery, lines: list[dict[str, Any]]) -> bool:
-    """Whether everything that the query mentions is known: it is an error if types of a variable occur and none of them has the attribute."""
+    """Whether everything that the query mentions is known: it is an error if types of a variable occur and none of them has the attribute.
+
+    And whether negated starts that reach back so many events of a partition are of types that are in partitions.
+    """
     occurring = {line["type"] for line in lines}
     types: dict[str, set[str]] = {}
     parts = [part for absence in absences_of(query.pattern) for part in absence.parts]
@@ -404,6 +408,10 @@ def is_valid_for(query: WholeQuery, lines: list[dict[str, Any]]) -> bool:
     mentioned = [*query.where, *untils, *(expression for _, expression in query.returns or ()), query.window and query.window.condition]
     asked = [(one.var, one.name) for expression in mentioned if expression is not None for one in references(expression)]
     asked += [(item.var, item.by) for item in items_of(query.pattern) if item.by is not None and item.var]
+    counted = query.within is not None and query.within.unit == "events"
+    reaching = occurring.intersection(negated_at_start(shape_of(query.pattern))) if counted else set()
+    if any(test.attribute not in TYPES[name] for name in reaching for test in query.equivalence):
+        return False
     return all(
         not types[var] or name in ("time", "type", None) or any(name in TYPES[one] for one in types[var]) for var, name in asked
     ) and all(
@@ -412,3 +420,16 @@ def is_valid_for(query: WholeQuery, lines: list[dict[str, Any]]) -> bool:
         or any(item.by in TYPES[one] for one in occurring.intersection(item.types))
         for item in items_of(query.pattern)
     )
+
+
+def negated_at_start(node: Any, *, first: bool = True) -> set[str]:
+    """Types of the negations before which no event need be bound."""
+    if isinstance(node, Absence):
+        return {name for part in node.parts for name in part.types} if first else set()
+    if isinstance(node, Repeat):
+        return negated_at_start(node.inner, first=first)
+    found: set[str] = set()
+    for child in children(node):
+        found |= negated_at_start(child, first=first)
+        first = first and (not isinstance(node, Seq) or can_be_empty(child))
+    return found

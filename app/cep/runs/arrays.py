@@ -120,8 +120,9 @@ S_HEAD, S_COUNT, S_PRANK, S_TIME, S_LISTS = 0, 1, 2, 3, 4
 OLDER, N_ROW, N_SRANK, N_PRANK = 0, 1, 2, 3
 # crossed[k, ...]: crossings still to be decided: next older, negation, node bound before (-1: none), row bound behind
 C_OLDER, C_NEGATION, C_LOWER, C_UPPER = 0, 1, 2, 3
-# waiting[k, ...]: matches with a negated end: node, time of the end (UNKNOWN_END: not yet), window, end of a FOR (or -1)
-W_NODE, W_END, W_WINDOW, W_LEAST = 0, 1, 2, 3
+# waiting[k, ...]: matches with a negated end: node, time of the end (UNKNOWN_END: not yet), window, end of a FOR (or -1), and where ranks in the
+# partition decide, the rank in the stream of the event that did
+W_NODE, W_END, W_WINDOW, W_LEAST, W_RANK = 0, 1, 2, 3, 4
 # windows[k, ...]: count windows and opened ones, from window WINDOW_BASE on: row of the opener, rank and time of the start, time of the end
 O_ROW, O_RANK, O_TIME, O_END = 0, 1, 2, 3
 UNKNOWN_END = -(2**63)

@@ -168,6 +168,7 @@ from app.cep.runs.arrays import (
     W_END,
     W_LEAST,
     W_NODE,
+    W_RANK,
     W_WINDOW,
     WAITS,
     WILD_HEADS,
@@ -188,6 +189,7 @@ from app.cep.runs.kernels_plain import ASK, FAILS, plain_tests
 from app.cep.runs.kernels_tests import (
     BEFORE_TIME,
     KNOWN,
+    LAST_RANK,
     already_prevented,
     anywhere,
     crossings_prevent,
@@ -397,12 +399,13 @@ def accept(world, slot, node):
         if end != UNKNOWN_END:
             end = max(end, least)
         waiting[top, W_NODE], waiting[top, W_END], waiting[top, W_WINDOW], waiting[top, W_LEAST] = node, end, window, least
+        waiting[top, W_RANK] = _FOREVER
         state_table[WAITS] = top + 1
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64))
-def ends_hold(world, slot, node, window):
-    """Whether no negation at the end prevents a match that waited until its time."""
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
+def ends_hold(world, slot, node, window, decided):
+    """Whether no negation at the end prevents a match that waited until its time; ``decided``: the last rank in the stream before it, see W_RANK."""
     states = table(world, T_STATES)
     crosses = table(world, T_CROSSES)
     nodes = table(world, T_NODES)
@@ -411,6 +414,7 @@ def ends_hold(world, slot, node, window):
     for k in range(states[state, ENDS], states[state, ENDS_END]):
         negation = crosses[k, CROSS_NEGATION]
         scope = end_scope(world, node, window)
+        scope[LAST_RANK] = decided
         lasting = end_of_for(world, negation, node)
         if lasting >= 0:
             scope = anywhere()
@@ -910,6 +914,7 @@ def end_waiting(world, cells, k, time, partition_rank):
             same &= cells_table[nodes[node, ROW], keys[j]] == cells[k, keys[j]]
         if same:
             waiting[w, W_END] = max(time, waiting[w, W_LEAST])
+            waiting[w, W_RANK] = state[STREAM_RANK] - 1
 
 
 @kernel(types.int64(INTEGERS, INTEGERS, types.int64), counted=False)

@@ -126,7 +126,8 @@ from app.cep.runs.arrays import (
 from app.cep.runs.kernels_world import line, octets, table
 
 NO_I = -1
-AFTER_TIME, BEFORE_TIME, LOW_RANK, HIGH_RANK = 0, 1, 2, 3
+AFTER_TIME, BEFORE_TIME, LOW_RANK, HIGH_RANK, LAST_RANK = 0, 1, 2, 3, 4
+"""LAST_RANK: of events outside partitions, which have no rank in them, the last rank in the stream that counts."""
 KNOWN, PENDING, NO_INSTANCE = 0, 1, 2
 
 
@@ -392,9 +393,13 @@ def in_scope(world, part, entry, lower, upper_row, scope):
     if time <= scope[AFTER_TIME] or time >= scope[BEFORE_TIME]:
         return False
     by_partition = shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW
-    rank = negated[entry, N_PRANK] if by_partition else negated[entry, N_SRANK]
-    if rank < scope[LOW_RANK] or rank >= scope[HIGH_RANK]:
-        return False
+    if by_partition and negated[entry, N_PRANK] < 0:
+        if negated[entry, N_SRANK] > scope[LAST_RANK]:
+            return False
+    else:
+        rank = negated[entry, N_PRANK] if by_partition else negated[entry, N_SRANK]
+        if rank < scope[LOW_RANK] or rank >= scope[HIGH_RANK]:
+            return False
     contiguous = parts[part, PART_CONTIGUOUS]
     if contiguous == STRICT:
         return lower >= 0 and negated[entry, N_SRANK] == nodes[lower, S_RANK] + 1
@@ -491,9 +496,9 @@ def prevented(world, slot, negation, node, lower, upper_row, scope, opened):
 @kernel(INTEGERS())
 def anywhere():
     """A scope without bounds."""
-    scope = np.empty(4, np.int64)
+    scope = np.empty(5, np.int64)
     scope[AFTER_TIME] = scope[LOW_RANK] = -(2**63)
-    scope[BEFORE_TIME] = scope[HIGH_RANK] = 2**63 - 1
+    scope[BEFORE_TIME] = scope[HIGH_RANK] = scope[LAST_RANK] = 2**63 - 1
     return scope
 
 

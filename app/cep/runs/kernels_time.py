@@ -75,6 +75,7 @@ from app.cep.runs.arrays import (
     W_END,
     W_LEAST,
     W_NODE,
+    W_RANK,
     W_WINDOW,
     WAITS,
     WILD_HEADS,
@@ -148,7 +149,7 @@ def pass_waiting(world, sources, watermarks, default, final):
             for column in range(waiting.shape[1]):
                 waiting[kept, column] = waiting[w, column]
             kept += 1
-        elif ends_hold(world, slot_of(world, row), node, window):
+        elif ends_hold(world, slot_of(world, row), node, window, waiting[w, W_RANK]):
             emit(world, node, end, window)
     state[WAITS] = kept
     return True
@@ -322,9 +323,11 @@ def mark_negated(world, node_marks, row_marks, negated_marks, now):
             if shape[WITHIN] >= 0:
                 keep = cells[row, CELL_TIME] > now - shape[WITHIN]
             elif shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW:
-                slot = slot_of(world, row)
-                rank = slots[slot, 1 + len(keys) + S_PRANK] if slot >= 0 else 0
-                keep = negated[k, N_PRANK] >= rank - max(shape[WITHIN_EVENTS], shape[WINDOW_SIZE])
+                # outside partitions no start asks for it: the query is refused
+                slot = slot_of(world, row) if negated[k, N_PRANK] >= 0 else np.int64(-1)
+                keep = slot >= 0 and negated[k, N_PRANK] >= slots[slot, 1 + len(keys) + S_PRANK] - max(
+                    shape[WITHIN_EVENTS], shape[WINDOW_SIZE]
+                )
             elif shape[WINDOW_KIND] == TIME_WINDOW or shape[WINDOW_KIND] == OPENED_TIME:
                 keep = cells[row, CELL_TIME] > now - shape[WINDOW_SIZE]
             elif shape[WINDOW_KIND] != NO_WINDOW:
