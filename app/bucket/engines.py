@@ -56,7 +56,8 @@ def _new_runs(plan: Plan) -> QueryEngine:
 
 def _restored_runs(plan: Plan, data: bytes) -> QueryEngine:
     if is_of_chains(data):
-        return ChainsEngine.restore(plan, data)
+        # a query that has got a shedder of partial matches since cannot go on with what chains hold
+        return ChainsEngine.restore(plan, data) if chain_of(plan) is not None else _new_runs(plan)
     from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - see above
 
     return RunsEngine.restore(plan, data)

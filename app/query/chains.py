@@ -13,6 +13,7 @@ from typing import Any
 
 from app.events.types import Kind
 from app.query import expressions as e
+from app.query.keys import MATCH_SHEDDERS
 from app.query.plan import Absent, Either, Every, Ordered, Plan, Repeated, ReturnField, Runs, Take
 
 MOST_REPETITIONS = 64
@@ -140,6 +141,8 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
         yield f"more than {MOST_TESTS} predicates"
     if plan.on_timeout == "emit":
         yield "on_timeout: emit"
+    if plan.shedding.shedder in MATCH_SHEDDERS:
+        yield f"the shedder {plan.shedding.shedder}"
 
 
 def _takes(runs: Runs) -> tuple[Take, ...]:

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import Phase, assume, event, given, note, settings
 from hypothesis import strategies as st
 
+from app.bucket.engines import new_engine, restore_engine
 from app.bucket.hold import TimeRules
 from app.bucket.recording import match_sorted
+from app.cep.engine import Watermarks
+from app.cep.runs.engine import RunsEngine
 from app.evaluation.known_matches import progress_of_items
 from app.events.batch import in_total_order, take
 from app.events.files import parse_events
@@ -95,3 +98,19 @@ def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(
     assert judged == 1000
     assert ended == pytest.approx(400, abs=50)
     assert sum(key[0] == "match" for key in found) == judged - ended
+
+
+def test_a_query_that_gets_such_a_shedder_starts_anew_where_its_state_is_of_another_engine() -> None:
+    text = "name: q\nevent: SEQ(A a, B b)\nwithin: 10 s\nwhere: '[k]'\nstrategy: skip-till-next-match\n"
+    file = parse_events(b'{"type": "A", "time": 0, "k": 1}\n{"type": "B", "time": 5, "k": 1}\n')
+    plans = [
+        compile_texts([("q.yaml", text + more)], Streams(everything=file.schema)).catalog.plans[0]
+        for more in ("", "shedding: {shedder: pspice, latency_bound: 1 s}\n")
+    ]
+    assert plans[0].fingerprint == plans[1].fingerprint
+    first = new_engine(plans[0])
+    first.feed(take(file.batch, np.arange(1)), np.array([1], np.uint64), Watermarks(0))
+    restored = [restore_engine(plan, first.snapshot()) for plan in plans]
+    found = [engine.feed(take(file.batch, np.arange(1, 2)), np.array([2], np.uint64), Watermarks(5))[0] for engine in restored]
+    assert [len(matches) for matches in found] == [1, 0]
+    assert isinstance(restored[1], RunsEngine)
