@@ -12,6 +12,7 @@ from app.cli.evaluate import evaluate
 from app.cli.explain import explain
 from app.cli.generate import generate
 from app.cli.produce import produce
+from app.cli.record import record
 from app.cli.replay import replay
 from app.cli.run import run
 from app.cli.test import test
@@ -32,7 +33,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, demo, validate, test, explain, replay, train, evaluate, generate, produce, version):
+for command in (run, demo, validate, test, explain, replay, train, evaluate, generate, produce, record, version):
     cli.command()(command)
 cli.add_typer(topics)
 

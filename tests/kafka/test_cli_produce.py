@@ -1,4 +1,7 @@
+import gzip
+import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -77,3 +80,25 @@ def test_a_file_of_json_lines_is_written_with_the_streams_schema(settings_file, 
     done = invoke("produce", str(file), "--stream", "retail", "--settings", str(settings_file))
     assert done.exit_code == 0
     assert record_count(bootstrap_servers, topic_of(settings_file, "retail")) == before + 500
+
+
+def test_what_was_produced_can_be_recorded_and_is_the_same(settings_file, tmp_path):
+    file, out = tmp_path / "events.jsonl", tmp_path / "recorded.jsonl.gz"
+    assert invoke("generate", "vehicles", "--events", "3000", "--out", str(file)).exit_code == 0
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    assert invoke("produce", str(file), "--stream", "transit", "--settings", str(settings_file)).exit_code == 0
+    done = invoke("record", "transit", "--settings", str(settings_file), "--out", str(out))
+    assert done.exit_code == 0
+    assert "0 records that cannot be decoded" in done.stderr
+    found = Counter(gzip.decompress(out.read_bytes()).splitlines())
+    wanted = Counter(json.dumps(line, sort_keys=True) for line in lines)
+    assert not wanted - Counter(json.dumps(json.loads(line), sort_keys=True) for line in found.elements())
+    few = invoke("record", "transit", "--settings", str(settings_file), "--out", str(out), "--events", "7", "--since", "1 h")
+    assert few.exit_code == 0
+    assert len(gzip.decompress(out.read_bytes()).splitlines()) == 7
+
+
+def test_recording_a_stream_that_does_not_exist_is_told(settings_file, tmp_path):
+    done = CliRunner().invoke(cli, ["record", "transits", "--settings", str(settings_file), "--out", str(tmp_path / "x.jsonl")])
+    assert 'the settings know no stream "transits"' in str(done.exception)
+    assert not (tmp_path / "x.jsonl").exists()

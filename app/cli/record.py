@@ -1,0 +1,71 @@
+"""``cep record``: what a stream's topics hold → a file of JSON lines, for replay, training and evaluation."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.progress import Progress
+from app.config.durations import parse_duration
+from app.config.settings import load_settings
+from app.delivery.security import client_options
+from app.delivery.span import Part, Span
+from app.errors import ConfigurationError, Finding
+from app.events.avro import parse_schema
+from app.events.batch import PARTITION_BITS
+from app.events.decoder import BatchDecoder, DecodedBatch
+from app.events.registry import Registry
+from app.local.generators.json_lines import json_lines
+from app.pipeline.preparation import read_streams, registry_settings
+
+
+def record(
+    stream: Annotated[str, typer.Argument(help="A stream of the settings.")],
+    out: Annotated[Path, typer.Option(help="The file: JSON lines; .gz is packed.")],
+    settings: Annotated[Path | None, typer.Option(help="Settings file with brokers, registry and streams.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only what came to Kafka in this time before now, as 30 m.", show_default="all there is")
+    ] = None,
+    events: Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default="all there are")] = None,
+) -> None:
+    """Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it.
+
+    Reads up to what is there at the start; commits nothing. Records that cannot be decoded are left out and counted.
+    """
+    loaded = load_settings(settings, os.environ)
+    if stream not in loaded.streams:
+        known = ", ".join(loaded.streams) or "none"
+        raise ConfigurationError([Finding(f'the settings know no stream "{stream}"', hint=f"there are: {known}")])
+    own = loaded.streams[stream]
+    registry = Registry(registry_settings(loaded.schema_registry))
+    (deployed,) = read_streams(loaded.model_copy(update={"streams": {stream: own}}), registry)
+    decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry)
+    since_ms = None if since is None else int(time.time() * 1000) - parse_duration(since)
+    span = Span(client_options(loaded.kafka), own.topics, since_ms)
+    written, refused = 0, 0
+    progress = Progress(f"recording {stream}, records", span.size)
+    with gzip.open(out, "wb") if out.suffix == ".gz" else out.open("wb") as file:
+        for part in span.parts():
+            decoded = _decoded(decoder, part, with_headers=deployed.with_headers)
+            refused += len(decoded.failures)
+            for line in json_lines([decoded.batch]):
+                if written == events:
+                    break
+                file.write(line)
+                written += 1
+            progress.advance(len(part.offset))
+            if written == events:
+                break
+    progress.end()
+    print(f"{written:,} events of {stream}, {refused:,} records that cannot be decoded; {out}", file=sys.stderr)
+
+
+def _decoded(decoder: BatchDecoder, part: Part, *, with_headers: bool) -> DecodedBatch:
+    source = (part.topic << PARTITION_BITS) | part.partition
+    return decoder.decode(part.values, source, part.offset, part.headers if with_headers else None, part.timestamp_ms)

@@ -1,0 +1,112 @@
+"""What a span of some topics holds, read once from its beginning to what was its end; for recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from numpy.typing import NDArray
+
+from app.errors import DependencyError
+
+AT_ONCE = 20_000
+"""Records of one part."""
+WAIT_S = 30.0
+"""Without any record, though the end is not reached: the broker is gone."""
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Records as they came.
+
+    Attributes:
+        values: binary, null for tombstones.
+        topic: int64 (records,), place of each record's topic among those asked for.
+        partition, offset, timestamp_ms: int64 (records,).
+        headers: as Spark's Kafka source has them.
+    """
+
+    values: pa.Array
+    topic: NDArray[np.int64]
+    partition: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    timestamp_ms: NDArray[np.int64]
+    headers: pa.Array
+
+
+class Span:
+    """Records of some topics from a moment on, as far as they are there now.
+
+    Args:
+        options: of the client.
+        topics: names.
+        since_ms: least Kafka timestamp; None: from the beginning.
+
+    Raises:
+        DependencyError: no answer, or a topic does not exist.
+    """
+
+    def __init__(self, options: dict[str, str], topics: Sequence[str], since_ms: int | None) -> None:
+        own = {"group.id": "cep-record", "enable.auto.commit": False, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        self._consumer, self._topics = Consumer({**options, **own, "log_level": 0}), list(topics)
+        try:
+            self._begin, self._end = self._bounds(since_ms)
+        except KafkaException as error:
+            self._consumer.close()
+            raise DependencyError(f"no answer from the brokers {options.get('bootstrap.servers', '')}: {error.args[0].str()}") from error
+
+    @property
+    def size(self) -> int:
+        """Offsets in the span; a little more than records where there were transactions or compaction."""
+        return sum(self._end[place] - start for place, start in self._begin.items())
+
+    def parts(self) -> Iterator[Part]:
+        """All records.
+
+        Raises:
+            DependencyError: the broker stops answering.
+        """
+        left = {place for place, start in self._begin.items() if start < self._end[place]}
+        self._consumer.assign([TopicPartition(*place, self._begin[place]) for place in sorted(left)])
+        try:
+            while left:
+                messages = self._consumer.consume(AT_ONCE, 1.0) or self._consumer.consume(1, WAIT_S)
+                good = [one for one in messages if one.error() is None and one.offset() < self._end[one.topic(), one.partition()]]
+                if good:
+                    yield self._part(good)
+                at = {(one.topic, one.partition): one.offset for one in self._consumer.position([TopicPartition(*p) for p in left])}
+                if not messages and not any(at[place] >= self._end[place] for place in left):
+                    raise DependencyError(f"the brokers sent nothing for {WAIT_S:.0f} s")
+                left -= {place for place in left if at[place] >= self._end[place]}
+        finally:
+            self._consumer.close()
+
+    def _bounds(self, since_ms: int | None) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        known = self._consumer.list_topics(timeout=20).topics
+        if missing := [topic for topic in self._topics if topic not in known]:
+            raise DependencyError(f"there is no topic {', '.join(missing)}")
+        places = [(topic, partition) for topic in self._topics for partition in sorted(known[topic].partitions)]
+        limits = {place: self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=20) for place in places}
+        begin = {place: low for place, (low, _) in limits.items()}
+        if since_ms is not None:
+            for one in self._consumer.offsets_for_times([TopicPartition(*place, since_ms) for place in places], timeout=20):
+                begin[one.topic, one.partition] = limits[one.topic, one.partition][1] if one.offset < 0 else one.offset
+        return begin, {place: high for place, (_, high) in limits.items()}
+
+    def _part(self, messages: Sequence[Any]) -> Part:
+        def column(values: Sequence[int]) -> NDArray[np.int64]:
+            return np.array(values, dtype=np.int64)
+
+        return Part(
+            pa.array([one.value() for one in messages], pa.binary()),
+            column([self._topics.index(one.topic()) for one in messages]),
+            column([one.partition() for one in messages]),
+            column([one.offset() for one in messages]),
+            column([one.timestamp()[1] for one in messages]),
+            pa.array([[{"key": key, "value": value} for key, value in one.headers() or ()] for one in messages], HEADERS),
+        )
