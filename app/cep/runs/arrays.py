@@ -108,7 +108,7 @@ FOLLOWED, CLOSED = 18, 19
 """Time of the event that came next in the stream (kept for timeouts under contiguity); items whose ways are closed but for skip-till-any ones."""
 NODE_HEAD = 20
 LEFT = -10
-"""A node that is no run (any more) keeps its state as LEFT - state: a match that waits needs it."""
+"""A node that is no run (any more) keeps its state as LEFT - state."""
 MATCHED = 1
 """Flag: has been a match."""
 
@@ -120,9 +120,9 @@ S_HEAD, S_COUNT, S_PRANK, S_TIME, S_LISTS = 0, 1, 2, 3, 4
 OLDER, N_ROW, N_SRANK, N_PRANK = 0, 1, 2, 3
 # crossed[k, ...]: crossings still to be decided: next older, negation, node bound before (-1: none), row bound behind
 C_OLDER, C_NEGATION, C_LOWER, C_UPPER = 0, 1, 2, 3
-# waiting[k, ...]: matches with a negated end: node, time of the end (UNKNOWN_END: not yet), window, end of a FOR (or -1), and where ranks in the
-# partition decide, the rank in the stream of the event that did
-W_NODE, W_END, W_WINDOW, W_LEAST, W_RANK = 0, 1, 2, 3, 4
+# waiting[k, ...]: matches with a negated end: node, time of the end (UNKNOWN_END: not yet), window, end of a FOR (or -1), the state that
+# it ended in (its run may go on without an event), and where ranks in the partition decide, the rank in the stream of the event that did
+W_NODE, W_END, W_WINDOW, W_LEAST, W_STATE, W_RANK = 0, 1, 2, 3, 4, 5
 # windows[k, ...]: count windows and opened ones, from window WINDOW_BASE on: row of the opener, rank and time of the start, time of the end
 O_ROW, O_RANK, O_TIME, O_END = 0, 1, 2, 3
 UNKNOWN_END = -(2**63)

@@ -250,15 +250,14 @@ class Diagnosis:
 
     def _passing(self, run: Run, event: Seen) -> Run | None:
         """The partial match that passes an event, perhaps without groups that the event enters; None where it may not."""
-        before = run
         while True:
             insisting = [edge for edge in self.edges(run) if self.strategy(run, edge) == NEXT and self.refusal(run, edge, event) is None]
             if not insisting:
                 return run if self._has_way(run) else None
-            left_out = insisting[0][at.WITHOUT]
-            if left_out < 0:
-                closed = {edge[at.EDGE_ITEM] for edge in self.edges(before) if self.strategy(before, edge) != ANY}
-                passed = replace(before, closed=before.closed | closed)
+            left_out = next((edge[at.WITHOUT] for edge in insisting if edge[at.WITHOUT] >= 0), None)
+            if left_out is None:
+                closed = {edge[at.EDGE_ITEM] for edge in self.edges(run) if self.strategy(run, edge) != ANY}
+                passed = replace(run, closed=run.closed | closed)
                 return passed if self._has_way(passed) else None
             run = replace(run, state=left_out)
 

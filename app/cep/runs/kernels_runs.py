@@ -169,6 +169,7 @@ from app.cep.runs.arrays import (
     W_LEAST,
     W_NODE,
     W_RANK,
+    W_STATE,
     W_WINDOW,
     WAITS,
     WILD_HEADS,
@@ -399,18 +400,15 @@ def accept(world, slot, node):
         if end != UNKNOWN_END:
             end = max(end, least)
         waiting[top, W_NODE], waiting[top, W_END], waiting[top, W_WINDOW], waiting[top, W_LEAST] = node, end, window, least
-        waiting[top, W_RANK] = _FOREVER
+        waiting[top, W_RANK], waiting[top, W_STATE] = _FOREVER, state
         state_table[WAITS] = top + 1
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
-def ends_hold(world, slot, node, window, decided):
-    """Whether no negation at the end prevents a match that waited until its time; ``decided``: the last rank in the stream before it, see W_RANK."""
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64))
+def ends_hold(world, slot, node, window, state, decided):
+    """Whether no negation at the end prevents a match that waited until its time. ``state``, ``decided``: W_STATE and W_RANK."""
     states = table(world, T_STATES)
     crosses = table(world, T_CROSSES)
-    nodes = table(world, T_NODES)
-    state = nodes[node, STATE]
-    state = state if state >= 0 else LEFT - state
     for k in range(states[state, ENDS], states[state, ENDS_END]):
         negation = crosses[k, CROSS_NEGATION]
         scope = end_scope(world, node, window)
@@ -540,18 +538,16 @@ def passes(world, node, mask, row, stream_rank, partition_rank):
     states = table(world, T_STATES)
     edges = table(world, T_EDGES)
     nodes = table(world, T_NODES)
-    before = nodes[node, STATE]
     while True:
         left_out = np.int64(-2)
         state = nodes[node, STATE]
         for edge in range(states[state, EDGES], states[state, EDGES_END]):
-            if can_take(world, node, edge, mask, row, stream_rank, partition_rank) == NEXT:
+            if left_out < 0 and can_take(world, node, edge, mask, row, stream_rank, partition_rank) == NEXT:
                 left_out = edges[edge, WITHOUT]
-                break
         if left_out == -2:
             return True
         if left_out == -1:
-            nodes[node, STATE] = before
+            # no group is left that the event enters, but it could be taken
             close_ways(world, node)
             return has_way(world, node, 0)
         nodes[node, STATE] = left_out
@@ -582,22 +578,22 @@ def meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank):
     edges = table(world, T_EDGES)
     nodes = table(world, T_NODES)
     own = nodes[node, STATE]
-    obliged, bound_to = False, False
+    bound_to, entered = False, False
     for edge in range(states[own, EDGES], states[own, EDGES_END]):
         strategy = can_take(world, node, edge, mask, row, stream_rank, partition_rank)
         if strategy < 0:
             continue
-        obliged |= strategy == NEXT
         bound_to |= strategy == NEXT and edges[edge, WITHOUT] < 0
+        entered |= strategy == NEXT and edges[edge, WITHOUT] >= 0
         take(world, slot, edge, node)
     if states[own, FINAL]:
         return shape[TIMEOUTS] != 0
+    if entered:
+        return passes(world, node, mask, row, stream_rank, partition_rank)
     if bound_to:
         # no group to leave out: the usual case, which need not ask again
         close_ways(world, node)
         return has_way(world, node, 0)
-    if obliged:
-        return passes(world, node, mask, row, stream_rank, partition_rank)
     return not shape[CONTIGUOUS] or has_way(world, node, 0)
 
 

@@ -76,6 +76,7 @@ from app.cep.runs.arrays import (
     W_LEAST,
     W_NODE,
     W_RANK,
+    W_STATE,
     W_WINDOW,
     WAITS,
     WILD_HEADS,
@@ -149,7 +150,7 @@ def pass_waiting(world, sources, watermarks, default, final):
             for column in range(waiting.shape[1]):
                 waiting[kept, column] = waiting[w, column]
             kept += 1
-        elif ends_hold(world, slot_of(world, row), node, window, waiting[w, W_RANK]):
+        elif ends_hold(world, slot_of(world, row), node, window, waiting[w, W_STATE], waiting[w, W_RANK]):
             emit(world, node, end, window)
     state[WAITS] = kept
     return True

@@ -47,7 +47,7 @@ class RunStore:
         self.slots = empty_slots(64, layout.slot_width)
         self.negated = np.zeros((64, 4), np.int64)
         self.crossed = np.zeros((ROOM, 4), np.int64)
-        self.waiting = np.zeros((64, 5), np.int64)
+        self.waiting = np.zeros((64, 6), np.int64)
         self.windows = np.zeros((64, 4), np.int64)
         self.found = np.zeros((ROOM, 3), np.int64)
         self.expired = np.zeros((ROOM, 3), np.int64)
