@@ -1,20 +1,15 @@
-"""Compiles kernels, and keeps the machine code only as long as everything that is compiled into it.
-
-numba keeps machine code per function and asks only whether the function's own file has changed. Constants of `arrays` and `opcodes` and
-inlined functions of other modules are compiled in: with stale code, tables would be read by old column numbers, without bounds checks.
-So every kernel carries a stamp of all these sources, which numba's cache takes for a captured variable.
-"""
+"""Compiles the kernels of pattern queries; see `app.events.stamped`. With stale code, tables would be read by old column numbers, without bounds checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from types import CellType, FunctionType
 from typing import Any
 
 from numba import njit
+
+from app.events.stamped import stamp_of, stamped
 
 _COMPILED_IN = ("arrays.py", "opcodes.py", "kernels")
 
@@ -22,8 +17,7 @@ _COMPILED_IN = ("arrays.py", "opcodes.py", "kernels")
 def _stamp(*folders: Traversable) -> str:
     """A hash of the sources that are compiled into kernels."""
     sources = [one for folder in folders for one in sorted(folder.iterdir(), key=lambda one: one.name) if one.name.startswith(_COMPILED_IN)]
-    texts = [one.read_bytes() for one in sources if one.name.endswith(".py")]
-    return sha256(b"\0".join([*texts, files("app.events").joinpath("kernels_text.py").read_bytes()])).hexdigest()
+    return stamp_of([*(one for one in sources if one.name.endswith(".py")), files("app.events").joinpath("kernels_text.py")])
 
 
 _STAMP = _stamp(files("app.cep"))
@@ -43,9 +37,6 @@ def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., A
 
     def compiled(function: Any) -> Any:
         stamp = _STAMPS.get(function.__module__.rpartition(".")[0], _STAMP)
-        code = function.__code__.replace(co_freevars=("_sources",))
-        stamped = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, (CellType(stamp),))
-        stamped.__module__, stamped.__qualname__, stamped.__doc__ = function.__module__, function.__qualname__, function.__doc__
-        return njit(signature, cache=True, nogil=True, _nrt=counted)(stamped)
+        return njit(signature, cache=True, nogil=True, _nrt=counted)(stamped(function, stamp))
 
     return compiled

@@ -1,32 +1,21 @@
-"""Compiles kernels, and keeps the machine code only as long as everything that is compiled into it; see `app.cep.kernel`, which does the same.
-
-numba asks only whether the function's own file has changed, but column numbers and functions of other modules are compiled in.
-"""
+"""Compiles the kernels of temporal queries; see `app.events.stamped`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 from importlib.resources import files
-from types import CellType, FunctionType
 from typing import Any
 
 from numba import njit
 
-_SOURCES = sorted((one for one in files("app.coalesce").iterdir() if one.name.endswith(".py")), key=lambda one: one.name)
-_STAMP = sha256(b"\0".join(one.read_bytes() for one in _SOURCES)).hexdigest()
+from app.events.stamped import stamp_of, stamped
+
+_STAMP = stamp_of(sorted((one for one in files("app.coalesce").iterdir() if one.name.endswith(".py")), key=lambda one: one.name))
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compiles a function for one signature, with its machine code kept beside the source, callable without the interpreter's lock."""
-
-    def compiled(function: Any) -> Any:
-        code = function.__code__.replace(co_freevars=("_sources",))
-        stamped = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, (CellType(_STAMP),))
-        stamped.__module__, stamped.__qualname__, stamped.__doc__ = function.__module__, function.__qualname__, function.__doc__
-        return njit(signature, cache=True, nogil=True)(stamped)
-
-    return compiled
+    return lambda function: njit(signature, cache=True, nogil=True)(stamped(function, _STAMP))
 
 
 inlined = njit(inline="always")
