@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.temporal import TemporalEngine
-from app.cep.chains.engine import ChainsEngine, is_of_chains
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
+from app.cep.snapshot import names_in
 from app.events.batch import EventBatch
 from app.query.chains import chain_of
 from app.query.plan import Plan
@@ -48,6 +48,8 @@ class _Kind:
 
 def _new_runs(plan: Plan) -> QueryEngine:
     if chain_of(plan) is not None:
+        from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - its kernels take seconds to compile
+
         return ChainsEngine(plan)
     from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - its kernels take a minute to compile where no query needs them
 
@@ -55,9 +57,13 @@ def _new_runs(plan: Plan) -> QueryEngine:
 
 
 def _restored_runs(plan: Plan, data: bytes) -> QueryEngine:
-    if is_of_chains(data):
-        # a query that has got a shedder of partial matches since cannot go on with what chains hold
-        return ChainsEngine.restore(plan, data) if chain_of(plan) is not None else _new_runs(plan)
+    if "runs" in names_in(data):
+        # the runs evaluator has none of that name; a query that has got a shedder of partial matches since cannot go on with what chains hold
+        if chain_of(plan) is None:
+            return _new_runs(plan)
+        from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - see above
+
+        return ChainsEngine.restore(plan, data)
     from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - see above
 
     return RunsEngine.restore(plan, data)

@@ -90,3 +90,12 @@ def unpack(data: bytes) -> tuple[Header, dict[str, NDArray[Any]]]:
         arrays[name] = np.frombuffer(data, dtype, count, at).reshape(shape)
         at += size + -size % 8
     return header, arrays
+
+
+def names_in(data: bytes) -> frozenset[str]:
+    """The names of a snapshot's arrays: whose state it is, where several engines run a plan.
+
+    Raises:
+        SnapshotError: as `unpack`.
+    """
+    return frozenset(unpack(data)[1])

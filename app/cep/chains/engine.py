@@ -140,12 +140,3 @@ class ChainsEngine:
         """
         self._texts.validate()
         self.store.validate(self.layout)
-
-
-def is_of_chains(data: bytes) -> bool:
-    """Whether the bytes are the state of a chains engine, not of the runs evaluator (which ran chains before).
-
-    Raises:
-        SnapshotError: the bytes are no snapshot, or of another format.
-    """
-    return "runs" in unpack(data)[1]
