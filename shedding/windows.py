@@ -36,6 +36,24 @@ def time_windows(events: JudgedEvents, size_ms: int, slide_ms: int, predicted: f
     return JudgedInWindows(events, event, window, (event - starts).astype(np.int32), sizes)
 
 
+def elapsed_windows(events: JudgedEvents, size_ms: int, slide_ms: int, parts: int = 10_000) -> JudgedInWindows:
+    """The same for whoever does not see the whole stream: an event's position is the part of its window that has gone by, not events that were counted.
+
+    Args:
+        events: in any order.
+        size_ms: length of a window.
+        slide_ms: from the start of one to the start of the next.
+        parts: of a window.
+
+    >>> pairs = elapsed_windows(JudgedEvents(np.zeros(2, np.uint64), np.array([5, 17])), size_ms=10, slide_ms=5, parts=100)
+    >>> pairs.event.tolist(), pairs.window.tolist(), pairs.position.tolist()
+    ([0, 0, 1, 1], [0, 1, 2, 3], [50, 0, 70, 20])
+    """
+    event, window = _expanded((events.time - size_ms) // slide_ms + 1, events.time // slide_ms)
+    position = (events.time[event] - window * slide_ms) * parts // size_ms
+    return JudgedInWindows(events, event, window, position.astype(np.int32), np.full(len(event), float(parts)))
+
+
 def kept_anywhere(pairs: JudgedInWindows, kept: Mask) -> Mask:
     """The events that stay in one of their windows, or that have none: the others can be dropped altogether.
 

@@ -15,10 +15,13 @@ from app.bucket.recording import rows_between
 from app.evaluation.features import Features
 from app.evaluation.operator import candidate_items
 from app.evaluation.partial_matches import MatchOperator
+from app.evaluation.windows import without_counting
 from app.events.batch import EventBatch
 from app.query.plan import Plan
-from shedding.interface import Model
+from shedding.candidates import JudgedEvents, Mask
+from shedding.interface import Gate, Level, Model
 from shedding.registry import METHODS
+from shedding.windows import kept_anywhere
 
 STEPS = 32
 _SHARE = 0.2
@@ -28,7 +31,7 @@ _MOST = 200_000
 
 
 def calibrated(model: Model[Any], plan: Plan, batch: EventBatch) -> Model[Any]:
-    """The model with `Manifest.candidates` or `Manifest.window_events` measured; models of windows stay as they are.
+    """The model with `Manifest.candidates` or `Manifest.window_events` measured.
 
     Args:
         model: learned from ``batch``; a dataclass, as all of them are.
@@ -36,18 +39,33 @@ def calibrated(model: Model[Any], plan: Plan, batch: EventBatch) -> Model[Any]:
         batch: in total order.
     """
     known: Any = model
-    if METHODS[model.manifest.method].level == "partial matches":
+    level = METHODS[model.manifest.method].level
+    if level == "partial matches":
         timed: Model[Any] = replace(known, manifest=replace(model.manifest, window_events=MatchOperator(plan, batch).window_events()))
         return timed
-    if METHODS[model.manifest.method].level != "events":
-        return model
     count = min(_MOST, max(1, int(len(batch) * _SHARE)), len(batch))
     late = rows_between(batch, len(batch) - count, len(batch))
     candidate = candidate_items(plan, late) != 0
     if not candidate.any():
         return model
     events = Features.of(plan).judged(late)
-    dropped = [1.0 - float(model.gate(float(ratio)).keep(events)[candidate].mean()) for ratio in np.linspace(0, 1, STEPS + 1)]
+    try:
+        kept = [kept_events(model.gate(float(ratio)), plan, events, level) for ratio in np.linspace(0, 1, STEPS + 1)]
+    except ValueError:
+        return model  # windows in events: not for the application
+    dropped = [1.0 - float(one[candidate].mean()) for one in kept]
     shares = tuple(np.round(np.maximum.accumulate(dropped), 6).tolist())
     measured: Model[Any] = replace(known, manifest=replace(model.manifest, candidates=shares))
     return measured
+
+
+def kept_events(gate: Gate[Any], plan: Plan, events: JudgedEvents, level: Level) -> Mask:
+    """Bool (events,): those that stay where only whole events can go: of pairs of an event and a window those that stay in one of their windows.
+
+    Raises:
+        ValueError: see `app.evaluation.windows.without_counting`.
+    """
+    if level == "events":
+        return gate.keep(events)
+    pairs = without_counting(plan, events)
+    return kept_anywhere(pairs, gate.keep(pairs))

@@ -22,7 +22,7 @@ from app.query.fingerprint import fingerprint
 from app.query.plan import ExplicitWindow, Ordered, Plan, Within
 from shedding.candidates import JudgedEvents, JudgedInWindows
 from shedding.identity import identities
-from shedding.windows import count_windows, time_windows
+from shedding.windows import count_windows, elapsed_windows, time_windows
 
 WINDOW = "@window"
 """Column of the number of the window."""
@@ -123,6 +123,18 @@ def shed_window(plan: Plan) -> ExplicitWindow:
     if size is None:
         raise ValueError(f"{plan.name} has no window, so events have no position in one")
     return ExplicitWindow(size.size, size.unit, size.size)
+
+
+def without_counting(plan: Plan, events: JudgedEvents) -> JudgedInWindows:
+    """The same windows for whoever does not see all events of the stream: positions by time.
+
+    Raises:
+        ValueError: the windows are in events.
+    """
+    window = shed_window(plan)
+    if window.unit != "ms" or window.slide is None:
+        raise ValueError(f"{plan.name} has windows in events, which only whoever counts all events of the stream can tell")
+    return elapsed_windows(events, window.size, window.slide)
 
 
 class WindowedOperator:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from app.asc.selection import SelectedEvents, Selection
 from app.bucket.ingress import Gate
 from app.control.directives import Directive, QueryShedding
+from app.evaluation.calibration import kept_events
 from app.evaluation.features import Features
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog
@@ -86,8 +87,9 @@ class _Candidates:
         """By a model, whose ratio is the one at which the ordered share of candidates goes."""
         batch, features = self._in_order, learned.features
         events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
+        gate = learned.model.gate(learned.model.manifest.ratio_for(orders.drop_ratio))
         kept = np.empty(len(batch), dtype=np.bool_)
-        kept[self._order] = learned.model.gate(learned.model.manifest.ratio_for(orders.drop_ratio)).keep(events)
+        kept[self._order] = kept_events(gate, features.plan, events, METHODS[orders.shedder].level)
         return kept[self._relevant]
 
     @cached_property

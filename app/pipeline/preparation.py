@@ -12,6 +12,7 @@ from app.config.settings import SchemaRegistry, Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
+from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import StreamSchema
@@ -22,6 +23,7 @@ from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan
 from app.query.similar import did_you_mean
 from app.query.vocabulary import UNKNOWN
+from shedding.registry import METHODS
 
 SHED_REPORT = Path(__file__).resolve().parents[2] / "schemas" / "ShedReport.avsc"
 
@@ -133,16 +135,31 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
 
 
 def _not_run(compiled: Compilation) -> list[Finding]:
-    """Queries whose shedder the application does not run yet."""
-    return [
-        Finding(
-            f'query "{query.name}": the application of this version does not run the shedder {query.plan.shedding.shedder} yet',
-            query.document.location("shedding"),
-            f"write one of {', '.join(RUN_SHEDDERS)}",
-        )
-        for query in compiled.queries
-        if query.plan is not None and query.enabled and query.plan.shedding.shedder not in RUN_SHEDDERS
-    ]
+    """Queries whose shedder the application does not run yet, or not on such a query."""
+    findings = []
+    for query in compiled.queries:
+        if query.plan is None or not query.enabled:
+            continue
+        shedder, hint = query.plan.shedding.shedder, None
+        if shedder not in RUN_SHEDDERS:
+            message, hint = (
+                f"the application of this version does not run the shedder {shedder} yet",
+                f"write one of {', '.join(RUN_SHEDDERS)}",
+            )
+        elif METHODS[shedder].level == "events per window" and (why := _without_time(query.plan)):
+            message, hint = f"the shedder {shedder} goes by positions in windows of time; {why}", "write for instance gspice or bl"
+        else:
+            continue
+        findings.append(Finding(f'query "{query.name}": {message}', query.document.location("shedding"), hint))
+    return findings
+
+
+def _without_time(plan: Plan) -> str | None:
+    """Why events of the query have no position by time; None where they have one."""
+    try:
+        return None if shed_window(plan).unit == "ms" else "this query's are in events, which no task can count"
+    except ValueError:
+        return "this query has none"
 
 
 def _endless(compiled: Compilation) -> list[Finding]:

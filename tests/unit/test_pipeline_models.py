@@ -140,6 +140,51 @@ def test_the_ingress_drops_the_share_of_candidates_that_it_is_asked_for_whatever
     assert sorted(shuffled[again.relevant].tolist()) == kept.relevant.tolist()
 
 
+WINDOWED = """
+name: theft
+event: SEQ(ShelfReading s, ExitReading e)
+where: "[tag_id]"
+window: {size: 20 s, slide: 10 s}
+return: {tag_id: e.tag_id}
+shedding: {shedder: SHEDDER, latency_bound: 1 s}
+"""
+
+
+@pytest.mark.parametrize("shedder", ["espice", "e-bl", "bl", "gspice-tree"])
+def test_what_drops_from_single_windows_drops_whole_events_where_all_windows_agree(world, tmp_path, shedder):
+    for name in ("settings.yaml", "events.jsonl"):
+        (tmp_path / name).write_text((world / name).read_text())
+    (tmp_path / "theft.yaml").write_text(WINDOWED.replace("SHEDDER", shedder))
+    learn(tmp_path, tmp_path / "theft.model")
+    _, deployment = deployed(tmp_path, tmp_path)
+    catalog, model = deployment.catalog, restored(deployment.models[0])
+    batch = read_shed_queries([tmp_path / "theft.yaml"], tmp_path / "events.jsonl", tmp_path / "settings.yaml", None)[0].batch
+    selection = Selection(catalog, None)
+    whole = selection.select(batch)
+    dropped = []
+    for ratio in (0.2, 0.5, 0.8):
+        directive = Directive(3, shedding={"theft": QueryShedding(ratio, shedder)})
+        gate = shedding_gate(catalog, selection, directive, lambda query: Learned(model, Features.of(catalog.plans[query])))
+        dropped.append(1 - len(gate(batch, whole).relevant) / len(whole.relevant))
+    assert dropped == pytest.approx([0.2, 0.5, 0.8], abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (WINDOWED.replace("20 s", "200 events").replace("10 s", "100 events"), "in events, which no task can count"),
+        (WINDOWED.replace("window: {size: 20 s, slide: 10 s}\n", ""), "this query has none"),
+        (WINDOWED.replace("SHEDDER", "prefix"), "does not run the shedder prefix yet"),
+    ],
+)
+def test_shedders_that_the_application_cannot_run_are_told_before_it_starts(world, tmp_path, text, why):
+    (tmp_path / "settings.yaml").write_text((world / "settings.yaml").read_text())
+    (tmp_path / "theft.yaml").write_text(text.replace("SHEDDER", "espice"))
+    with pytest.raises(ConfigurationError) as caught:
+        deployed(tmp_path, tmp_path)
+    assert why in str(caught.value)
+
+
 def test_ratios_of_candidates_follow_from_what_was_measured(world):
     model = restored(deployed(world, world / "models")[1].models[0])
     shares = model.manifest.candidates
