@@ -61,9 +61,9 @@ ONE_CELL = 9
 and as left one the cell. The machine (MODE_PROGRAM) does the rest, and what is not plainly present."""
 # references[k, ...]
 SLOT, REF_BINDING, ANCHOR, NUMBER = 0, 1, 2, 3
-PLAIN, FIXED, LAST, RUNNING = 0, 1, 2, 3
-"""FIXED: NUMBER is a column of the frame; LAST, RUNNING: NUMBER elements back."""
-# arguments[k, ...]: aggregates, handed to programs as constants
+PLAIN, FIXED, LAST, RUNNING, MAYBE = 0, 1, 2, 3, 4
+"""FIXED: NUMBER is a column of the frame; LAST, RUNNING, MAYBE: NUMBER elements back. Without a RUNNING element there is no ``i``; a MAYBE is absent."""
+# arguments[k, ...]: aggregates, handed to programs as constants; ARG_RUNNING: RUNNING, MAYBE, or 0 for finished ones
 CONSTANT, ARG_BINDING, FUNCTION, ARG_RUNNING, ARG_BACK, REGISTER = 0, 1, 2, 3, 4, 5
 COUNT_OF, SUM, MIN, MAX, AVG = 0, 1, 2, 3, 4
 # registers[k, ...]: values kept per element of a closure, two columns of its node: tag and value

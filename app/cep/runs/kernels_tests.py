@@ -197,7 +197,7 @@ def place_references(world, predicate, node, i, opened):
         else:
             wanted = i - references[k, NUMBER]
             target = element(world, newest, wanted) if wanted > 0 else np.int64(-1)
-            if target < 0:
+            if target < 0 and anchor == RUNNING:
                 return NO_INSTANCE
         if target < 0:
             if opened >> binding & 1:
@@ -211,7 +211,7 @@ def place_references(world, predicate, node, i, opened):
         if arguments[k, ARG_RUNNING]:
             wanted = i - arguments[k, ARG_BACK]
             target = element(world, target, wanted) if wanted > 0 else np.int64(-1)
-            if target < 0:
+            if target < 0 and arguments[k, ARG_RUNNING] == RUNNING:
                 return NO_INSTANCE
         elif opened >> binding & 1:
             return PENDING

@@ -115,8 +115,8 @@ def grammar_of(plan: Plan) -> Grammar:
     bindings = tuple(item.bound_to for item in plan.items)
     predicates: list[Rewritten] = []
 
-    def add(condition: Any, own: int = -1) -> int:
-        predicates.append(rewrite(condition, own))
+    def add(condition: Any, own: int = -1, running: int = at.RUNNING) -> int:
+        predicates.append(rewrite(condition, own, running=running))
         return len(predicates) - 1
 
     for join in plan.joins:
@@ -136,7 +136,7 @@ def grammar_of(plan: Plan) -> Grammar:
             parts.append((first, len(tests)))
         negated.append(tuple(parts))
         over.append([predicates[test[at.TEST_PREDICATE]] for test in tests[start:]])
-    untils = tuple(add(strict(take.until), bindings[take.item]) for take in pattern.untils)
+    untils = tuple(add(strict(take.until), bindings[take.item], at.MAYBE) for take in pattern.untils)
     fields = tuple(-1 if field.array else add(field.expression) for field in plan.returns)
     automaton = Automaton(pattern, bindings, predicates[:positive], over, tests)
     return Grammar(pattern, tuple(predicates), tuple(negated), untils, fields, automaton, bindings)
@@ -238,7 +238,7 @@ class _Tables:
         start, stop, places = self._compiled(predicate)
         for number, place in places:
             one = predicate.arguments[number]
-            arguments.append([place, one.item, function_of(one), int(one.running), one.back, self._register(one)])
+            arguments.append([place, one.item, function_of(one), predicate.running if one.running else 0, one.back, self._register(one)])
         ranges = [start, stop, first, len(references), first_argument, len(arguments)]
         self.rows["predicates"].append(ranges + self._compared(first, witnessed=predicate.witnessed))
 

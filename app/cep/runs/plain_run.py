@@ -112,10 +112,14 @@ class View:
 
     def stops(self, condition: Any, i: int) -> bool:
         """Whether the predicate of an UNTIL holds at the ``i``-th element; what is missing makes comparisons false."""
-        try:
-            return holds(condition, lambda one: self._look_up(one, i), missing=False)
-        except (NoInstance, Pending):
-            return False
+
+        def cell(one: Any) -> Any:
+            try:
+                return self._look_up(one, i)
+            except NoInstance:
+                return aggregate(one, []) if isinstance(one, e.Aggregate) else MISSING
+
+        return holds(condition, cell, missing=False)
 
     def values(self, condition: Any, i: int, names: Mapping[int, str]) -> str:
         """The condition with values in place of names, for people."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.cep.runs import arrays as at
+from app.events.types import Kind
 from app.query import expressions as e
 
 _FUNCTIONS = {"count": at.COUNT_OF, "sum": at.SUM, "min": at.MIN, "max": at.MAX, "avg": at.AVG}
@@ -42,6 +43,7 @@ class Rewritten:
         arguments: the aggregates.
         own: the binding whose event stands in slot 0, or -1.
         witnessed: some references are not read; they say when, or for which ``i``, the others may be.
+        running: the anchor of what speaks of ``i``.
     """
 
     expression: Any
@@ -49,6 +51,7 @@ class Rewritten:
     arguments: list[e.Aggregate] = field(default_factory=list)
     own: int = -1
     witnessed: bool = False
+    running: int = at.RUNNING
 
     @property
     def indexed(self) -> bool:
@@ -71,14 +74,15 @@ class Rewritten:
         return own + [a.back for a in self.arguments if a.running and binding in (None, a.item)]
 
 
-def rewrite(expression: Any, own: int = -1) -> Rewritten:
+def rewrite(expression: Any, own: int = -1, *, running: int = at.RUNNING) -> Rewritten:
     """Rewrites an expression.
 
     Args:
         expression: of `app.query.expressions`.
         own: binding whose event without index stands in slot 0.
+        running: the anchor of what speaks of ``i``; MAYBE for an UNTIL, which is asked also where there is no such element.
     """
-    found = Rewritten(None, own=own)
+    found = Rewritten(None, own=own, running=running)
     found.expression = _rewritten(expression, found)
     return found
 
@@ -98,7 +102,7 @@ def _reference(attribute: e.AttributeOf, found: Rewritten) -> e.AttributeOf:
     if index is None:
         reference = Reference(attribute.item, at.PLAIN)
     elif index.anchor == "running":
-        reference = Reference(attribute.item, at.RUNNING, index.back)
+        reference = Reference(attribute.item, found.running, index.back)
     elif index.anchor == "last":
         reference = Reference(attribute.item, at.LAST, index.back)
     else:
@@ -117,7 +121,7 @@ def _aggregate(aggregate: e.Aggregate, found: Rewritten) -> Any:
     if aggregate.function in ("first", "last"):
         if aggregate.function == "first":
             # the element is known early, but asked for where the elements up to i are there, or when the closure is finished
-            running = Reference(aggregate.item, at.RUNNING, aggregate.back)
+            running = Reference(aggregate.item, found.running, aggregate.back)
             _slot(running if aggregate.running else Reference(aggregate.item, at.LAST), found)
             found.witnessed = True
         running_last = aggregate.running and aggregate.function == "last"
@@ -137,6 +141,9 @@ def strict(expression: Any) -> Any:
     """The condition of an UNTIL: a comparison with something that does not exist is false."""
     if isinstance(expression, e.COMPARISONS):
         missing = [_missing(node) for node in _attributes(expression)]
+        # the first of the elements before is there as soon as the one before is
+        firsts = [node for node in e.walk(expression) if isinstance(node, e.Aggregate) and node.function == "first" and node.running]
+        missing += [_missing(e.AttributeOf(Kind.TIME, node.item, "time", e.Index("running", back=node.back))) for node in firsts]
         return e.And((expression, *(e.Not(one) for one in missing))) if missing else expression
     return e.rebuilt(expression, strict)
 
