@@ -1,0 +1,102 @@
+"""The watchdog against a simulated plant in which partial matches are what costs, and what is shed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from app.config.settings import Watchdog as WatchdogSettings
+from app.control.directives import Directive, QueryShedding
+from app.control.levels import Levels, moved
+from app.control.reports import BatchTotals, QueryTally
+from app.control.watchdog import BatchObservation, Watchdog, WatchedQuery
+from tests.unit.test_control_levels import plan
+
+LARGEST, BOUND = 400_000, 2_000
+
+
+@dataclass
+class Plant:
+    """Micro-batches on simulated time. Every event begins a partial match that lives for ``window_ms``; an event is held against all that live.
+
+    At `capacity` events per ms a steady batch takes half of the bound: its time is fixed + events * (own + per match * live), live = rate * window.
+    """
+
+    rate_per_ms: float
+    seed: int
+    fixed_ms: float = 350.0
+    event_ms: float = 0.002
+    window_ms: float = 10_000.0
+    match_ms: float = 2e-7
+    now: float = 0.0
+    live: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    lives: list[float] = field(default_factory=list)
+
+    def run(self, batches: int) -> None:
+        watchdog = Watchdog((WatchedQuery("q", "pspice", BOUND),), WatchdogSettings(), LARGEST)
+        levels, query, chance = Levels(), plan("pspice"), np.random.default_rng(self.seed)
+        totals, shedding = BatchTotals(-1), {}
+        taken_until = self.now = 1_000_000.0
+        arrived = 0.0
+        for batch in range(batches):
+            planned = max(self.now, taken_until + 20)
+            consumed = self.rate_per_ms * (planned - taken_until)
+            levels.see(shedding, totals)
+            shedding = {name: levels.orders(query, ratio, totals, None) for name, ratio in watchdog.ratios.items()}
+            own = shedding.get("q", QueryShedding(0.0))
+            judged = round(self.live) if own.share else 0
+            ended = round(judged * own.share)
+            self.live -= ended
+            work = consumed * (self.event_ms + self.match_ms * (self.live + consumed / 2)) * float(np.exp(chance.normal(0, 0.05)))
+            duration = self.fixed_ms + work
+            passed = planned - taken_until
+            self.live = self.live * max(0.0, 1 - passed / self.window_ms) + consumed
+            tally = QueryTally(
+                "q", candidates=round(consumed), partial_matches=round(self.live), judged_matches=judged, ended_matches=ended
+            )
+            totals = BatchTotals(batch, queries={"q": tally}, counts={"matched": round(consumed)})
+            self.latencies.append(planned - taken_until + duration)
+            self.ratios.append(own.drop_ratio)
+            self.lives.append(self.live)
+            arrived += consumed
+            saved = round(moved(Directive(batch, shedding=shedding), totals) * consumed)
+            self.now, oldest, taken_until = planned + duration, taken_until, planned
+            watchdog.observe(
+                BatchObservation(
+                    batch,
+                    round(planned),
+                    duration,
+                    round(arrived),
+                    0,
+                    round(consumed),
+                    round(consumed) - saved,
+                    saved,
+                    round(oldest),
+                    {"q": round(consumed)},
+                    work,
+                    {name: one.drop_ratio for name, one in shedding.items()},
+                )
+            )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_partial_matches_are_shed_until_the_bound_holds(seed: int) -> None:
+    plant = Plant(rate_per_ms=25.0, seed=seed)
+    unshed = plant.fixed_ms + 25 * 800 * (plant.event_ms + plant.match_ms * 25 * plant.window_ms)
+    assert unshed > BOUND / 2, "without shedding a batch of 0.8 s of events alone takes longer than that"
+    plant.run(400)
+    settled = plant.latencies[150:]
+    assert np.mean([latency > BOUND for latency in settled]) < 0.02
+    assert 0.5 * BOUND < np.median(settled) < BOUND, "and not more is shed than need be"
+    assert 0 < np.mean(plant.ratios[150:]) < 0.95
+
+
+def test_without_overload_no_partial_match_is_shed() -> None:
+    plant = Plant(rate_per_ms=5.0, seed=1)
+    plant.run(200)
+    assert not any(plant.ratios)
+    assert max(plant.latencies) < BOUND
