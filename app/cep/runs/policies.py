@@ -39,8 +39,8 @@ class Policies:
         runs = runs_of(plan)
         self._runs, self._grammar = runs, grammar
         self._ambiguous = _ambiguous(runs.pattern, plan)
-        self._branches = dict(_branches(runs.pattern, ()))
-        self._choices = any(self._branches.values())
+        self._branches = {item: dict(path) for item, path in _branches(runs.pattern, ())}
+        self._numbers = {number for path in self._branches.values() for number in path}
         self._units = tuple(_units(runs.pattern))
         self._holds = runs.longest or runs.after != "no-skip"
         self._held = _NOTHING
@@ -82,7 +82,7 @@ class Policies:
             final: nothing will come any more.
         """
         found = self.distinct(parts, found)
-        if self._choices:
+        if self._numbers:
             found = self._first_branches(parts, found)
         if not self._holds:
             return found
@@ -127,20 +127,21 @@ class Policies:
         return found[kept]
 
     def _precedes(self, first: list[int], second: list[int]) -> bool:
-        """Whether two matches of the same events differ in branches of ORs only, and the first has the earlier ones."""
-        differing: dict[int, set[int]] = {}
-        for place, (a, b) in enumerate(zip(first, second, strict=True)):
-            if a == b:
-                continue
-            other = dict(self._branches[b])
-            choice = next((number for number, branch in self._branches[a] if number in other and other[number] != branch), None)
-            if choice is None or dict(self._branches[a])[choice] > other[choice]:
-                return False
-            differing.setdefault(choice, set()).add(place)
-        return bool(differing) and all(self._places(first, number) == self._places(second, number) for number in differing)
+        """Whether some OR binds the same of their events in both, each in the same branch or an earlier one of the first, and the rest is the same."""
+        return any(self._precedes_at(number, first, second) for number in self._numbers)
 
-    def _places(self, items: list[int], number: int) -> list[int]:
-        return [place for place, item in enumerate(items) if any(own == number for own, _ in self._branches[item])]
+    def _precedes_at(self, number: int, first: list[int], second: list[int]) -> bool:
+        earlier = False
+        for one, other in zip(first, second, strict=True):
+            own, theirs = self._branches[one].get(number), self._branches[other].get(number)
+            if own is None or theirs is None:
+                if one != other:
+                    return False
+            elif own > theirs:
+                return False
+            else:
+                earlier |= own < theirs
+        return earlier
 
     # --- after: -------------------------------------------------------------------------------------------------------------
 
