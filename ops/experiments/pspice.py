@@ -29,10 +29,11 @@ from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.gspice import four_symbols
 from ops.experiments.shedding_command import Paper, Size, command
-from ops.experiments.shedding_figures import Plot, Point
-from ops.experiments.shedding_runs import candidates, judged, shedders
-from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY, pspice_verdicts
+from ops.experiments.shedding_figures import Plot, Point, Points, known
+from ops.experiments.shedding_runs import candidates, judged, shedders, under
+from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY, own_table, pspice_verdicts
 from shedding.interface import Training
 from shedding.registry import method
 
@@ -40,11 +41,16 @@ INTERVAL = 10
 """Events between two looks at the queue; in virtual time every event looks, as in the paper's algorithm 1."""
 CAPACITY = 1000 * data.OF_USE
 """Events per second that the operator manages without shedding: 1,000 quotes."""
-Q1_WINDOWS = (3500, 5000, 6000, 10_000)
-Q2_WINDOWS = (7000, 14_000)
-"""The paper has six each; the smallest and greatest match probabilities are among these."""
-FACTORS = (1, 4, 16)
-USUAL = ("pspice", "pm-random", "e-bl")
+FEW = 3
+"""Seeds of what lies between other settings, of recordings that are too short for more, and where the processor's clock is read."""
+Q1_WINDOWS, Q1_BETWEEN = (3500, 5000, 6000, 10_000), (4500, 5500)
+Q2_WINDOWS, Q2_BETWEEN = (7000, 14_000), (6000, 7500, 8000, 12_000)
+DEFENDERS, DEFENDERS_BETWEEN = (2, 4, 6), (3, 5)
+LATE_BUSES, BUSES_BETWEEN = (3, 10), (4, 7, 8)
+FACTORS, FACTORS_BETWEEN = (1, 4, 16), (2, 8, 12)
+RATES, RATES_BETWEEN = (1.2, 1.6, 2.0), (1.4, 1.8)
+PAPERS = ("pspice", "pm-random", "e-bl")
+USUAL = (*PAPERS, "stateful", "prefix")
 
 
 FULL = Size(10, 1_500, 3_000)
@@ -59,6 +65,10 @@ def terms(seed: int, *, fixed: bool = True) -> Terms:
 def contest(plan: Plan, batch: EventBatch, learning: int, seed: int, *, fixed: bool = True) -> Contest:
     """A contest on one stream."""
     return Contest(plan, rows_between(batch, 0, learning), rows_between(batch, learning, len(batch)), terms(seed, fixed=fixed))
+
+
+def _settings(main: tuple[Any, ...], between: tuple[Any, ...], seed: int) -> tuple[Any, ...]:
+    return main + between if seed < FEW else main
 
 
 def _steps(size: Size, seed: int) -> EventBatch:
@@ -89,34 +99,40 @@ def _with_windows(points: Iterator[Point]) -> Iterator[Point]:
             yield replace(point, curve=BY_WINDOW, lost=point.lost - point.wrong, wrong=0.0)
 
 
-def _varied(figure: str, one: Contest, x: float, rate: float = 1.2) -> Iterator[Point]:
-    yield _probability(one, figure, x)
-    yield from _with_windows(judged(one, figure, shedders(*USUAL), (rate,), x))
+def _varied(figure: str, one: Contest, x: float, taking_part: Sequence[str] = USUAL) -> Iterator[Point]:
+    if not known(figure, PROBABILITY, x, one.terms.seed):
+        yield _probability(one, figure, x)
+    yield from _with_windows(judged(one, figure, shedders(*taking_part), (1.2,), x))
 
 
 def e_a(size: Size, seed: int) -> Iterator[Point]:
     """E-a: quality over match probability, which the window or the number of events varies."""
     batch = _steps(size, seed)
-    for events in Q1_WINDOWS:
+    for events in _settings(Q1_WINDOWS, Q1_BETWEEN, seed):
         yield from _varied("Ea-Q1", contest(queries.p1(events), batch, size.learning, seed), events)
-    for events in Q2_WINDOWS:
+    for events in _settings(Q2_WINDOWS, Q2_BETWEEN, seed):
         yield from _varied("Ea-Q2", contest(queries.p2(events), batch, size.learning, seed), events)
     for name, players in _soccer(size, seed):
-        for count in (2, 4, 6):
+        for count in _settings(DEFENDERS, DEFENDERS_BETWEEN, seed):
             yield from _varied(f"Ea-Q3-{name}", _players(count, players, seed), count)
 
 
 def e_a_buses(size: Size, seed: int) -> Iterator[Point]:
-    """E-a with buses; of the recording, seeds take different stretches."""
+    """E-a with buses; of recordings, seeds take different stretches, which overlap in the shorter one (MTA-2017).
+
+    `prefix` takes no part: nine of ten calls are on time, and an event shedder that sees that loses nothing; so would selection.
+    """
     half = 8 * size.learning
     streams = {"generated": data.buses(2 * half, seed)}
-    if data.recording(data.BUSES["KCM-2026"]) is not None:
-        everything = data.bus_recording("KCM-2026")
-        first = seed * 4000
-        streams["KCM-2026"] = rows_between(everything, first, first + 2 * half)
+    for name in ("KCM-2026", "MTA-2017"):
+        if data.recording(data.BUSES[name]) is not None and (name != "MTA-2017" or seed < FEW):
+            everything = data.bus_recording(name)
+            first = min(seed * 4000, len(everything) - 2 * half - (FEW - seed) * 1000)
+            streams[name] = rows_between(everything, first, first + 2 * half)
     for name, batch in streams.items():
-        for count in (3, 10):
-            yield from _varied(f"Ea-Q4-{name}", contest(queries.p4(count), batch, len(batch) // 2, seed), count)
+        for count in LATE_BUSES if name == "MTA-2017" or seed else (*LATE_BUSES, *BUSES_BETWEEN):
+            one = contest(queries.p4(count), batch, len(batch) // 2, seed)
+            yield from _varied(f"Ea-Q4-{name}", one, count, taking_part=(*PAPERS, "stateful"))
 
 
 def _soccer(size: Size, seed: int) -> Iterator[tuple[str, EventBatch]]:
@@ -128,10 +144,10 @@ def _soccer(size: Size, seed: int) -> Iterator[tuple[str, EventBatch]]:
 def e_b(size: Size, seed: int) -> Iterator[Point]:
     """E-b: quality over the rate."""
     one = contest(queries.p1(5000), _steps(size, seed), size.learning, seed)
-    yield from _with_windows(judged(one, "Eb-Q1", shedders(*USUAL, "stateful"), (1.2, 1.6, 2.0)))
+    yield from _with_windows(judged(one, "Eb-Q1", shedders(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
     for name, players in _soccer(size, seed):
         one = _players(4, players, seed)
-        yield from _with_windows(judged(one, f"Eb-Q3-{name}", shedders(*USUAL), (1.2, 1.6, 2.0)))
+        yield from _with_windows(judged(one, f"Eb-Q3-{name}", shedders(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
 
 
 def e_c(size: Size, seed: int) -> Iterator[Point]:
@@ -142,7 +158,9 @@ def e_c(size: Size, seed: int) -> Iterator[Point]:
     observed = [MatchOperator(plan, learning).observations() for plan in plans]
     operators = [MatchOperator(plan, judging) for plan in plans]
     truths = [Operator(plan, judging).run() for plan in plans]
-    for factor in FACTORS:
+    for factor in _settings(FACTORS, FACTORS_BETWEEN, seed):
+        if known("Ec", "pspice-minus", factor, seed):
+            continue
         shared = SharedOperator(operators, (factor, 1))
         calm = shared.run(MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=INTERVAL), None).burden.mean()
         for name in ("pspice", "pspice-minus"):
@@ -156,7 +174,27 @@ def e_c(size: Size, seed: int) -> Iterator[Point]:
 def e_d(size: Size, seed: int) -> Iterator[Point]:
     """E-d: latency and quality in virtual time."""
     one = contest(queries.p1(5000), _steps(size, seed), size.learning, seed, fixed=False)
-    yield from judged(one, "Ed-Q1", shedders(*USUAL), (1.2, 2.0))
+    yield from judged(one, "Ed-Q1", shedders(*USUAL), (1.2, 1.4, 2.0))
+    for name, players in _soccer(size, seed):
+        one = _players(4, players, seed)
+        yield from judged(
+            under(one, replace(terms(seed, fixed=False), match_interval=INTERVAL)), f"Ed-Q3-{name}", shedders(*USUAL), (1.2, 2.0)
+        )
+
+
+def own_methods(size: Size, seed: int) -> Iterator[Point]:
+    """gSPICE's streams with a window per opening event, for shedders of partial matches beside those of events, in both modes; events that the query's items take."""
+    streams = {"DS1": (queries.g1(within="250 s"), data.letters("DS1", 4 * (size.learning + size.judging), seed))}
+    if data.recording(data.GF_2015) is not None:
+        batch, four = four_symbols(seed)
+        streams["GF-2015"] = (queries.g4_rising(four, 2, within="15 min"), batch)
+    for name, (plan, everything) in streams.items():
+        batch = candidates(plan, everything)
+        for fixed in (True, False):
+            one = contest(plan, batch, int(0.4 * len(batch)), seed, fixed=fixed)
+            one = under(one, replace(one.terms, match_interval=INTERVAL))
+            figure = f"own-{name}" if fixed else f"own-queue-{name}"
+            yield from judged(one, figure, shedders(*USUAL, "gspice"), (1.2, 2.0))
 
 
 def e_e(size: Size, seed: int) -> Iterator[Point]:
@@ -164,13 +202,13 @@ def e_e(size: Size, seed: int) -> Iterator[Point]:
     if seed >= 3:
         return
     batch = _steps(size, seed)
-    for events in (3500, 6000, 10_000):
+    for events in (3500, 5000, 6000, 10_000):
         one = contest(queries.p1(events), batch, size.learning, seed, fixed=False)
         operator = MatchOperator(one.plan, one.judging)
         began = process_time_ns()
         operator.run(MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=INTERVAL), None)
         matching = process_time_ns() - began
-        for name in USUAL:
+        for name in PAPERS:
             timed = TimedModel(one.train(method(name)))
             (_,) = one.standings(method(name), timed, (1.2,))
             yield Point("Ee", name, events, seed, 100 * timed.spent_ns / matching)
@@ -188,6 +226,7 @@ EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {
     "ec": e_c,
     "ed": e_d,
     "ee": e_e,
+    "own": own_methods,
 }
 
 _VARIED = {
@@ -197,6 +236,7 @@ _VARIED = {
     "Ea-Q3-POR-SUI-2019": "defenders",
     "Ea-Q4-generated": "buses",
     "Ea-Q4-KCM-2026": "buses",
+    "Ea-Q4-MTA-2017": "buses",
 }
 _RATE = "rate, % of the capacity"
 PLOTS = [
@@ -210,9 +250,15 @@ PLOTS = [
 ]
 
 
+def _own(points: Points) -> str:
+    """Where our methods win and lose."""
+    others = (*PAPERS, "gspice")
+    return own_table("stateful", others)(points) + "\n\n" + own_table("prefix", (*others, "stateful"))(points)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs, draws, judges."""
-    command(Paper("pspice", __doc__, EXPERIMENTS, FULL, QUICK, PLOTS, pspice_verdicts), arguments)
+    command(Paper("pspice", __doc__, EXPERIMENTS, FULL, QUICK, PLOTS, pspice_verdicts, _own), arguments)
 
 
 if __name__ == "__main__":

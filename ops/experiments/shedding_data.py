@@ -18,7 +18,11 @@ from app.events.types import Attribute, EventType, Kind, StreamSchema
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "data"
 GF_2015 = "stocks/us_1min_2015-10-12_to_16.csv.gz"
 POR_SUI_2019 = "soccer/positions_first_half_25hz.csv.gz"
-BUSES = {"KCM-2026": "bus/seattle_kcm_stop_arrivals.csv.gz", "MTA-2017": "bus/nyc_mta_stop_calls.csv.gz"}
+BUSES = {
+    "KCM-2026": "bus/seattle_kcm_stop_arrivals.csv.gz",
+    "MTA-2017": "bus/nyc_mta_stop_calls.csv.gz",
+    "DUB-2013": "bus/dublin_siri_20130131_sample.csv.gz",
+}
 
 MEAN_GAPS = {
     "DS1": (2.5, 15, 40),
@@ -263,11 +267,19 @@ def buses(events: int, seed: int, vehicles: int = 911, stops: int = 300) -> Even
     return batch_of(["Bus"], np.zeros(events, np.int64), 1000 * np.arange(events), stop=stop, vehicle=vehicle, late=late)
 
 
+_TIMES = {"snapshot_ts": 1000, "ts": 1000, "timestamp_us": 0.001}
+"""Columns of time in the bus recordings, and ms in their unit."""
+
+
 def bus_recording(name: str) -> EventBatch:
-    """Stop calls of KCM-2026 or MTA-2017 in the order of their times."""
+    """Stop calls of KCM-2026 or MTA-2017 in the order of their times; of DUB-2013 the first position that a bus reports on its way to each stop."""
     frame = pd.read_csv(RECORDINGS / BUSES[name])
-    frame = frame.assign(at=frame["snapshot_ts"] if "snapshot_ts" in frame else frame["ts"]).sort_values("at", kind="stable")
+    (column,) = [one for one in _TIMES if one in frame]
+    frame = frame.assign(at=frame[column] * _TIMES[column]).sort_values("at", kind="stable")
+    if "at_stop" in frame:
+        before = frame.groupby("vehicle_id")["stop_id"].shift()
+        frame = frame[frame["stop_id"] != before]
     codes = {name: pd.factorize(frame[name])[0] for name in ("stop_id", "vehicle_id")}
     late = (frame["delay_s"] >= LATE_S).to_numpy()
-    time = (frame["at"] * 1000).to_numpy().astype(np.int64)
+    time = frame["at"].to_numpy().astype(np.int64)
     return batch_of(["Bus"], np.zeros(len(frame), np.int64), time, stop=codes["stop_id"], vehicle=codes["vehicle_id"], late=late)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
@@ -178,15 +179,35 @@ def kept(points: Iterable[Point], folder: Path, name: str) -> None:
     (folder / f"{name}.json").write_text(json.dumps([asdict(one) for one in points]), encoding="utf-8")
 
 
-def run(experiments: Mapping[str, Callable[[int], Iterator[Point]]], seeds: int, folder: Path, name: str) -> Points:
-    """All experiments seed by seed; what there is, is written after every seed, so that a run can be stopped and judged (``--judge``)."""
-    found: list[Point] = []
+KNOWN: ContextVar[frozenset[tuple[str, str, float, int]]] = ContextVar("KNOWN", default=frozenset())
+"""Figure, curve, x and seed of points that an earlier run has found already (``--resume``): `ops.experiments.shedding_runs.judged` leaves them out."""
+
+
+def known(figure: str, curve: str, x: float, seed: int) -> bool:
+    """Whether an earlier run has found this point."""
+    return (figure, curve, x, seed) in KNOWN.get()
+
+
+def run(
+    experiments: Mapping[str, Callable[[int], Iterator[Point]]], seeds: int, folder: Path, name: str, before: Sequence[Point] = ()
+) -> Points:
+    """All experiments seed by seed; what there is, is written after every experiment, so that a run can be stopped, judged (``--judge``) and gone on with (``--resume``).
+
+    Args:
+        experiments: (seed) → points.
+        seeds: how many.
+        folder: for the points.
+        name: of their file.
+        before: points of an earlier run, which stay.
+    """
+    found: list[Point] = list(before)
+    KNOWN.set(frozenset((one.figure, one.curve, one.x, one.seed) for one in before))
     for seed in range(seeds):
         for one, experiment in experiments.items():
             began = process_time()
-            found += experiment(seed)
+            found += [point for point in experiment(seed) if not known(point.figure, point.curve, point.x, point.seed)]
             print(f"seed {seed}, {one}: {process_time() - began:.1f} s of the processor", flush=True)
-        kept(found, folder, name)
+            kept(found, folder, name)
     return Points(found)
 
 

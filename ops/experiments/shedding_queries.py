@@ -82,6 +82,14 @@ def g4(symbols: Sequence[str], times: int = 1, *, blind: bool = False) -> Plan:
     return compiled("g4", f"OR(SEQ({rise}), SEQ({fall}))", where, "window: {size: 15 min, slide: 1 min}", schema)
 
 
+def g4_rising(symbols: Sequence[str], times: int = 1, *, within: str = "") -> Plan:
+    """The first of Q4's two sequences; ``within``: as in `g1`."""
+    event = "SEQ(" + ", ".join(f"'{symbol}' r{k}" for k, symbol in enumerate(symbols)) + ")"
+    where = " AND ".join(f"r{k}.move >= {times}" for k in range(len(symbols)))
+    span = f"within: {within}" if within else "window: {size: 15 min, slide: 1 min}"
+    return compiled("g4-rising", event, where, span, schema_of(list(symbols), move=Kind.INTEGER))
+
+
 def g5(symbols: Sequence[str], times: int = 1) -> Plan:
     """Q5: the first two rise, then the last, and the third does not rise in between."""
     one, two, three, four = symbols

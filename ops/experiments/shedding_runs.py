@@ -15,7 +15,7 @@ from app.evaluation.contest import Contest, Standing, Terms
 from app.evaluation.operator import candidate_items
 from app.events.batch import EventBatch, take
 from app.query.plan import Plan
-from ops.experiments.shedding_figures import Point
+from ops.experiments.shedding_figures import Point, known
 from shedding.candidates import JudgedEvents
 from shedding.events.judging import UtilityGate
 from shedding.interface import Level, Manifest, Method
@@ -88,14 +88,17 @@ def point_of(standing: Standing, figure: str, curve: str, x: float, seed: int) -
 
 
 def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence[float], x: float | None = None) -> Iterator[Point]:
-    """Every shedder at every rate; ``x`` where it is not the rate in percent that is varied."""
+    """Every shedder at every rate; ``x`` where it is not the rate in percent that is varied. Leaves out what an earlier run found (`known`)."""
     for curve, shedder in taking_part.items():
+        missing = [rate for rate in rates if not known(figure, curve, round(100 * rate) if x is None else x, contest.terms.seed)]
+        if not missing:
+            continue
         if shedder is None:
             oracle: Any = Oracle.of(contest)
             own, model = oracle, oracle
         else:
             own, model = shedder, contest.train(shedder)
-        for standing in contest.standings(own, model, rates):
+        for standing in contest.standings(own, model, missing):
             yield point_of(standing, figure, curve, round(100 * standing.rate) if x is None else x, contest.terms.seed)
 
 

@@ -17,7 +17,7 @@ from ops.experiments import gspice, pspice
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.shedding_figures import Point, Points, difference, interval
-from ops.experiments.shedding_verdicts import gspice_verdicts, pspice_verdicts
+from ops.experiments.shedding_verdicts import gspice_verdicts, own_table, pspice_verdicts
 from shedding.interface import Training
 from shedding.registry import method
 
@@ -213,6 +213,35 @@ def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(pspice, "QUICK", pspice.Size(1, 400, 400))
     pspice.main([str(tmp_path), "--quick", "--only", "ed"])
     assert "E-d" in (tmp_path / "pspice.md").read_text()
+
+
+def test_a_run_goes_on_where_an_earlier_one_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gspice, "QUICK", gspice.Size(1, 3000, 800))
+    gspice.main([str(tmp_path), "--quick", "--only", "negation"])
+    whole = json.loads((tmp_path / "gspice.json").read_text())
+    kept = [{**point, "lost": -1.0} for point in whole if point["curve"] != "prefix" or point["x"] == 120]
+    (tmp_path / "gspice.json").write_text(json.dumps(kept))
+    gspice.main([str(tmp_path), "--quick", "--only", "negation", "--resume"])
+    again = json.loads((tmp_path / "gspice.json").read_text())
+    assert again[: len(kept)] == kept, "what was there is not run again"
+    added = {(point["curve"], point["x"]): point["lost"] for point in again[len(kept) :]}
+    assert added == {(point["curve"], point["x"]): point["lost"] for point in whole if point["curve"] == "prefix" and point["x"] != 120}
+
+
+def test_own_methods_are_told_to_win_and_to_lose() -> None:
+    lines = {"stateful": [1.0, 50.0, 20.0], "pspice": [10.0, 30.0, 20.0], "bl": [90.0, 90.0, 90.0]}
+    text = own_table("stateful", ("pspice", "bl"))(Points(quality({"F": lines}, [120, 160, 200])))
+    assert "| F | 120 | 1.0 | 10.0 (pspice) | -9.0 [-9.0, -9.0] | fewer |" in text
+    assert "| F | 160 | 50.0 | 30.0 (pspice) | 20.0 [20.0, 20.0] | more |" in text
+    assert text.endswith("stateful: fewer in 1, more in 1, no difference beyond doubt in 1 settings.")
+
+
+@pytest.mark.skipif(data.recording(data.BUSES["DUB-2013"]) is None, reason="no recordings here")
+def test_dublins_sample_is_too_small_for_an_experiment() -> None:
+    batch = data.bus_recording("DUB-2013")
+    assert len(batch) == 2140
+    assert len(Operator(queries.p4(2), batch).run()) == 1
+    assert len(Operator(queries.p4(3), batch).run()) == 0
 
 
 def test_learning_and_judging_do_not_overlap() -> None:
