@@ -14,7 +14,8 @@ from typing import Any
 
 from numba import njit
 
-_SOURCES = sorted((one for one in files("shedding").iterdir() if one.name.startswith("kernels")), key=lambda one: one.name)
+_FOLDERS = (files("shedding"), files("shedding").joinpath("tuples"))
+_SOURCES = [one for folder in _FOLDERS for one in sorted(folder.iterdir(), key=lambda one: one.name) if one.name.startswith("kernels")]
 _STAMP = sha256(b"\0".join(one.read_bytes() for one in _SOURCES)).hexdigest()
 
 

@@ -21,6 +21,7 @@ from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import pack_state, unpack_state
+from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, take
@@ -74,10 +75,14 @@ class Bucket:
         rules: of every stream that they read.
         number: the bucket's, for messages only.
         topics: the application's sorted topics, which ``source`` numbers count along; only needed where queries read other queries.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
     """
 
-    def __init__(self, catalog: Catalog, rules: Sequence[TimeRules], number: int, topics: Sequence[str] = ()) -> None:
+    def __init__(
+        self, catalog: Catalog, rules: Sequence[TimeRules], number: int, topics: Sequence[str] = (), memory_of: MemoryOf | None = None
+    ) -> None:
         self.number = number
+        self._memory_of = memory_of
         self._catalog = catalog
         self._topics = topics
         self._composition = Composition(catalog, topics)
@@ -159,7 +164,15 @@ class Bucket:
         return pack_state(header, parts)
 
     @staticmethod
-    def restore(catalog: Catalog, rules: Sequence[TimeRules], number: int, data: bytes, topics: Sequence[str] = ()) -> Bucket:
+    def restore(
+        catalog: Catalog,
+        rules: Sequence[TimeRules],
+        number: int,
+        data: bytes,
+        topics: Sequence[str] = (),
+        *,
+        memory_of: MemoryOf | None = None,
+    ) -> Bucket:
         """A bucket that goes on from a snapshot, perhaps under another catalog.
 
         Queries of equal name and fingerprint go on; new and changed ones start afresh; those that are gone are forgotten.
@@ -170,7 +183,7 @@ class Bucket:
         header, parts = unpack_state(data)
         if header["format"] != FORMAT:
             raise SnapshotError(f"a bucket's state has format {header['format']}, this version reads {FORMAT}")
-        bucket = Bucket(catalog, rules, number, topics)
+        bucket = Bucket(catalog, rules, number, topics, memory_of)
         for stream, times in header["greatest"].items():
             if stream in bucket._greatest:
                 bucket._greatest[stream] = dict(times)
@@ -184,7 +197,7 @@ class Bucket:
 
     def reload(self, catalog: Catalog, rules: Sequence[TimeRules], topics: Sequence[str] = ()) -> Bucket:
         """The bucket under another catalog."""
-        return Bucket.restore(catalog, rules, self.number, self.snapshot(), topics)
+        return Bucket.restore(catalog, rules, self.number, self.snapshot(), topics, memory_of=self._memory_of)
 
     def validate(self) -> None:
         """Invariants.
@@ -204,7 +217,7 @@ class Bucket:
             state.matching.validate()
 
     def _fresh(self, group: QueryGroup) -> _GroupState:
-        matching = GroupMatching(self._catalog, group.number)
+        matching = GroupMatching(self._catalog, group.number, memory_of=self._memory_of)
         rule = self._rules[group.streams[0]]
         order = KeyOrder() if trusted(self._catalog, group, rule) else None
         return _GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
@@ -295,7 +308,7 @@ class Bucket:
             place = state.matching.layout.place[query]
             bits = (old[:, word] >> np.uint64(shift)) & np.uint64((1 << items) - 1)
             bitmaps[:, state.matching.layout.word[place]] |= bits << np.uint64(state.matching.layout.shift[place])
-        state.matching = GroupMatching(self._catalog, state.matching.group.number, states)
+        state.matching = GroupMatching(self._catalog, state.matching.group.number, states, self._memory_of)
         counting = state.matching.group.ranks != "none" and states
         wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else bitmaps.any(axis=1))
         state.held.add(take(batch, wanted), bitmaps[wanted])

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bucket.temporal import TemporalEngine
+from app.bucket.temporal import MemoryOf, TemporalEngine
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot import names_in
@@ -42,11 +42,19 @@ class QueryEngine(Protocol):
 class _Kind:
     """How engines of one evaluator come to be."""
 
-    new: Callable[[Plan], QueryEngine]
-    restore: Callable[[Plan, bytes], QueryEngine]
+    new: Callable[[Plan, MemoryOf | None], QueryEngine]
+    restore: Callable[[Plan, bytes, MemoryOf | None], QueryEngine]
 
 
-def _new_runs(plan: Plan) -> QueryEngine:
+def _new_stacks(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
+    return Engine(plan)
+
+
+def _restored_stacks(plan: Plan, data: bytes, memory_of: MemoryOf | None) -> QueryEngine:
+    return Engine.restore(plan, data)
+
+
+def _new_runs(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
     if chain_of(plan) is not None:
         from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - its kernels take seconds to compile
 
@@ -56,11 +64,11 @@ def _new_runs(plan: Plan) -> QueryEngine:
     return RunsEngine(plan)
 
 
-def _restored_runs(plan: Plan, data: bytes) -> QueryEngine:
+def _restored_runs(plan: Plan, data: bytes, memory_of: MemoryOf | None) -> QueryEngine:
     if "runs" in names_in(data):
         # the runs evaluator has none of that name; a query that has got a shedder of partial matches since cannot go on with what chains hold
         if chain_of(plan) is None:
-            return _new_runs(plan)
+            return _new_runs(plan, memory_of)
         from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - see above
 
         return ChainsEngine.restore(plan, data)
@@ -70,30 +78,34 @@ def _restored_runs(plan: Plan, data: bytes) -> QueryEngine:
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "stacks": _Kind(Engine, Engine.restore),
+    "stacks": _Kind(_new_stacks, _restored_stacks),
     "runs": _Kind(_new_runs, _restored_runs),
     "coalesce": _Kind(TemporalEngine, TemporalEngine.restore),
 }
 """By `Plan.evaluator`."""
 
 
-def new_engine(plan: Plan) -> QueryEngine:
+def new_engine(plan: Plan, memory_of: MemoryOf | None = None) -> QueryEngine:
     """An engine for the plan that has seen nothing yet.
 
+    Args:
+        plan: of a query.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
+
     Raises:
-        ValueError: no engine runs the plan.
+        ValueError: no engine runs the plan, or it bounds its memory and nobody says how.
     """
-    return _kind(plan).new(plan)
+    return _kind(plan).new(plan, memory_of)
 
 
-def restore_engine(plan: Plan, data: bytes) -> QueryEngine:
-    """An engine that goes on where the one of the snapshot was.
+def restore_engine(plan: Plan, data: bytes, memory_of: MemoryOf | None = None) -> QueryEngine:
+    """An engine that goes on where the one of the snapshot was; arguments as of `new_engine`.
 
     Raises:
-        ValueError: no engine runs the plan.
+        ValueError: no engine runs the plan, or it bounds its memory and nobody says how.
         SnapshotError: the bytes are no snapshot of an engine of this plan.
     """
-    return _kind(plan).restore(plan, data)
+    return _kind(plan).restore(plan, data, memory_of)
 
 
 def _kind(plan: Plan) -> _Kind:

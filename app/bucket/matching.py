@@ -13,6 +13,7 @@ from app.asc.selection import Dispatch, SelectedEvents
 from app.bucket.engines import QueryEngine, new_engine, restore_engine
 from app.bucket.family import Family, families_of, is_family_state
 from app.bucket.route import group_identity, in_partitions
+from app.bucket.temporal import MemoryOf
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take, with_columns
@@ -44,7 +45,13 @@ class Found:
     def news(self) -> bool:
         """Whether there is anything to be written, or to be told."""
         timeouts = self.timeouts is not None and bool(len(self.timeouts))
-        return bool(len(self.matches)) or timeouts or self.tally.limited_matches > 0 or self.tally.limited_runs > 0
+        return (
+            bool(len(self.matches))
+            or timeouts
+            or self.tally.limited_matches > 0
+            or self.tally.limited_runs > 0
+            or self.tally.shed_tuples > 0
+        )
 
 
 Ending = Callable[[QueryEngine, int], tuple[int, int]]
@@ -59,12 +66,13 @@ class GroupMatching:
         catalog: all queries.
         number: of the group, in ``catalog.groups``.
         states: by query (index in `Catalog.plans`), what `states` gave; missing ones start afresh.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
 
     Raises:
         SnapshotError: a state is none of its query.
     """
 
-    def __init__(self, catalog: Catalog, number: int, states: Mapping[int, bytes] | None = None) -> None:
+    def __init__(self, catalog: Catalog, number: int, states: Mapping[int, bytes] | None = None, memory_of: MemoryOf | None = None) -> None:
         self.group = catalog.groups[number]
         self.identity = group_identity(self.group)
         self.layout = ItemLayout.of_group(catalog, self.group)
@@ -78,7 +86,7 @@ class GroupMatching:
             family.go_on({query: known[query] for query in plans if query in known})
             self._families |= dict.fromkeys(plans, family)
         alone = [query for query in self._plans if query not in self._families]
-        self.engines = {query: _engine(self._plans[query], known.get(query)) for query in alone}
+        self.engines = {query: _engine(self._plans[query], known.get(query), memory_of) for query in alone}
         self._dispatch = Dispatch(self.layout)
         self._asleep = dict.fromkeys(self.engines, False)  # whether nothing lives in the engine: time alone cannot change it
 
@@ -145,8 +153,8 @@ class GroupMatching:
         return take(with_columns(batch, self._plans[query].columns), rows), items
 
 
-def _engine(plan: Plan, state: bytes | None) -> QueryEngine:
-    return new_engine(plan) if state is None else restore_engine(plan, state)
+def _engine(plan: Plan, state: bytes | None, memory_of: MemoryOf | None) -> QueryEngine:
+    return new_engine(plan, memory_of) if state is None else restore_engine(plan, state, memory_of)
 
 
 def _with_counted(

@@ -14,6 +14,7 @@ from app.bucket.chunk import Chunk
 from app.bucket.hold import FOREVER, Progress, TimeRules, merged_times
 from app.bucket.ingress import Gate, IngressPlan
 from app.bucket.matching import Found, GroupMatching
+from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
 from app.events.batch import Column, EventBatch
 from app.query.plan import Catalog
@@ -43,7 +44,11 @@ class Recording:
 
 
 def match_sorted(
-    catalog: Catalog, batch: EventBatch, gate_of: Callable[[Selection], Gate | None] | None = None, advance: Advance = _silent
+    catalog: Catalog,
+    batch: EventBatch,
+    gate_of: Callable[[Selection], Gate | None] | None = None,
+    advance: Advance = _silent,
+    memory_of: MemoryOf | None = None,
 ) -> Recording:
     """Matches events that are in total order already: nothing is late, nothing waits.
 
@@ -52,10 +57,11 @@ def match_sorted(
         batch: in total order.
         gate_of: makes the shedding gate for a selection.
         advance: told about progress.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
     """
     selection = Selection(catalog, None)
     gate = gate_of(selection) if gate_of else None
-    groups = [GroupMatching(catalog, group.number) for group in catalog.groups]
+    groups = [GroupMatching(catalog, group.number, memory_of=memory_of) for group in catalog.groups]
     found: list[Found] = []
     for part, last in _slices(batch):
         selected = selection.select(part)
@@ -109,6 +115,8 @@ def match_arrivals(
     gate_of: Callable[[Selection], Gate | None] | None = None,
     advance: Advance = _silent,
     topics: Sequence[str] = (),
+    *,
+    memory_of: MemoryOf | None = None,
 ) -> Recording:
     """Matches events in order of arrival, as the application does: late ones are left out, the others wait for the watermark.
 
@@ -118,10 +126,11 @@ def match_arrivals(
         gate_of: makes the shedding gate for a selection.
         advance: told about progress.
         topics: of the recording, sorted; for the identities of composite events that other queries read.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
     """
     plans = [IngressPlan(catalog, stream.rules, 1) for stream in streams]
     gates = [gate_of(plan.selection) if gate_of else None for plan in plans]
-    bucket = Bucket(catalog, [stream.rules for stream in streams], 0, topics)
+    bucket = Bucket(catalog, [stream.rules for stream in streams], 0, topics, memory_of)
     known: Mapping[str, Mapping[int, int]] = {stream.rules.stream: {} for stream in streams}
     own = [frozenset(np.unique(stream.batch.source).tolist()) for stream in streams]
     sources = frozenset[int]().union(*own)

@@ -6,7 +6,7 @@ knows the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,9 +25,13 @@ from app.cep.texts import TextTable
 from app.coalesce import arrays as at
 from app.coalesce.arrays import Arrivals, Integers
 from app.coalesce.coalescer import Coalesced, Coalescer
+from app.coalesce.memory import TupleMemory
 from app.events.batch import NULL, Column, EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan, Temporal
+
+MemoryOf = Callable[[Plan], TupleMemory]
+"""Makes the bounded memory of a plan that asks for one (`app.query.plan.Shedding.bounds_memory`)."""
 
 CHUNK = 32_768
 """Tuples taken up at once: their cells stay in the second-level cache."""
@@ -54,12 +58,13 @@ class TemporalEngine:
 
     Args:
         plan: of a temporal query.
+        memory_of: handed down by who may know shedders.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or it bounds its memory and nobody says how.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, memory_of: MemoryOf | None = None) -> None:
         if plan.temporal is None:
             raise ValueError(f"query {plan.name} is no temporal query")
         self.plan = plan
@@ -71,7 +76,8 @@ class TemporalEngine:
         self._texts = TextTable(text_constants(self._one_item))
         self._texts_kept = 1024
         self._lay_out()
-        self._coalescer = Coalescer(plan.temporal, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select))
+        bounded = _memory(plan, memory_of) if plan.shedding.bounds_memory else None
+        self._coalescer = Coalescer(plan.temporal, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select), bounded)
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
@@ -101,6 +107,7 @@ class TemporalEngine:
         masks = as_input(items, np.uint64).view(np.int64)
         found: list[Coalesced] = []
         start = taken = passed = 0
+        dropped = self._coalescer.dropped
         while start < len(masks):
             chunk = take_up(batch, masks, start, CHUNK, self._parts)
             arrivals = self._arrivals(chunk)
@@ -111,7 +118,8 @@ class TemporalEngine:
         else:
             found += self._coalescer.feed(self._none(), watermarks.default_ms)
         matches = self._matches([one for one in found if len(one.found)])
-        return matches, self._tally(len(batch), taken, passed, len(matches))
+        tally = self._tally(len(batch), taken, passed, len(matches))
+        return matches, replace(tally, shed_tuples=self._coalescer.dropped - dropped)
 
     def _tally(self, events: int, tuples: int, stored: int, matches: int) -> Tally:
         state = self._coalescer.memory.state
@@ -216,13 +224,13 @@ class TemporalEngine:
         return pack(Header(self.plan.fingerprint, kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()})
 
     @classmethod
-    def restore(cls, plan: Plan, data: bytes) -> TemporalEngine:
+    def restore(cls, plan: Plan, data: bytes, memory_of: MemoryOf | None = None) -> TemporalEngine:
         """An engine that goes on where the one of the snapshot was.
 
         Raises:
             SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
         """
-        engine = cls(plan)
+        engine = cls(plan, memory_of)
         header, arrays = unpack(data)
         header.require(plan.fingerprint, partitioned=True)
         engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
@@ -239,6 +247,12 @@ class TemporalEngine:
         """
         self._texts.validate()
         self._coalescer.validate()
+
+
+def _memory(plan: Plan, memory_of: MemoryOf | None) -> TupleMemory:
+    if memory_of is None:
+        raise ValueError(f"query {plan.name} bounds its memory, but nobody says which tuples go")
+    return memory_of(plan)
 
 
 def _joined(parts: Sequence[Integers], width: int) -> Integers:

@@ -71,6 +71,7 @@ class Tally:
         partitions: slots in use; dead ones go when room is needed.
         texts: distinct texts held.
         limited_matches, limited_runs: matches and partial matches that `Limits` kept from being made.
+        shed_tuples: tuples of temporal queries that went because memory is bounded.
     """
 
     events: int
@@ -86,6 +87,7 @@ class Tally:
     texts: int
     limited_matches: int = 0
     limited_runs: int = 0
+    shed_tuples: int = 0
 
 
 class Engine:

@@ -12,6 +12,7 @@ from app.bucket.recording import rows_between
 from app.cep.engine import Watermarks
 from app.cli.replay_input import ReplayInput
 from app.events.batch import EventBatch
+from app.pipeline.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 
 SLICES = 32
@@ -41,7 +42,7 @@ def measured(plan: Plan, source: ReplayInput) -> Cost:
 
 def _run(plan: Plan, events: EventBatch) -> Cost:
     catalog = Catalog.of((plan,))
-    selection, matching = Selection(catalog, None), GroupMatching(catalog, 0)
+    selection, matching = Selection(catalog, None), GroupMatching(catalog, 0, memory_of=tuple_memory)
     candidates = matches = timeouts = limited = live = 0
     started = time.perf_counter()
     for part, watermark in _parts(events):

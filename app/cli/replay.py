@@ -26,6 +26,7 @@ from app.cli.replay_shedding import Shed, chosen_shedding, shed_recording
 from app.control.directives import Directive, QueryShedding
 from app.errors import FindingsError
 from app.pipeline.gate import shedding_gate
+from app.pipeline.tuple_memory import tuple_memory
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog
 from shedding.registry import METHODS
@@ -138,10 +139,10 @@ class Matching:
         arriving = sum(len(stream.batch) for _, _, streams in self._arriving for stream in streams)
         progress = Progress("matching", sum(len(batch) for _, _, batch in self._sorted) + arriving)
         for queries, catalog, batch in self._sorted:
-            found += _renumbered(match_sorted(catalog, batch, self._gates(catalog), progress.advance), queries)
+            found += _renumbered(match_sorted(catalog, batch, self._gates(catalog), progress.advance, tuple_memory), queries)
         for queries, catalog, streams in self._arriving:
             if queries:
-                recording = match_arrivals(catalog, streams, self._gates(catalog), progress.advance, self._topics)
+                recording = match_arrivals(catalog, streams, self._gates(catalog), progress.advance, self._topics, memory_of=tuple_memory)
                 found += _renumbered(recording, queries)
                 late.append(recording.late)
         progress.end()
@@ -172,7 +173,7 @@ def _write(out: Path | None, catalog: Catalog, found: Any, source: ReplayInput, 
 
 
 def _tell_limits(catalog: Catalog, recording: Recording) -> None:
-    """What the queries' limits kept from being made: the answer is then not the whole one."""
+    """What the queries' limits kept from being made, and what their memory did not hold: the answer is then not the whole one."""
     for query, plan in enumerate(catalog.plans):
         tallies = [one.tally for one in recording.found if one.query == query]
         for limit, count in (
@@ -181,6 +182,8 @@ def _tell_limits(catalog: Catalog, recording: Recording) -> None:
         ):
             if count:
                 print(f"warning: query {plan.name}: limits.{limit} was reached, {count:,} were not made", file=sys.stderr)
+        if shed := sum(tally.shed_tuples for tally in tallies):
+            print(f"warning: query {plan.name}: memory was full, {shed:,} tuples went ({plan.shedding.shedder})", file=sys.stderr)
 
 
 def _tell(measured: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from app.events.batch import EventBatch, in_total_order
 from app.events.conform import conformed
 from app.events.files import FileFormat, parse_events
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.pipeline.tuple_memory import tuple_memory
 from app.query.assumed import assumed_schemas
 from app.query.compile import Compilation, Compiled, compile_texts, query_files, read_queries
 from app.query.elements import mentioned_elements
@@ -166,7 +167,7 @@ def _streams_of(query: Compiled, known: dict[str, StreamSchema], path: Path) -> 
 
 def _outcome(plan: Plan, one: QueryTest, known: dict[str, StreamSchema]) -> Outcome:
     started = time.perf_counter()
-    steps = match_sorted(Catalog.of((plan,)), _batch(plan, one, known)).found
+    steps = match_sorted(Catalog.of((plan,)), _batch(plan, one, known), memory_of=tuple_memory).found
     missing, surplus = unmatched(one.expect, _fields(plan, [step.matches for step in steps]))
     expired: tuple[tuple[Fields, ...], tuple[Fields, ...]] = ((), ())
     if one.timeouts is not None:

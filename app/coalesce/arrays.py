@@ -31,9 +31,9 @@ TUPLES, RUNS, KEYS, LIVE, LIVE_RUNS, RANK, ORDINAL, NEXT, LAST, FOUND, MEMBERS, 
 emitted in this feed: coalesced tuples, merged tuples in them, and windows evaluated; STATE: how many there are."""
 
 # tuples[row, ...]
-START, END, RUN, AFTER, BEFORE, PLACE, TOUCHES, SOURCE, OFFSET, TYPE, TUPLE_WIDTH = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+START, END, RUN, AFTER, BEFORE, PLACE, TOUCHES, SOURCE, OFFSET, TYPE, PAST, TUPLE_WIDTH = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 """The interval (END is OPEN for the last tuple of its key), its run (GONE: dead), neighbours in the run (-1), rank in the input, whether it
-touches the tuple before it in the run; what identifies the event."""
+touches the tuple before it in the run; what identifies the event; where the tuple before it ended that has left the window (NEVER: none)."""
 
 # runs[row, ...]
 KEY, FIRST, NEWEST, UNTIL, UNTIL_BEFORE, SHOWN, SHOWN_START, SHOWN_END, ALIVE, VALUES = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -43,7 +43,7 @@ tuple; whether it qualified in the last window, and its interval there; from VAL
 # keys[row, ...]
 SEEN, CURRENT, CURRENT_TUPLE, HELD, CELLS = 0, 1, 2, 3, 4
 """Time of its last tuple; that one's run and row (-1: it failed ``where``, or has ended; or its row is gone); how many tuples it has in the
-table (bounded memory will count here); from CELLS on: mask of nulls, cells of the key."""
+table; from CELLS on: mask of nulls, cells of the key."""
 
 # found[row, ...]
 FOUND_TIME, FOUND_WINDOW, FOUND_START, FOUND_END, CUT_START, CUT_END, FOUND_RUN, FOUND_MEMBERS, FOUND_WIDTH = 0, 1, 2, 3, 4, 5, 6, 7, 8

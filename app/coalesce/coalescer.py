@@ -8,7 +8,8 @@
 value that stays, only the moving bound of the window moves, and that is no change.
 
 **Source:** Al-Kateb and Lee, Load shedding in temporal queries over data streams, JCSE 5(4) 2011, for the operator; the windows, the gap and
-``until-next`` are those of query-language.md. Memory is unbounded; ``HELD`` of a key is where a bound will count its tuples.
+``until-next`` are those of query-language.md. Where memory is bounded (`app.coalesce.bounded`), tuples that went are as if they had never been;
+a run whose tuples do not hang together any more becomes two.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from numpy.typing import NDArray
 
 from app.coalesce import arrays as at
 from app.coalesce.arrays import Arrivals, Integers, Memory, Output
-from app.coalesce.kernels_memory import enter_places, sweep
+from app.coalesce.bounded import Bound
+from app.coalesce.kernels_memory import enter_places, sweep, wake_all
 from app.coalesce.kernels_windows import close_count, pass_time, take_in
+from app.coalesce.memory import NO_DROPS, TupleMemory
 from app.coalesce.validation import validate_memory
 from app.query.plan import Temporal
 
@@ -81,13 +84,17 @@ class Coalescer:
         temporal: the query.
         key_cells: how many cells the key has, its mask of nulls among them.
         value_cells: how many cells the values have, likewise.
+        bounded: the tuples that may stay; None: all.
     """
 
-    def __init__(self, temporal: Temporal, key_cells: int, value_cells: int) -> None:
+    def __init__(self, temporal: Temporal, key_cells: int, value_cells: int, bounded: TupleMemory | None = None) -> None:
         self.rules = rules_of(temporal)
+        self._bound = None if bounded is None else Bound(self.rules, bounded, key_cells, value_cells)
+        self.dropped = 0
+        """Tuples that went because memory is bounded, since this object was made."""
         state = np.zeros(at.STATE, np.int64)
         state[[at.NEXT, at.LAST]] = at.NEVER
-        self.memory = _tables(Sizes(ROOM, ROOM, ROOM), (at.CELLS + key_cells, at.VALUES + value_cells), state)
+        self.memory = _tables(Sizes(ROOM, ROOM + 1, ROOM), (at.CELLS + key_cells, at.VALUES + value_cells), state)
         self._output = Output(np.empty((ROOM, at.FOUND_WIDTH), np.int64), np.empty(ROOM, np.int64))
 
     def feed(self, arrivals: Arrivals, until: int) -> list[Coalesced]:
@@ -102,9 +109,10 @@ class Coalescer:
         """
         self._begin()
         parts: list[Coalesced] = []
+        drops = self._drops(arrivals)
         begin, answer = 0, at.FULL
         while answer != at.DONE:
-            answer, begin = take_in(self.rules, self.memory, self._output, arrivals, begin)
+            answer, begin = take_in(self.rules, self.memory, self._output, arrivals, drops, begin)
             if answer == at.FULL:
                 self._grow_output()
             elif answer == at.CROWDED:
@@ -114,6 +122,14 @@ class Coalescer:
         if not self.rules[at.COUNTED]:
             self._until_done(lambda: pass_time(self.rules, self.memory, self._output, until))
         return [*parts, self._coalesced()]
+
+    def _drops(self, arrivals: Arrivals) -> Integers:
+        """Per arrival which tuple goes."""
+        if self._bound is None:
+            return NO_DROPS
+        drops = self._bound.drops(arrivals, int(self.memory.state[at.RANK]), int(self.memory.state[at.LAST]))
+        self.dropped += int(np.count_nonzero(drops >= 0))
+        return drops
 
     def close(self, end: int | None) -> Coalesced:
         """The end of all input: evaluates the windows up to the first one after the last event.
@@ -187,16 +203,27 @@ class Coalescer:
         tuples = memory.tuples[: state[at.TUPLES]]
         cells = [_TextColumn(memory.keys[: state[at.KEYS], at.CELLS :], place) for place in key]
         cells += [_TextColumn(memory.runs[: state[at.RUNS], at.VALUES :], place) for place in values]
+        if self._bound is not None:
+            own_key, own_values = self._bound.tables()
+            cells += [_TextColumn(own_key, place) for place in key]
+            cells += [_TextColumn(table, place) for table in own_values for place in values]
         numbers = keep(np.concatenate([tuples[:, at.TYPE], *(column.used() for column in cells)]))
         tuples[:, at.TYPE] = numbers[tuples[:, at.TYPE]]
         for column in cells:
             column.renumber(numbers)
-        self.load(self._arrays())
+        if self._bound is not None:
+            self._bound.renumbered()
+            wake_all(self.rules, self.memory)
+        self._load(self._arrays())
 
     def saved(self) -> Mapping[str, Integers]:
         """Arrays from which `load` makes the same state; what is dead is swept out first."""
         self.sweep()
-        return self._arrays()
+        if self._bound is None:
+            return self._arrays()
+        wake_all(self.rules, self.memory)
+        self._bound.sweep(int(self.memory.state[at.RANK]), int(self.memory.state[at.LAST]))
+        return {**self._arrays(), **self._bound.saved()}
 
     def _arrays(self) -> Mapping[str, Integers]:
         memory, state = self.memory, self.memory.state
@@ -205,9 +232,17 @@ class Coalescer:
 
     def load(self, arrays: Mapping[str, Integers]) -> None:
         """Takes over what `saved` gave."""
+        if self._bound is not None:
+            self._bound.load(arrays)
+        self._load(arrays)
+
+    def _load(self, arrays: Mapping[str, Integers]) -> None:
         none = np.zeros(0, np.int64)
         wakes = np.full(len(arrays["runs"]), at.NEVER)
-        read = Memory(arrays["tuples"], arrays["runs"], wakes, arrays["keys"], none, none, arrays["counters"].copy())
+        tuples = arrays["tuples"]
+        if tuples.shape[1] < at.TUPLE_WIDTH:  # of versions that did not know PAST; only bounded memory asks for it
+            tuples = np.concatenate([tuples, np.full((len(tuples), 1), at.NEVER)], axis=1)
+        read = Memory(tuples, arrays["runs"], wakes, arrays["keys"], none, none, arrays["counters"].copy())
         self.memory = _with_room(read)
         enter_places(self.memory)
 
@@ -265,7 +300,7 @@ def _with_room(memory: Memory) -> Memory:
     """The same with room for as much again; hash tables empty."""
     state = memory.state
     tuples, runs, keys = (int(state[one]) for one in (at.TUPLES, at.RUNS, at.KEYS))
-    rooms = Sizes(*(max(ROOM, 2 * one) for one in (tuples, runs, keys)))
+    rooms = Sizes(max(ROOM, 2 * tuples), max(ROOM, 2 * runs) + 1, max(ROOM, 2 * keys))  # a tuple that goes may make two runs of one
     new = _tables(rooms, (memory.keys.shape[1], memory.runs.shape[1]), state)
     for count, old, grown in zip((tuples, runs, runs, keys), memory, new, strict=False):
         grown[:count] = old[:count]

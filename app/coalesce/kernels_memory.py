@@ -11,6 +11,7 @@ from app.coalesce.arrays import (
     ALIVE,
     BEFORE,
     CELLS,
+    COLUMN,
     CURRENT,
     CURRENT_TUPLE,
     FIRST,
@@ -22,6 +23,7 @@ from app.coalesce.arrays import (
     LIVE_RUNS,
     MEMORY,
     NEWEST,
+    NEXT,
     RUN,
     RUNS,
     TUPLES,
@@ -29,7 +31,7 @@ from app.coalesce.arrays import (
     VALUES,
 )
 from app.coalesce.kernel import kernel
-from app.coalesce.kernels_tuples import hash_cells
+from app.coalesce.kernels_tuples import hash_cells, wake
 
 
 @kernel(types.void(MEMORY, MEMORY, INT))
@@ -80,9 +82,16 @@ def sweep(old, new, gap):
             new.keys[key, CURRENT_TUPLE] = new_tuples[new.keys[key, CURRENT_TUPLE]]
 
 
+@kernel(types.void(COLUMN, MEMORY))
+def wake_all(rules, memory):
+    """All runs are to be looked at in the next window; what was shown of those that sleep is written down."""
+    for run in range(memory.state[RUNS]):
+        wake(rules, memory, run, memory.state[NEXT])
+
+
 @kernel(types.void(MEMORY))
 def enter_places(memory):
-    """Fills empty hash tables. Of equal runs only the youngest can be lengthened; it stands last in the table."""
+    """Fills empty hash tables. Of equal runs only the one that ends last can be lengthened."""
     last = len(memory.key_places) - 1
     for key in range(memory.state[KEYS]):
         place = hash_cells(memory.keys, key, CELLS, 0) & last
@@ -100,4 +109,6 @@ def enter_places(memory):
             if same:
                 break
             place = (place + 1) & last
-        memory.run_places[place] = run + 1
+        known = memory.run_places[place] - 1
+        if known < 0 or memory.runs[known, UNTIL] <= memory.runs[run, UNTIL]:
+            memory.run_places[place] = run + 1

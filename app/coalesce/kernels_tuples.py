@@ -29,7 +29,9 @@ from app.coalesce.arrays import (
     NEXT,
     OFFSET,
     OPEN,
+    PAST,
     PLACE,
+    RANGE,
     RANK,
     RUN,
     RUNS,
@@ -127,6 +129,7 @@ def drop_oldest(memory, run):
         runs[run, NEWEST] = -1
     else:
         tuples[after, BEFORE] = -1
+        tuples[after, PAST] = tuples[row, END]
     keys[key, HELD] -= 1
     if keys[key, CURRENT_TUPLE] == row:
         keys[key, CURRENT_TUPLE] = -1
@@ -153,12 +156,32 @@ def _take_back(memory, key):
 
 
 @inlined
-def arrive(rules, memory, arrivals, k):
+def wake(rules, memory, run, now):
+    """The run is to be looked at in the next window.
+
+    While it slept only cut bounds moved. Where memory is bounded it may be cut short next, so what was shown of it in the last window before
+    ``now`` is written down.
+    """
+    tuples, runs, t = memory.tuples, memory.runs, (now - 1) // rules[SLIDE] * rules[SLIDE]
+    newest = runs[run, NEWEST]
+    if memory.wakes[run] != NEVER and runs[run, SHOWN]:
+        while newest >= 0 and tuples[newest, START] >= t:
+            newest = tuples[newest, BEFORE]
+        if newest >= 0:
+            runs[run, SHOWN_START] = max(tuples[runs[run, FIRST], START], t - rules[RANGE])
+            runs[run, SHOWN_END] = min(tuples[newest, END], t)
+    memory.wakes[run] = NEVER
+
+
+@inlined
+def arrive(rules, memory, arrivals, k, bounded):
     """One tuple: it ends or replaces the one before it; if it passed ``where``, it lengthens a run or begins one."""
     tuples, runs, keys, state = memory.tuples, memory.runs, memory.keys, memory.state
     start = arrivals.time[k]
     key = _key_of(memory, arrivals.keys, k)
     if keys[key, CURRENT] >= 0:
+        if bounded:
+            wake(rules, memory, keys[key, CURRENT], start)
         memory.wakes[keys[key, CURRENT]] = NEVER
         if keys[key, SEEN] == start:
             _take_back(memory, key)
@@ -172,6 +195,8 @@ def arrive(rules, memory, arrivals, k):
     if not arrivals.passes[k]:
         return
     run = _run_of(memory, key, arrivals.values, k, start, rules[GAP])
+    if bounded:
+        wake(rules, memory, run, start)
     row, before = state[TUPLES], runs[run, NEWEST]
     state[TUPLES] += 1
     if state[LIVE] == 0:
@@ -181,6 +206,7 @@ def arrive(rules, memory, arrivals, k):
     tuples[row, START], tuples[row, END], tuples[row, RUN], tuples[row, AFTER], tuples[row, BEFORE] = start, end, run, -1, before
     tuples[row, PLACE], tuples[row, TOUCHES] = state[RANK], runs[run, UNTIL] >= start
     tuples[row, SOURCE], tuples[row, OFFSET], tuples[row, TYPE] = arrivals.identity[k, 0], arrivals.identity[k, 1], arrivals.identity[k, 2]
+    tuples[row, PAST] = runs[run, UNTIL] if before < 0 else NEVER
     if before < 0:
         runs[run, FIRST] = row
     else:
@@ -191,3 +217,68 @@ def arrive(rules, memory, arrivals, k):
     memory.wakes[run] = NEVER
     keys[key, CURRENT], keys[key, CURRENT_TUPLE] = run, row
     keys[key, HELD] += 1
+
+
+@inlined
+def _split(memory, run, after):
+    """The part of a run from that tuple on becomes a run of its own, the one that can be lengthened; what was shown was both."""
+    tuples, runs, keys, places = memory.tuples, memory.runs, memory.keys, memory.run_places
+    new, key, before = memory.state[RUNS], runs[run, KEY], tuples[after, BEFORE]
+    memory.state[RUNS] += 1
+    memory.state[LIVE_RUNS] += 1
+    for j in range(runs.shape[1]):
+        runs[new, j] = runs[run, j]
+    runs[new, FIRST], runs[run, NEWEST], runs[run, UNTIL] = after, before, tuples[before, END]
+    memory.wakes[new] = NEVER
+    tuples[before, AFTER] = tuples[after, BEFORE] = -1
+    row = after
+    while row >= 0:
+        tuples[row, RUN] = new
+        row = tuples[row, AFTER]
+    if keys[key, CURRENT] == run:
+        keys[key, CURRENT] = new
+    last = len(places) - 1
+    place = hash_cells(runs, run, VALUES, key + 1) & last
+    while places[place] != 0:
+        if places[place] == run + 1:
+            places[place] = new + 1
+            break
+        place = (place + 1) & last
+
+
+@inlined
+def drop_tuple(rules, memory, rank, now):
+    """Memory is bounded: the tuple of that rank goes. It is not the last one of its key. There must be room for a run."""
+    tuples, runs = memory.tuples, memory.runs
+    row, high = 0, memory.state[TUPLES]
+    while row < high:  # rows stand in the order of ranks
+        middle = (row + high) // 2
+        if tuples[middle, PLACE] < rank:
+            row = middle + 1
+        else:
+            high = middle
+    if row == memory.state[TUPLES] or tuples[row, PLACE] != rank or tuples[row, RUN] == GONE:
+        return
+    run, before, after = tuples[row, RUN], tuples[row, BEFORE], tuples[row, AFTER]
+    past = tuples[row, PAST] if before < 0 else tuples[before, END]
+    wake(rules, memory, run, now)
+    tuples[row, RUN] = GONE
+    memory.keys[runs[run, KEY], HELD] -= 1
+    memory.state[LIVE] -= 1
+    if before < 0:
+        runs[run, FIRST] = after
+    else:
+        tuples[before, AFTER] = after
+    if after < 0:
+        runs[run, NEWEST], runs[run, UNTIL] = before, past
+        return
+    start = tuples[after, START]
+    tuples[after, BEFORE], tuples[after, TOUCHES] = before, past >= start
+    if before < 0:
+        tuples[after, PAST] = past
+    if tuples[after, AFTER] < 0:
+        runs[run, UNTIL_BEFORE] = past
+    if before >= 0 and past + rules[GAP] < start:
+        if tuples[after, AFTER] < 0:
+            runs[run, UNTIL_BEFORE] = NEVER
+        _split(memory, run, after)

@@ -66,7 +66,7 @@ from app.coalesce.arrays import (
     UNTIL,
 )
 from app.coalesce.kernel import inlined, kernel
-from app.coalesce.kernels_tuples import arrive, drop_oldest
+from app.coalesce.kernels_tuples import arrive, drop_oldest, drop_tuple
 
 
 @inlined
@@ -223,10 +223,11 @@ def close_count(rules, memory, output):
     return DONE
 
 
-@kernel(types.UniTuple(INT, 2)(COLUMN, MEMORY, OUTPUT, ARRIVALS, INT))
-def take_in(rules, memory, output, arrivals, begin):
+@kernel(types.UniTuple(INT, 2)(COLUMN, MEMORY, OUTPUT, ARRIVALS, COLUMN, INT))
+def take_in(rules, memory, output, arrivals, drops, begin):
     """Takes tuples in from ``begin`` on, and evaluates the windows that end before, between and (counted) behind them.
 
+    ``drops``: per arrival the rank of the tuple that goes when it has come, or -1; empty: memory is unbounded.
     Returns DONE, or FULL or CROWDED and the tuple to go on with when there is more room.
     """
     state, slide, count = memory.state, rules[SLIDE], len(arrivals.time)
@@ -242,7 +243,9 @@ def take_in(rules, memory, output, arrivals, begin):
             if pass_time(rules, memory, output, arrivals.time[k]) == FULL:
                 return FULL, k
         if k < count:
-            if state[TUPLES] == tuples or state[RUNS] == runs or state[KEYS] == keys:
+            if state[TUPLES] == tuples or state[RUNS] + 1 >= runs or state[KEYS] == keys:
                 return CROWDED, k
-            arrive(rules, memory, arrivals, k)
+            arrive(rules, memory, arrivals, k, len(drops) > 0)
+            if len(drops) > 0 and drops[k] >= 0:
+                drop_tuple(rules, memory, drops[k], arrivals.time[k])
     return DONE, count

@@ -11,7 +11,7 @@ from app.query.plan import Plan
 
 
 def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> tuple[ShedReport, ...]:
-    """The reports on a batch: one for every query that was asked to shed in it, and one for every limit that was reached."""
+    """The reports on a batch: one for every query that was asked to shed in it, whose memory was full, or that reached a limit."""
     cost_ns = totals.cost_ns.get("shed")
     reports = []
     for query, shedding in sorted(directive.shedding.items()):
@@ -33,7 +33,26 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
                 cost_ms=None if cost_ns is None else cost_ns / 1e6,
             )
         )
-    return (*reports, *_limit_reports(directive, totals, plans))
+    return (*reports, *_memory_reports(directive, totals, plans), *_limit_reports(directive, totals, plans))
+
+
+def _memory_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:
+    """Of temporal queries whose memory was full. Nobody asked for a ratio: what did not fit went."""
+    for query, tally in sorted(totals.queries.items()):
+        plan = plans.get(query)
+        if tally.tuples_shed and plan is not None:
+            yield ShedReport(
+                decided_at_ms=directive.decided_at_ms,
+                query=query,
+                version=plan.version,
+                batch=directive.batch,
+                shedder=plan.shedding.shedder,
+                asked_drop_ratio=0.0,
+                considered=tally.tuples_kept + tally.tuples_shed,
+                dropped=tally.tuples_shed,
+                level="TUPLES",
+                latency_bound_ms=plan.shedding.latency_bound_ms,
+            )
 
 
 def _limit_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:

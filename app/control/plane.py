@@ -327,7 +327,7 @@ class ControlPlane:
             if totals is None or self.running.check() is not None:
                 return False
             # A shed report waits as well: it leaves with the next batch.
-            reports = sum(tally.shed > 0 or bool(tally.limited()) for tally in totals.queries.values())
+            reports = sum(tally.shed > 0 or tally.tuples_shed > 0 or bool(tally.limited()) for tally in totals.queries.values())
             waiting = Waiting(1) if reports else Waiting(totals.waiting, totals.next_release_ms)
             beat = Beat(self._last_beat_ms, self._settings.heartbeat.interval)
             if not heartbeat_is_due(self._idle, waiting, self._greatest_times, beat, now):

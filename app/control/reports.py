@@ -53,6 +53,8 @@ class QueryTally:
         partial_matches: live at the end of the batch.
         limited_matches, limited_runs: matches and partial matches that the query's limits kept from being made.
         judged_matches, ended_matches: partial matches that a shedder was asked about before the batch, and those of them that it ended.
+        tuples_shed: tuples of temporal queries that went because memory is bounded.
+        tuples_kept: tuples held at the end of the batch by such queries.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -70,6 +72,8 @@ class QueryTally:
     limited_runs: int = 0
     judged_matches: int = 0
     ended_matches: int = 0
+    tuples_shed: int = 0
+    tuples_kept: int = 0
 
     def limited(self) -> dict[str, int]:
         """By limit that was reached, what it kept from being made."""
@@ -274,4 +278,6 @@ def _joined_tally(known: QueryTally | None, more: QueryTally) -> QueryTally:
         limited_runs=known.limited_runs + more.limited_runs,
         judged_matches=known.judged_matches + more.judged_matches,
         ended_matches=known.ended_matches + more.ended_matches,
+        tuples_shed=known.tuples_shed + more.tuples_shed,
+        tuples_kept=known.tuples_kept + more.tuples_kept,
     )

@@ -31,6 +31,7 @@ from typing import Any
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, CostModel, CostPrior, fit_costs
+from app.query.keys import TUPLE_SHEDDERS
 from app.query.plan import Plan
 
 CLOSE_TO_BEST = 1.1
@@ -64,8 +65,8 @@ class WatchedQuery:
 
     @property
     def sheds(self) -> bool:
-        """Whether the query allows anything to be dropped."""
-        return self.shedder != "none" and self.max_drop_ratio > 0
+        """Whether the query allows anything to be dropped. Shedders of tuples drop what memory does not hold, whatever the latency is."""
+        return self.shedder not in ("none", *TUPLE_SHEDDERS) and self.max_drop_ratio > 0
 
     @property
     def target_ms(self) -> float | None:

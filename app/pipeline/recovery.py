@@ -16,6 +16,7 @@ from app.errors import SnapshotError
 from app.pipeline.deployment import Deployment, load_deployment
 from app.pipeline.endings import endings_of
 from app.pipeline.state_log import StateLog
+from app.pipeline.tuple_memory import tuple_memory
 
 SNAPSHOT_AFTER_ENTRIES = 256
 """Bounds what a cold worker must feed again, however quiet the input was: below a second at 2 ms per small entry."""
@@ -133,8 +134,8 @@ def _rules(deployment: Deployment) -> list[TimeRules]:
 
 
 def _empty(deployment: Deployment, number: int) -> Bucket:
-    return Bucket(deployment.catalog, _rules(deployment), number, deployment.topics)
+    return Bucket(deployment.catalog, _rules(deployment), number, deployment.topics, tuple_memory)
 
 
 def _restored(deployment: Deployment, number: int, data: bytes) -> Bucket:
-    return Bucket.restore(deployment.catalog, _rules(deployment), number, data, deployment.topics)
+    return Bucket.restore(deployment.catalog, _rules(deployment), number, data, deployment.topics, memory_of=tuple_memory)

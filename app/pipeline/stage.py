@@ -141,6 +141,8 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, orders: _Orders) -
         limited_runs=found.tally.limited_runs,
         judged_matches=found.shed[0],
         ended_matches=found.shed[1],
+        tuples_shed=found.tally.shed_tuples,
+        tuples_kept=found.tally.live_events if plan.shedding.bounds_memory else 0,
     )
 
 

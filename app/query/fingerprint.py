@@ -20,6 +20,8 @@ LATER = frozenset({"either"})
 def fingerprint(plan: Plan) -> str:
     """32 hexadecimal digits over everything in the plan that decides what its state means."""
     content = {field.name: _canonical(getattr(plan, field.name)) for field in fields(plan) if field.name not in MEANINGLESS}
+    if plan.shedding.bounds_memory:  # what is in memory is then the shedder's choice
+        content["memory"] = [plan.shedding.shedder, plan.shedding.memory_tuples]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

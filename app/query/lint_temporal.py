@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from app.config.durations import format_duration
 from app.errors import Finding, Severity
+from app.query import keys as k
 from app.query import resolved as r
 
 
@@ -42,4 +43,12 @@ def _longer_than_the_window(query: r.ResolvedTemporal) -> Iterator[Finding]:
         )
 
 
-_RULES: tuple[Callable[[r.ResolvedTemporal], Iterator[Finding]], ...] = (_one_bucket, _longer_than_the_window)
+def _shedder_without_memory(query: r.ResolvedTemporal) -> Iterator[Finding]:
+    shedding = query.document.record("shedding")
+    shedder = shedding.get("shedder")
+    if shedder is not None and shedder.value in k.TUPLE_SHEDDERS and "memory" not in shedding:
+        message = f"{shedder.value} drops tuples when memory is full, and without memory it never is"
+        yield Finding(message, shedder.node.location(), "write for instance memory: 1000 tuples", Severity.WARNING)
+
+
+_RULES: tuple[Callable[[r.ResolvedTemporal], Iterator[Finding]], ...] = (_one_bucket, _longer_than_the_window, _shedder_without_memory)

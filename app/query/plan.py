@@ -262,6 +262,12 @@ class Shedding:
     pane: Within | None = None
     allow_false_positives: bool = True
     memory_tuples: int | None = None
+    """Of temporal queries: tuples kept per key; None: all."""
+
+    @property
+    def bounds_memory(self) -> bool:
+        """Whether a shedder says which tuples stay in memory."""
+        return self.memory_tuples is not None and self.shedder != "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from app.errors import Finding, Location
-from app.query import keys as k
 from app.query import resolved as r
 from app.query.plan import MAX_ITEMS
 from app.query.planning_runs import RUNS_ITEMS, needs_runs
@@ -20,18 +19,12 @@ def refusals(query: r.Resolved) -> tuple[Finding, ...]:
 
 
 def temporal_refusals(query: r.ResolvedTemporal) -> tuple[Finding, ...]:
-    """What of temporal queries is not run: bounded memory and its shedders, draining."""
+    """What of temporal queries is not run: draining."""
     return tuple(_of_temporal(query))
 
 
 def _of_temporal(query: r.ResolvedTemporal) -> Iterator[Finding]:
     document = query.document
-    shedding = document.record("shedding")
-    shedder, memory = shedding.get("shedder"), shedding.get("memory")
-    if shedder is not None and shedder.value in k.TUPLE_SHEDDERS:
-        yield _refused(f"the shedder {shedder.value}", shedder.node.location(), "write none: memory is unbounded then")
-    if memory is not None:
-        yield _refused("bounded memory", memory.node.location(), "leave it out: memory is unbounded then")
     if document.plain("on_change", "restart") != "restart":
         yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
 

@@ -62,7 +62,10 @@ def resolve_temporal_query(document: Document, streams: Streams, findings: list[
 
 
 def _temporal_shedding(document: Document, findings: list[Finding]) -> None:
-    shedder = document.record("shedding").get("shedder")
+    shedder, memory = (document.record("shedding").get(key) for key in ("shedder", "memory"))
+    if memory is not None and (shedder is None or shedder.value == "none"):
+        message = "bounded memory needs a shedder that says which tuples go"
+        findings.append(Finding(message, memory.node.location(), f"write shedder: one of {', '.join(k.TUPLE_SHEDDERS)}"))
     if shedder is not None and shedder.value not in ("none", *k.TUPLE_SHEDDERS):
         findings.append(
             Finding(f'"{shedder.value}" does not shed tuples', shedder.node.location(), f"choose one of {', '.join(k.TUPLE_SHEDDERS)}")

@@ -64,6 +64,15 @@ class NaiveReservoir:
         self.latest = new
         return self.drop() if len(self.held) > self.memory else -1
 
+    def come(self, rank: int, oldest: int, ended: int, value: int, start: int, end: int, tie: int) -> int:
+        """As `arrive`, with ranks given from outside; what lies before ``oldest``, or ended by ``ended``, is forgotten first."""
+        for old in list(self.held):
+            if old.rank >= oldest and old.end > ended:
+                break
+            self._expire(old)
+        self.seen = rank
+        return self.arrive(value, start, end, tie)
+
     def drop(self) -> int:
         """Drives the cheapest tuple out."""
         least = min(self.held, key=lambda one: (self.score(one), one.tie, one.rank))

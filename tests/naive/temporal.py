@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.naive.language import Event
+from tests.naive.reservoir import NaiveReservoir
 
 FOREVER = math.inf
 
@@ -32,6 +33,9 @@ class TemporalQuery:
     test: tuple[str, Callable[[int, int], bool]] | None = None
     everything: bool = False
     """``emit: all``."""
+    shedder: str = "none"
+    memory: int = 0
+    """Tuples that may stay, per key; 0: all."""
 
     def text(self, stream: str) -> str:
         """As YAML."""
@@ -47,6 +51,7 @@ class TemporalQuery:
             *([f'valid: "{self.test[0]}"'] if self.test else []),
             f"window: {{range: {self.range}{unit}, slide: {self.slide}{unit}}}",
             *(["emit: all"] if self.everything else []),
+            *([f"shedding: {{shedder: {self.shedder}, memory: {self.memory} tuples}}"] if self.memory else []),
         ]
         return "\n".join(lines) + "\n"
 
@@ -76,19 +81,31 @@ class Coalesced:
     events: tuple[tuple[int, int], ...]
 
 
+WEIGHTS = {"cals": (1, 1), "cals-v": (1, 0), "cals-i": (0, 1), "rand": (0, 0)}
+"""By shedder what an extraneous tuple and a lost share of an interval cost."""
+
+
 def coalesced(
-    query: TemporalQuery, events: list[Event], schemas: dict[str, dict[str, str]], watermark: int | None = None
+    query: TemporalQuery,
+    events: list[Event],
+    schemas: dict[str, dict[str, str]],
+    watermark: int | None = None,
+    tie: Callable[[Event], int] = lambda event: 0,
 ) -> list[Coalesced]:
-    """All outputs over events in total order, until the end of the input, and as far as the watermark has passed."""
+    """All outputs over events in total order, until the end of the input, and as far as the watermark has passed.
+
+    ``tie``: of two tuples whose loss costs the same, the one of the lesser number goes.
+    """
     needed = {*query.select, *query.key} - {"time", "type"}
     tuples = [event for event in events if needed <= set(schemas[event["type"]])]
     found: list[Coalesced] = []
-    shown: dict[object, tuple[int, int]] = {}
+    gone = dropped(query, tuples, tie) if query.memory else {}
+    shown: dict[int, tuple[int, int]] = {}
     for t, window, known in windows(query, tuples, events, watermark):
-        now: dict[object, tuple[int, int]] = {}
-        for identity, one in qualifying(query, t, window, known):
-            now[identity] = (one.start, one.end)
-            before = shown.get(identity)
+        now: dict[int, tuple[int, int]] = {}
+        for run, one in qualifying(query, t, window, known, {rank for rank, by in gone.items() if by <= len(known)}):
+            now |= dict.fromkeys((part.rank for part in run), (one.start, one.end))
+            before = shown.get(run[0].rank)
             unchanged = (
                 before is not None
                 and (one.truncated_start or before[0] == one.start)
@@ -118,11 +135,41 @@ def windows(
         yield number * query.slide, number, [event for event in tuples if event["time"] <= number * query.slide]
 
 
-def qualifying(query: TemporalQuery, t: int, window: int, known: list[Event]) -> Iterator[tuple[object, Coalesced]]:
-    """The coalesced tuples of one window, each with what makes it the same one in the next window: its very first tuple."""
+def dropped(query: TemporalQuery, tuples: list[Event], tie: Callable[[Event], int]) -> dict[int, int]:
+    """Ranks of the tuples that memory has no room for, and the rank of the tuple that came when each went.
+
+    A tuple enters the memory of its key when the next one of its key comes: its interval is known then. What can be in no window any more does
+    not count.
+    """
+    gone: dict[int, int] = {}
+    memory: dict[tuple, NaiveReservoir] = {}
+    values: list[tuple] = []
+    last: dict[tuple, tuple[int, Event]] = {}
+    for rank, event in enumerate(tuples, start=1):
+        key, now = tuple(comparable(event, name) for name in query.key), event["time"]
+        before, last[key] = last.get(key), (rank, event)
+        if before is None or before[1]["time"] == now or (query.where is not None and not query.where[1](before[1])):
+            continue
+        start = before[1]["time"]
+        end = now if query.duration is None else start + query.duration
+        oldest, ended = (rank - query.range + 1, -math.inf) if query.counted else (-math.inf, now - query.range)
+        if before[0] < oldest or end <= ended:
+            continue
+        value = tuple(comparable(before[1], name) for name in query.select)
+        values += [value] if value not in values else []
+        reservoir = memory.setdefault(key, NaiveReservoir(*WEIGHTS[query.shedder], query.memory, gap=query.max_gap))
+        went = reservoir.come(before[0], oldest, ended, values.index(value), start, end, tie(before[1]))
+        if went >= 0:
+            gone[went] = rank
+    return gone
+
+
+def qualifying(query: TemporalQuery, t: int, window: int, known: list[Event], gone: set[int]) -> Iterator[tuple[list[Valid], Coalesced]]:
+    """The coalesced tuples of one window, each with all its tuples so far: by any of them it is the same one in the next window."""
     low = -math.inf if query.counted else t - query.range
     oldest = len(known) - query.range if query.counted else 0
-    for key, value, equal in equal_tuples(query, known):
+    for key, value, everything in equal_tuples(query, known):
+        equal = [one for one in everything if one.rank not in gone]
         for run in runs(equal, query.max_gap):
             parts = [one for one in run if one.start < t and one.end > low and one.rank > oldest]
             if not parts:
@@ -131,7 +178,7 @@ def qualifying(query: TemporalQuery, t: int, window: int, known: list[Event]) ->
             if query.test is not None and not query.test[1](start, end):
                 continue
             yield (
-                (key, value, run[0].start),
+                run,
                 Coalesced(
                     t,
                     window,

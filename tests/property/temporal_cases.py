@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from random import Random
 
+import numpy as np
 from hypothesis import strategies as st
 
 from app.cep.matches import Matches
 from app.query.compile import compile_texts
 from app.query.plan import Plan
+from shedding.identity import identities, shuffled
 from tests.naive.language import Event
-from tests.naive.temporal import Coalesced, TemporalQuery, comparable
+from tests.naive.temporal import WEIGHTS, Coalesced, TemporalQuery, comparable
 from tests.property.event_arrays import _cells, stream_schema
 
+SHEDDERS = sorted(WEIGHTS)
 Schemas = dict[str, dict[str, str]]
 SCHEMAS: Schemas = {
     "T": {"v": "integer", "g": "string", "f": "float", "b": "boolean"},
@@ -74,6 +79,45 @@ def temporal_queries(draw: st.DrawFn) -> TemporalQuery:
         draw(st.sampled_from([None, None, *TESTS])),
         draw(st.booleans()),
     )
+
+
+@st.composite
+def bounded_queries(draw: st.DrawFn) -> TemporalQuery:
+    """The same with bounded memory."""
+    query = draw(temporal_queries())
+    size = draw(st.sampled_from([query.range, 12, 30, 60]))
+    return replace(query, range=size, shedder=draw(st.sampled_from(SHEDDERS)), memory=draw(st.integers(1, 4)))
+
+
+def crowded_case(seed: int) -> tuple[TemporalQuery, list[Event]]:
+    """A query whose memory is too small, and tuples of one or two keys that come closely, in runs of equal values."""
+    chance = Random(seed)
+    counted = chance.random() < 0.2
+    query = TemporalQuery(
+        ("v",),
+        chance.choice([(), ("g",)]),
+        duration=chance.choice([None, None, 3, 7]),
+        max_gap=chance.choice([0, 0, 0, 2, 5]),
+        range=chance.choice([6, 10] if counted else [12, 30, 60]),
+        slide=chance.choice([1, 2, 5]),
+        counted=counted,
+        test=chance.choice([None, None, *TESTS]),
+        everything=chance.random() < 0.3,
+        shedder=chance.choice(SHEDDERS),
+        memory=chance.randint(1, 5),
+    )
+    steps, change, time, v, events = chance.choice([[1], [0, 1, 2], [1, 2, 5]]), chance.choice([0.0, 0.1, 0.4]), 0, 0, []
+    for offset in range(chance.randint(10, 40)):
+        time, v = time + chance.choice(steps), v ^ (chance.random() < change)
+        attributes = {"v": v, "g": chance.choice("xxxy"), "f": 0.0, "b": True}
+        events.append({"type": "T", "time": time, "source": 0, "offset": offset, "attributes": attributes})
+    return query, events
+
+
+def tie_of(event: Event) -> int:
+    """What the shedders' choice among equals goes by."""
+    place = np.array([event["source"]]), np.array([event["offset"]])
+    return int(shuffled(identities(*place), 0)[0] >> np.uint64(1))
 
 
 @st.composite

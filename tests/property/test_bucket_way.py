@@ -15,6 +15,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.composite import Constituent, composite_events, match_identity
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
+from app.pipeline.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 from tests.naive.arrival import arrive, arrive_trusted, on_time
 from tests.naive.language import Equivalence, Event, Item, Query, yaml_text
@@ -67,7 +68,7 @@ def driven(
 ) -> Iterator[tuple[Late, Sequence[bucket_matching.Found]]]:
     """Steps (micro-batches) of tasks of events in order of arrival; closing comes as a last, empty step. Gives what was late, and found."""
     plan = IngressPlan(catalog, rules, buckets)
-    states = [Bucket(catalog, [rules], number) for number in range(buckets)]
+    states = [Bucket(catalog, [rules], number, memory_of=tuple_memory) for number in range(buckets)]
     greatest: dict[int, int] = {}
     for number, tasks in enumerate([*steps, []]):
         progress = Progress(greatest, SOURCES, closing=number == len(steps))
@@ -84,7 +85,7 @@ def driven(
         greatest = news
         for bucket in range(buckets):
             if number in restarts:
-                states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot())
+                states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot(), memory_of=tuple_memory)
             output = states[bucket].advance(reversed(chunks[bucket]), progress)
             states[bucket].validate()
             yield [(int(source), int(offset)) for source, offset in output.late], output.found

@@ -15,7 +15,7 @@ from tests.naive.arrival import on_time
 from tests.naive.language import Equivalence, Item, Query
 from tests.naive.temporal import TemporalQuery, coalesced
 from tests.property.application_way import plan_of
-from tests.property.temporal_cases import SCHEMAS, coalesced_of, temporal_plan, temporal_queries, tuple_streams
+from tests.property.temporal_cases import SCHEMAS, bounded_queries, coalesced_of, temporal_plan, temporal_queries, tie_of, tuple_streams
 from tests.property.test_bucket_way import TOPICS, arrivals_of, driven, split
 
 NEIGHBOUR = Query((Item(("T",), "a"), Item(("U",), "b")), (Equivalence("g"),), within=9)
@@ -36,7 +36,7 @@ def run(query: TemporalQuery, catalog: Catalog, steps: list, rules: TimeRules, b
 @settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_any_split_over_batches_tasks_and_buckets_with_restarts_finds_what_the_definitions_find(data: st.DataObject) -> None:
-    query = data.draw(temporal_queries())
+    query = data.draw(temporal_queries() | bounded_queries())
     note(query.text("input"))
     neighbour = replace(plan_of(NEIGHBOUR, SCHEMAS), name="r")
     catalog = Catalog.of((temporal_plan(query), neighbour))
@@ -47,7 +47,7 @@ def test_any_split_over_batches_tasks_and_buckets_with_restarts_finds_what_the_d
     rules = TimeRules("input", lateness, ordered_by=data.draw(st.sampled_from([None, "g"])))
     steps = split(data, arrivals)
     found, identities = run(query, catalog, steps, rules, data.draw(st.integers(1, 3)), data.draw(st.sets(st.integers(0, len(steps)))))
-    wanted = Counter(coalesced(query, on_time(arrivals, lateness), SCHEMAS))
+    wanted = Counter(coalesced(query, on_time(arrivals, lateness), SCHEMAS, None, tie_of))
     assert (found - wanted, wanted - found) == (Counter(), Counter())
     assert max(identities.values(), default=1) == 1, "every composite event has an identity of its own"
     assert identities == run(query, catalog, [[arrivals]], rules, 1, set())[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from unittest.mock import patch
 
 import numpy as np
@@ -15,12 +16,23 @@ from app.bucket import temporal
 from app.bucket.engines import new_engine, restore_engine
 from app.cep.engine import Watermarks
 from app.coalesce import coalescer
+from app.pipeline.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 from tests.naive.language import Event
 from tests.naive.temporal import TemporalQuery, coalesced
 from tests.property.event_arrays import event_batch
 from tests.property.random_queries import cuts
-from tests.property.temporal_cases import SCHEMAS, coalesced_of, temporal_plan, temporal_queries, tuple_streams, watermark_after
+from tests.property.temporal_cases import (
+    SCHEMAS,
+    bounded_queries,
+    coalesced_of,
+    crowded_case,
+    temporal_plan,
+    temporal_queries,
+    tie_of,
+    tuple_streams,
+    watermark_after,
+)
 
 END = 2**63 - 1
 
@@ -31,7 +43,7 @@ class Run:
     def __init__(self, query: TemporalQuery, plan: Plan) -> None:
         self.query, self.plan = query, plan
         self.selection = Selection(Catalog.of((plan,)), "input")
-        self.engine = new_engine(plan)
+        self.engine = new_engine(plan, tuple_memory)
 
     def feed(self, events: list[Event], watermarks: Watermarks) -> Counter:
         batch = event_batch(events, SCHEMAS)
@@ -44,13 +56,13 @@ class Run:
         return Counter(coalesced_of(self.query, matches))
 
     def restart(self) -> None:
-        self.engine = restore_engine(self.plan, self.engine.snapshot())
+        self.engine = restore_engine(self.plan, self.engine.snapshot(), tuple_memory)
         self.engine.validate()
 
 
-def check(data: st.DataObject) -> None:
+def check(data: st.DataObject, of: st.SearchStrategy[TemporalQuery]) -> None:
     """One random query over one random stream, cut and restarted anywhere."""
-    query, events = data.draw(temporal_queries()), data.draw(tuple_streams())
+    query, events = data.draw(of), data.draw(tuple_streams())
     note(query.text("input"))
     note(events)
     run, found, begin, reached = Run(query, temporal_plan(query)), Counter(), 0, None
@@ -62,21 +74,44 @@ def check(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             run.restart()
     found += run.feed(events[begin:], Watermarks(END, end_ms=events[-1]["time"] if events else None))
-    wanted = Counter(coalesced(query, events, SCHEMAS, reached))
+    wanted = Counter(coalesced(query, events, SCHEMAS, reached, tie_of))
     assert (found - wanted, wanted - found) == (Counter(), Counter())
 
 
 @settings(phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_any_split_and_restart_finds_what_the_definitions_find(data: st.DataObject) -> None:
-    check(data)
+    check(data, temporal_queries())
+
+
+@settings(phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_with_bounded_memory_the_tuples_kept_are_coalesced(data: st.DataObject) -> None:
+    check(data, bounded_queries())
 
 
 @settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
 @given(st.data())
 def test_tables_and_output_that_are_always_too_small_change_nothing(data: st.DataObject) -> None:
     with patch.object(coalescer, "ROOM", 1), patch.object(temporal, "CHUNK", 3):
-        check(data)
+        check(data, temporal_queries() | bounded_queries())
+
+
+@pytest.mark.parametrize("first", range(0, 120, 40))
+def test_crowded_memory_keeps_and_coalesces_what_the_definitions_do(first: int) -> None:
+    """Hypothesis repeats itself too much for what is rare."""
+    for seed in range(first, first + 40):
+        chance, (query, events) = Random(seed), crowded_case(seed)
+        run, found, begin = Run(query, temporal_plan(query)), Counter(), 0
+        while begin < len(events):
+            end = begin + chance.randint(1, 12)
+            found += run.feed(events[begin:end], Watermarks(events[min(end, len(events)) - 1]["time"]))
+            begin = end
+            if chance.random() < 0.3:
+                run.restart()
+        found += run.feed([], Watermarks(END, end_ms=events[-1]["time"]))
+        wanted = Counter(coalesced(query, events, SCHEMAS, None, tie_of))
+        assert (seed, found - wanted, wanted - found) == (seed, Counter(), Counter())
 
 
 def readings(*values: tuple[int, int]) -> list[Event]:

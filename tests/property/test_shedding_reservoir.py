@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shedding.tuples.intervals import Intervals, accuracy, coalesced, run_starts
 from shedding.tuples.reservoir import Bounds, Reservoir, Score
+from shedding.tuples.reservoirs import NEVER, Coming, Reservoirs
 from tests.naive.reservoir import NaiveReservoir
 
 SCORES = {"cals": (1, 1), "cals-v": (1, 0), "cals-i": (0, 1), "rand": (0, 0), "lexicographic": (2, 1)}
@@ -92,3 +93,39 @@ def example(values: list[int], dropped: int) -> float:
     """Accuracy when one of tuples of unit length is dropped."""
     tuples = Intervals(np.array(values), np.arange(len(values)), np.arange(len(values)) + 1)
     return accuracy(coalesced(tuples), coalesced(tuples.rows(np.arange(len(values)) != dropped)))
+
+
+@given(st.sampled_from(sorted(SCORES)), st.lists(streams(), min_size=1, max_size=4), st.integers(1, 9), st.integers(0, 2), st.data())
+def test_reservoirs_of_many_keys_decide_as_each_alone(kind: str, keys: list[Intervals], memory: int, gap: int, data: st.DataObject) -> None:
+    order = data.draw(st.permutations([key for key, own in enumerate(keys) for _ in range(len(own))]))
+    window, span = data.draw(st.sampled_from([(0, 0), (12, 0), (0, 30)]))
+    naive = [NaiveReservoir(*SCORES[kind], memory, gap=gap) for _ in keys]
+    reservoirs, number, left = Reservoirs(Score(*SCORES[kind]), memory, gap), list(range(len(keys))), [0] * len(keys)
+    rows = []
+    for rank, key in enumerate(order):
+        one = keys[key].rows(slice(left[key], left[key] + 1))
+        left[key] += 1
+        start = int(one.start[0])
+        rows.append((key, rank, rank + 1 - window if window else NEVER, start - span if span else NEVER, one, hash((rank, 7)) % 2**62))
+    begin = 0
+    while begin < len(rows):
+        part = rows[begin : begin + data.draw(st.integers(1, 40))]
+        begin += len(part)
+        columns = [np.array([number[row[0]] for row in part]), *(np.array([row[k] for row in part]) for k in (1, 2, 3))]
+        tuples = Intervals(*(np.concatenate([getattr(row[4], name) for row in part]) for name in ("value", "start", "end")))
+        found = reservoirs.arrive(Coming(*columns), tuples, np.array([row[5] for row in part], np.uint64) << np.uint64(1))
+        expected = []
+        for key, rank, oldest, ended, one, tie in part:
+            expected.append(naive[key].come(rank, oldest, ended, int(one.value[0]), int(one.start[0]), int(one.end[0]), tie))
+        assert found.tolist() == expected
+        if data.draw(st.booleans()):
+            saved, reservoirs = reservoirs.saved(), Reservoirs(Score(*SCORES[kind]), memory, gap)
+            reservoirs.load(saved)
+        if data.draw(st.booleans()):
+            stay = data.draw(st.permutations(range(max(number) + 1)))
+            known = [key for key in stay if key < len(reservoirs.idle(0))]
+            if len(known) == len(stay) == len(reservoirs.idle(0)):
+                reservoirs.keep(np.array(known))
+                number = [known.index(key) for key in number]
+        for key, own in enumerate(naive):
+            assert reservoirs.kept(number[key]).tolist() == [held.rank for held in own.held]

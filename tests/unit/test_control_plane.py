@@ -283,6 +283,15 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     assert not world.plane._heartbeat_is_due()
 
 
+def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) -> None:
+    world.plane.directive(0)
+    world.plane.report(StageReport(0, "cep", 1, queries=(QueryTally("q", tuples_shed=7, tuples_kept=3),)))
+    world.run(0, 100)
+    assert world.plane.metrics.value("cep_tuples_shed_total", query="q", shedder="none") == 7
+    (report,) = [one for one in world.plane.directive(1).shed_reports if one.level == "TUPLES"]
+    assert (report.considered, report.dropped, report.shedder, report.limit) == (10, 7, "none", None)
+
+
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:
     tally = QueryTally("q", candidates=4, matches=3, partial_matches=9, limited_matches=7, limited_runs=1)
     report = StageReport(0, "cep", 1, queries=(tally,))

@@ -12,6 +12,7 @@ from app.bucket.temporal import TemporalEngine
 from app.cep.engine import Watermarks
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.pipeline.tuple_memory import tuple_memory
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 
@@ -142,6 +143,36 @@ def test_validate_and_explain_know_temporal_queries(cep) -> None:
         assert code == 0 and word in out, err
 
 
+BOUNDED = HUMID.replace("10 s, slide: 5 s", "100 s, slide: 100 s") + "shedding: {shedder: cals, memory: 2 tuples}\n"
+
+
+def test_bounded_memory_keeps_whole_values_and_says_how_many_tuples_went(cep) -> None:
+    rows = [reading(time, humidity) for time, humidity in ((0, 80), (1000, 80), (9000, 81), (11000, 82), (20000, 70))]
+    Path("q.yaml").write_text(BOUNDED)
+    Path("e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl")
+    assert code == 0 and "warning: query humid: memory was full, 2 tuples went (cals)" in err
+    assert sorted(intervals([json.loads(line) for line in out.splitlines()])) == [(100000, 9000, 11000), (100000, 11000, 20000)]
+
+
+def test_bounded_memory_in_file_order_with_late_events_is_the_same(cep) -> None:
+    Path("cep.yaml").write_text("streams: {climate: {topics: [climate], allowed_lateness: 2 s}}\n")
+    rows = [reading(1000, 80), reading(0, 80), *(reading(time, humidity) for time, humidity in ((9000, 81), (11000, 82), (20000, 70)))]
+    found = replay(cep, BOUNDED, rows, "--config", "cep.yaml", "--types", "infer")
+    assert sorted(intervals(found)) == [(100000, 9000, 11000), (100000, 11000, 20000)]
+
+
+def test_who_bounds_memory_must_be_told_how() -> None:
+    plan = climate_plan(BOUNDED)
+    with pytest.raises(ValueError, match="nobody says which tuples go"):
+        TemporalEngine(plan)
+
+
+def test_another_memory_is_another_state() -> None:
+    texts = (HUMID, BOUNDED, BOUNDED.replace("2 tuples", "3 tuples"), BOUNDED.replace("cals,", "rand,"))
+    assert len({climate_plan(text).fingerprint for text in texts}) == 4
+
+
 COMPOSED = """\
 name: rises
 from: climate
@@ -170,6 +201,13 @@ def test_temporal_queries_read_composite_events_and_are_read(cep) -> None:
     assert intervals(rising) == [(5000, 1000, 5000)]
     assert {event["position"] for event in rising[0]["events"]} == {"rises/0", "rises/2", "rises/4"}, "the later of two of one time"
     assert [one["fields"] for one in found if one["query"] == "long"] == [{"mote": "M", "began": 1000}]
+
+
+def climate_plan(query: str) -> Plan:
+    schema = StreamSchema("climate", (EventType("Reading", (Attribute("mote", Kind.STRING), Attribute("humidity", Kind.FLOAT))),))
+    compiled = compile_texts([("q.yaml", query)], {"climate": schema})
+    assert not compiled.errors
+    return compiled.catalog.plans[0]
 
 
 def plan_of(query: str) -> Plan:
@@ -203,6 +241,23 @@ def test_memory_follows_the_window_and_not_the_keys_ever_seen(window: str) -> No
         assert tally.partitions <= 8_000 and tally.texts <= 10_000
         assert len(engine._coalescer.memory.tuples) <= 8_000
     assert len(engine.snapshot()) < 400_000
+
+
+@pytest.mark.parametrize("window", ["range: 1 s, slide: 100 ms", "range: 1000 events, slide: 100 events"])
+def test_bounded_memory_follows_the_bound_and_forgets_keys(window: str) -> None:
+    """A hundred keys at a time, which are not heard of again; ten tuples of each, two of which may stay."""
+    query = f"name: q\nselect: [v]\nkey: [k]\ncoalesce: {{duration: 20 ms}}\nvalid: '> 1 h'\nwindow: {{{window}}}\n"
+    engine = TemporalEngine(plan_of(query + "shedding: {shedder: cals, memory: 2 tuples}\n"), tuple_memory)
+    shed = 0
+    for first in range(0, 60_000, 1_000):
+        batch = tuples(first, 1_000, [f"key-{first + k}".encode() for k in range(100)], np.arange(1_000) % 3)
+        _, tally = engine.feed(batch, np.ones(1_000, np.uint64), Watermarks(first + 1_000))
+        engine.validate()
+        shed += tally.shed_tuples
+        assert tally.live_events <= 3 * 200
+        engine = TemporalEngine.restore(engine.plan, data := engine.snapshot(), tuple_memory)
+        assert len(data) < 150_000
+    assert shed > 60 * 100 * 6
 
 
 def test_an_open_value_as_long_as_the_window_waits_for_a_tuple_and_not_for_time() -> None:

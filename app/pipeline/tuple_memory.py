@@ -1,0 +1,20 @@
+"""The bounded memory of temporal queries: their shedders, as the engines see them.
+
+Nothing of it is decided by the clock or by a directive: which tuples stay follows from the tuples alone, so replays and restarts keep the same ones.
+"""
+
+from __future__ import annotations
+
+from app.coalesce.memory import TupleMemory
+from app.query.plan import Plan
+
+
+def tuple_memory(plan: Plan) -> TupleMemory:
+    """The memory that the plan asks for.
+
+    Raises:
+        ValueError: it asks for none, or not with a shedder of tuples.
+    """
+    from app.pipeline.reservoirs import memory_of  # noqa: PLC0415 - its kernels are needed where memory is bounded only
+
+    return memory_of(plan)
