@@ -13,7 +13,7 @@ import argparse
 import json
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from app.bucket.engines import new_engine
 from app.cep.engine import Watermarks
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.pipeline.tuple_memory import tuple_memory
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 from ops.bench.engine import slices
@@ -81,7 +82,7 @@ def stream_of(scenario: Scenario, count: int) -> tuple[EventBatch, np.ndarray]:
 
 def once(plan: Plan, parts: list[tuple[EventBatch, np.ndarray]]) -> tuple[float, float, int, int]:
     """Seconds, seconds of the processor, coalesced tuples, and tuples held at the end, of one run with a fresh engine."""
-    engine = new_engine(plan)
+    engine = new_engine(plan, tuple_memory)
     found = held = 0
     begin, busy = time.perf_counter(), time.process_time()
     for batch, masks in parts:
@@ -116,10 +117,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--batch", type=int, default=131_072)
     parser.add_argument("--only")
+    parser.add_argument("--memory", type=int, help="tuples that CALS keeps per key; default: all")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
     for scenario in SCENARIOS:
+        if arguments.memory:
+            scenario = replace(scenario, query=f"{scenario.query}\nshedding: {{shedder: cals, memory: {arguments.memory} tuples}}")  # noqa: PLW2901
         if arguments.only is None or arguments.only in scenario.name:
             one = results[scenario.name] = measure(scenario, arguments.tuples, arguments.repeats, arguments.batch)
             print(

@@ -49,6 +49,7 @@ def test_recorded_topics_give_the_coalesced_tuples_of_replay(spark, tmp_path):
             run(spark, folder, "temporal", 2)
     found = emitted(spark, folder, "temporal")
     assert len(found) == len(set(found)) > 50, "nothing twice"
+    assert sum(expected[one]["query"] == "in-place-roughly" for one in found) > 10, "the same tuples stay, over restarts too"
     assert set(found) <= set(expected)
     passed = {t: min(max(r["time"] for r in records if r["topic"] == t and r["partition"] == p) for p in range(3)) for t in kinds}
     missing = [expected[one] for one in set(expected) - set(found)]
