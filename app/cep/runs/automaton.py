@@ -107,6 +107,8 @@ class Automaton:
         asks = []
         for until, rests in asked(state.term):
             targets = [self._silent(state, rest) for rest in rests]
+            # where nothing can come any more there is a partial match to time out, but not beside one that goes on
+            targets = [target for target in targets if not self.rows["states"][target][at.FINAL]] or targets[:1]
             without.extend(targets)
             start = len(self.rows["stopped"])
             self.rows["stopped"].extend([target] for target in targets)
