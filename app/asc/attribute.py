@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from app.asc import kernels_evaluate as kernels
 from app.asc.kernels import entry_regions
 from app.asc.likes import LikeTest
+from app.asc.lists import RegionLists, region_lists
+from app.asc.ranges import ranges_of
 from app.asc.regions import SPECIALS, BitTest, Form, Regions, like_tests, regions_of
 from app.events.batch import ABSENT, PRESENT, Column, Dictionary
 from app.events.types import Kind
@@ -98,6 +100,16 @@ class AttributeSelection:
             return self._only_null_tests
         return len(column.dictionary) <= FEW_ENTRIES and self._texts().lets_all_pass(column.dictionary)
 
+    def lists(self, column: Column, items: NDArray[np.uint64], longest: int) -> RegionLists | None:
+        """The items, of those given, that every region of a column of this form lets through; None where these are more than ``longest`` on average.
+
+        Nor are there any where a ``like`` is asked of every text.
+        """
+        lookup = self._numbers_of(_FORM_OF_DTYPE[column.values.dtype.kind]) if column.dictionary is None else self._texts()
+        if lookup.lists is None and not lookup.listed:
+            lookup.lists, lookup.listed = region_lists(lookup.regions.table, items, longest), True
+        return lookup.lists
+
     def prepare(self, column: Column) -> PreparedColumn:
         """Makes a column ready for the kernels; of strings, every dictionary entry is looked at once."""
         if column.dictionary is not None:
@@ -163,6 +175,8 @@ class _NumberLookup:
 
     def __init__(self, regions: Regions) -> None:
         self.regions = regions
+        self.lists: RegionLists | None = None
+        self.listed = False
         points = np.asarray(regions.points)
         self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
         self.fields = np.zeros(kernels.FIELDS, dtype=np.int64)
@@ -177,6 +191,10 @@ class _NumberLookup:
             self.fields[kernels.FORM] = kernels.INTEGERS if integers else kernels.FLOATS
         self.kept: tuple[NDArray[np.generic], ...] = (table, np.append(points, points.dtype.type(0)), regions.table)
         self.fields[[kernels.LOOKUP, kernels.POINTS, kernels.TABLE]] = [address(array) for array in self.kept]
+        ranges = ranges_of(regions)
+        if ranges is not None:
+            self.kept = (*self.kept, *ranges)
+            self.fields[[kernels.LOWS, kernels.HIGHS]] = [address(array) for array in ranges]
 
     def _cells(self, points: NDArray[np.generic]) -> NDArray[np.int32]:
         """int32 (cells + 1,): by cell, how many constants lie in cells before it. Sets `scales` first, see `kernels_evaluate._cell`."""
@@ -223,6 +241,8 @@ class _TextLookup:
 
     def __init__(self, regions: Regions, likes: tuple[LikeTest, ...]) -> None:
         self.regions = regions
+        self.lists: RegionLists | None = None
+        self.listed = bool(likes)
         self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
         self._likes = likes
         self._constants = Dictionary.of([point for point in regions.points if isinstance(point, bytes)])

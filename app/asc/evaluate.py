@@ -16,10 +16,14 @@ from numpy.typing import NDArray
 from app.asc import kernels_evaluate as kernels
 from app.asc.attribute import PreparedColumn, address
 from app.asc.constructs import Constructs
+from app.asc.lists import RegionLists
 from app.asc.sequence import Sequence
 
 BLOCK_BYTES, BLOCK_EVENTS = 1 << 17, 2048
 """Bitmaps of a block, and the values of many columns, stay in the second-level cache while all constructs pass over them."""
+
+WORDS_PER_ENTRY = 4
+"""What an entry of a list costs in words of a bitmap (10 ns), here and in the dispatch to queries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +43,21 @@ class Evaluation:
     evaluated: int
     followed: int
     counts: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """What an evaluation by lists found, and what it cost.
+
+    Attributes:
+        rows: int32 (entries,), events, ascending.
+        bits: int32 (entries,), a bit that the event's result bitmap would have.
+        evaluated: constructs that were evaluated, over all events.
+    """
+
+    rows: NDArray[np.int32]
+    bits: NDArray[np.int32]
+    evaluated: int
 
 
 def evaluate_columns(
@@ -63,18 +82,15 @@ def evaluate_columns(
     if not sequence.fits(len(columns)):
         raise ValueError(f"a sequence of {len(sequence.order)} constructs for {len(columns)}")
     constructs, words = usage.shape[0] - 1, usage.shape[1]
-    fields = np.zeros((constructs, kernels.FIELDS), dtype=np.int64)
-    scales = np.zeros((constructs, kernels.SCALES), dtype=np.float64)
+    fields, scales = _as_tables(columns)
     size = max(64, min(events, BLOCK_EVENTS, BLOCK_BYTES // (8 * words)))
     visited = np.zeros((size + 1, -(-constructs // 64)), dtype=np.uint64)
     for number, column in enumerate(columns):
+        arrows = sequence.arrows.get(number)
         if column is None:
             visited[-1, number // 64] |= np.uint64(1 << number % 64)
-        else:
-            fields[number], scales[number] = column.fields, column.scales
-            arrows = sequence.arrows.get(number)
-            if arrows is not None and len(arrows):
-                fields[number, [kernels.ARROWS, kernels.ARROW_COUNT]] = address(arrows), len(arrows)
+        elif arrows is not None and len(arrows):
+            fields[number, [kernels.ARROWS, kernels.ARROW_COUNT]] = address(arrows), len(arrows)
     order = np.array([number for number in sequence.order if columns[number] is not None], dtype=np.int32)
     hybrid = bool(fields[:, kernels.ARROW_COUNT].any())
     rows, bitmaps = np.empty(events, dtype=np.int64), np.empty((events, words), dtype=np.uint64)
@@ -88,6 +104,47 @@ def evaluate_columns(
         else kernels.evaluate(*asked, rows, bitmaps, counted, figures)
     )
     return Evaluation(rows[:found], bitmaps[:found], int(figures[0]), int(figures[1]), counted)
+
+
+def _as_tables(columns: List[PreparedColumn | None]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Fields and scales of all constructs, zero for those that can fail no item."""
+    fields = np.zeros((len(columns), kernels.FIELDS), dtype=np.int64)
+    scales = np.zeros((len(columns), kernels.SCALES), dtype=np.float64)
+    for number, column in enumerate(columns):
+        if column is not None:
+            fields[number], scales[number] = column.fields, column.scales
+    return fields, scales
+
+
+def list_columns(
+    columns: List[PreparedColumn | None], usage: NDArray[np.uint64], order: List[int], lists: RegionLists, events: int
+) -> Listing | None:
+    """Evaluates the columns of a batch by lists.
+
+    Args:
+        columns: see `evaluate_columns`.
+        usage: see there.
+        order: of constructs, those that can fail no item left out; the first one leads.
+        lists: of the leading construct's regions.
+        events: of the batch.
+
+    Returns:
+        None where the lists are too long for these events.
+    """
+    share = lists.longest
+    fields, scales = _as_tables(columns)
+    room = share * events + kernels.ROOM
+    rows, bits = np.empty((2, room), dtype=np.int32)
+    scratch = np.empty((kernels.SCRATCH, min(max(events, 1), BLOCK_EVENTS)), dtype=np.int32)
+    figures = np.zeros(1, dtype=np.int64)
+    asked = (fields, scales, np.array(order, dtype=np.int32), usage, events, lists.bounds, lists.bits, scratch)
+    found = kernels.list_items(*asked, share, rows, bits, figures)
+    return None if found == kernels.GIVEN_UP else Listing(rows[:found], bits[:found], int(figures[0]))
+
+
+def longest_lists(words: int) -> int:
+    """How many items a list may have, on average, for lists to be faster than bitmaps of so many words; 0: never."""
+    return words // WORDS_PER_ENTRY
 
 
 def evaluate_regions(constructs: Constructs, regions: NDArray[np.int32], sequence: Sequence) -> Evaluation:

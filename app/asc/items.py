@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,25 @@ from app.events.types import Kind
 from app.query.plan import ConstantTest, Item, Plan
 
 Conjunction = tuple[ConstantTest, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BitItems:
+    """Per bit the items that it stands for, as bits of the layout.
+
+    Attributes:
+        bounds: int32 (bits + 1,).
+        items: int32 (entries,), between a bit's bounds.
+    """
+
+    bounds: NDArray[np.int32]
+    items: NDArray[np.int32]
+
+    @staticmethod
+    def of(bits: NDArray[np.int64], items: NDArray[np.int64], size: int) -> BitItems:
+        """From pairs of a bit (below ``size``) and an item."""
+        order = np.argsort(bits, kind="stable")
+        return BitItems(np.searchsorted(bits[order], np.arange(size + 1)).astype(np.int32), items[order].astype(np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,9 +58,8 @@ class Owners:
     masks: NDArray[np.uint64]
 
     @staticmethod
-    def of(pairs: Sequence[tuple[int, int]], bits: int) -> Owners:
-        """From (bit, bit of an item in the layout)."""
-        bit, item = np.array(pairs, dtype=np.int64).T
+    def of(bit: NDArray[np.int64], item: NDArray[np.int64], bits: int) -> Owners:
+        """From pairs of a bit (below ``bits``) and an item (its bit in the layout)."""
         keys = bit << 32 | item // WORD_BITS
         distinct, place = np.unique(keys, return_inverse=True)
         masks = np.zeros(len(distinct), dtype=np.uint64)
@@ -58,6 +78,7 @@ class ItemBits:
         folded: int32, per bit behind the layout's words the bit of its item.
         owners: the items that every bit stands for; None where bits are those of the layout.
         item_words: words of the layout.
+        stand_for: the items that every bit stands for, one by one.
     """
 
     tests: dict[str, list[BitTest]]
@@ -65,6 +86,7 @@ class ItemBits:
     folded: NDArray[np.int32]
     owners: Owners | None
     item_words: int
+    stand_for: BitItems
 
     @staticmethod
     def of(layout: ItemLayout, places: Sequence[tuple[int, Plan]]) -> ItemBits:
@@ -74,26 +96,47 @@ class ItemBits:
             layout: of the stream.
             places: queries (indices in `Catalog.plans`) with their plans.
         """
-        found = [
-            (layout.bit(query, item.index), number, conjunction)
-            for query, plan in places
-            for item in plan.items
-            for number, conjunction in enumerate(conjunctions(plan, item))
-        ]
-        distinct: dict[Conjunction, int] = {}
-        for _, _, conjunction in found:
-            distinct.setdefault(conjunction, len(distinct))
-        if len(found) > WORD_BITS and 2 * len(distinct) <= len(found):
-            owners = Owners.of([(distinct[conjunction], bit) for bit, _, conjunction in found], len(distinct))
-            return ItemBits(_tests(distinct.items()), _ones(range(len(distinct))), np.zeros(0, np.int32), owners, layout.words)
-        behind = layout.words * WORD_BITS
-        folded = [bit for bit, number, _ in found if number]
-        bits = iter(range(behind, behind + len(folded)))
-        own = [(conjunction, next(bits) if number else bit) for bit, number, conjunction in found]
-        begin = np.zeros(layout.words + -(-len(folded) // WORD_BITS), dtype=np.uint64)
-        ones = _ones([bit for _, bit in own])
-        begin[: len(ones)] = ones
-        return ItemBits(_tests(own), begin, np.array(folded, dtype=np.int32), None, layout.words)
+        distinct: dict[Any, int] = {}
+        first: list[Conjunction] = []
+        items: list[int] = []  # bits of the layout
+        which: list[int] = []  # of the distinct conjunctions
+        further: list[bool] = []  # whether the item has another conjunction before it
+        for query, plan in places:
+            begin, nulls = layout.bit(query, 0), _not_null_for(plan)
+            for item in plan.items:
+                for number, tests in enumerate(_alternatives(item)):
+                    # hashing dataclasses and their kinds would cost ten times as much
+                    key = (item.types, nulls[item.index], *[(test.attribute, id(test.kind), test.operator, test.values) for test in tests])
+                    same = distinct.get(key, -1)
+                    if same < 0:
+                        same = distinct[key] = len(first)
+                        first.append(_conjunction(item.types, nulls[item.index], tests))
+                    items.append(begin + item.index)
+                    which.append(same)
+                    further.append(number > 0)
+        own_items = np.array(items, dtype=np.int64)
+        if len(items) > WORD_BITS and 2 * len(first) <= len(items):
+            bits = np.array(which, dtype=np.int64)
+            owners = Owners.of(bits, own_items, len(first))
+            stand_for = BitItems.of(bits, own_items, len(first))
+            tests_of = _tests(zip(first, range(len(first)), strict=True))
+            return ItemBits(tests_of, _ones(np.arange(len(first))), np.zeros(0, np.int32), owners, layout.words, stand_for)
+        behind = np.array(further, dtype=np.bool_)
+        folded = own_items[behind]
+        bits = own_items.copy()
+        bits[behind] = layout.words * WORD_BITS + np.arange(len(folded))
+        begin_words = np.zeros(layout.words + -(-len(folded) // WORD_BITS), dtype=np.uint64)
+        ones = _ones(bits)
+        begin_words[: len(ones)] = ones
+        stand_for = BitItems.of(bits, own_items, len(begin_words) * WORD_BITS)
+        tests_of = _tests((first[same], bit) for same, bit in zip(which, bits.tolist(), strict=True))
+        return ItemBits(tests_of, begin_words, folded.astype(np.int32), None, layout.words, stand_for)
+
+    def of_entries(self, places: NDArray[np.int64], bits: NDArray[np.int32], rows: int) -> NDArray[np.uint64]:
+        """Bitmaps of items, uint64 (rows, words), from entries: the row and the bit of each."""
+        bitmaps = np.zeros((rows, self.item_words), dtype=np.uint64)
+        kernels.spread(places, bits, self.stand_for.bounds, self.stand_for.items, bitmaps)
+        return bitmaps
 
     def of_items(self, bitmaps: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Bitmaps of conjunctions, uint64 (rows, words), as bitmaps of items."""
@@ -121,24 +164,41 @@ def _tests(conjunctions_with_bits: Iterable[tuple[Conjunction, int]]) -> dict[st
     return found
 
 
-def _ones(bits: Sequence[int]) -> NDArray[np.uint64]:
+def _ones(bits: NDArray[np.int64]) -> NDArray[np.uint64]:
     """uint64 (words,) with these bits set; at least one word."""
-    words = np.zeros(max(bits, default=0) // WORD_BITS + 1, dtype=np.uint64)
-    places = np.array(bits, dtype=np.int64)
-    np.bitwise_or.at(words, places // WORD_BITS, np.uint64(1) << (places % WORD_BITS).astype(np.uint64))
+    words = np.zeros(int(bits.max(initial=0)) // WORD_BITS + 1, dtype=np.uint64)
+    np.bitwise_or.at(words, bits // WORD_BITS, np.uint64(1) << (bits % WORD_BITS).astype(np.uint64))
     return words
 
 
 def conjunctions(plan: Plan, item: Item) -> Iterator[Conjunction]:
-    """The tests of an item; several conjunctions where it has a disjunctive condition.
+    """The tests of an item; several conjunctions where it has a disjunctive condition."""
+    nulls = _not_null_for(plan)[item.index]
+    for tests in _alternatives(item):
+        yield _conjunction(item.types, nulls, tests)
+
+
+def _alternatives(item: Item) -> Sequence[Conjunction]:
+    return [(*item.tests, *alternative) for alternative in item.either] if item.either else (item.tests,)
+
+
+def _not_null_for(plan: Plan) -> Sequence[tuple[str, ...]]:
+    """By item the attributes that must not be null.
 
     An event whose equivalence attribute is null matches and prevents nothing. It may open a window, though: windows are cut before
     partitioning. To a temporal query a null key is a key.
     """
     opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
-    common = [ConstantTest("type", Kind.STRING, "in", item.types)] if item.types else []
-    common += item.tests
-    if item.index != opener and plan.temporal is None:
-        common += [ConstantTest(attribute, Kind.STRING, "is not null") for attribute in plan.equivalence]
-    for alternative in item.either or ((),):
-        yield (*common, *alternative)
+    if plan.temporal is not None:
+        return [()] * len(plan.items)
+    return [() if item.index == opener else plan.equivalence for item in plan.items]
+
+
+@lru_cache(maxsize=1024)
+def _type_test(types: tuple[str, ...]) -> ConstantTest:
+    return ConstantTest("type", Kind.STRING, "in", types)
+
+
+def _conjunction(types: tuple[str, ...], not_null: tuple[str, ...], tests: Conjunction) -> Conjunction:
+    own = (_type_test(types),) if types else ()
+    return (*own, *tests, *(ConstantTest(attribute, Kind.STRING, "is not null") for attribute in not_null))

@@ -95,6 +95,14 @@ def unite(bitmaps, bounds, owner_words, owner_masks, united):
                 word &= word - types.uint64(1)
 
 
+@njit([types.void(_INTEGERS, _CODES, _CODES, _CODES, _WORDS_OUT)], cache=True, nogil=True)
+def spread(places, bits, bounds, items, bitmaps):
+    """Sets, for every entry (a row of ``bitmaps`` and a bit), the bits of the items that its bit stands for."""
+    for entry in range(bits.shape[0]):
+        for k in range(bounds[bits[entry]], bounds[bits[entry] + 1]):
+            bitmaps[places[entry], items[k] >> 6] |= types.uint64(1) << types.uint64(items[k] & 63)
+
+
 @njit([types.void(_WORD_TABLE, _WORD_ROW, _WORD_ROW, _CODES, _WORDS_OUT)], cache=True, nogil=True)
 def repack(bitmaps, mask_of_bit, shift_of_bit, target_bit, packed):
     """ORs bitmaps of one layout into those of another (zeroed); ``target_bit`` is where the query that owns a bit begins there."""

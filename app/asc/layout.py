@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.query.plan import Catalog, QueryGroup
 
@@ -28,7 +32,7 @@ class GroupWords:
         return self.first + len(self.masks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ItemLayout:
     """The places of all items of all queries that read one stream.
 
@@ -51,13 +55,33 @@ class ItemLayout:
     items: tuple[int, ...]
     place: dict[int, int]
     groups: dict[int, GroupWords]
-    fingerprint: str
-    """Equal for equal layouts of equal queries: bitmaps made under one can be read under the other."""
+    names: tuple[tuple[str, str], ...]
+    """Per entry of ``queries`` its name and fingerprint."""
 
-    @property
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal layouts of equal queries: bitmaps made under one can be read under the other."""
+        identity = [(*name, *place) for name, *place in zip(self.names, self.word, self.shift, self.items, strict=True)]
+        return sha256(repr(identity).encode()).hexdigest()[:16]
+
+    @cached_property
     def words(self) -> int:
         """Words per event, at least one."""
         return max((place + 1 for place in self.word), default=1)
+
+    @cached_property
+    def first_bits(self) -> NDArray[np.int64]:
+        """int64 (queries,), by place the bit of the query's item 0."""
+        return WORD_BITS * np.array(self.word, np.int64) + np.array(self.shift, np.int64)
+
+    @cached_property
+    def places_of_bits(self) -> NDArray[np.int32]:
+        """int32 (bits,), the place of the query that owns a bit, -1 where none does."""
+        sizes = np.array(self.items, np.int64)
+        found = np.full(WORD_BITS * self.words, -1, np.int32)
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        found[within + np.repeat(self.first_bits, sizes)] = np.repeat(np.arange(len(sizes)), sizes)
+        return found
 
     def bit(self, query: int, item: int) -> int:
         """The bit of an item of the query with this index in `Catalog.plans`."""
@@ -91,6 +115,5 @@ def _laid_out(catalog: Catalog, stream: str, members: list[QueryGroup]) -> ItemL
             bit += size
         groups[group.number] = GroupWords(min(masks), tuple(masks.get(word, 0) for word in range(min(masks), max(masks) + 1)))
     queries, words, shifts, items = zip(*places, strict=True) if places else ((), (), (), ())
-    identity = [(catalog.plans[query].name, catalog.plans[query].fingerprint, *place) for query, *place in places]
-    fingerprint = sha256(repr(identity).encode()).hexdigest()[:16]
-    return ItemLayout(stream, queries, words, shifts, items, {query: k for k, query in enumerate(queries)}, groups, fingerprint)
+    names = tuple((catalog.plans[query].name, catalog.plans[query].fingerprint) for query in queries)
+    return ItemLayout(stream, queries, words, shifts, items, {query: k for k, query in enumerate(queries)}, groups, names)

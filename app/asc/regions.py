@@ -47,11 +47,13 @@ class Regions:
         points: the constants, ascending; (m,) int64 or float64, or sorted byte strings.
         table: uint64 (2 m + 1 + 3, words): per region, NaN, null, absent the bitmap of the items that it lets through (``qrb``).
         usage: uint64 (words,), items that test the attribute (``qub``).
+        turns: int64 (turns,) each, bit and row, in this order: the rows from which on a bit fails, or passes again; before row 0 it passes.
     """
 
     points: Sequence[Point] | NDArray[np.int64] | NDArray[np.float64]
     table: NDArray[np.uint64]
     usage: NDArray[np.uint64]
+    turns: tuple[NDArray[np.int64], NDArray[np.int64]]
 
     @property
     def not_a_number(self) -> int:
@@ -166,15 +168,22 @@ def _regions(points: Any, places: dict[Any, _Place], tests: Sequence[BitTest], w
     a tenth of the time that clearing bits test by test takes (`ops/bench/README.md`).
     """
     regions = 2 * len(points) + 1
-    failed: list[tuple[int, int, int]] = []  # bit, first and last + 1 of a run of rows that fail a test
+    known: dict[Any, tuple[list[int], list[int]]] = {}
+    failed: tuple[list[int], list[int], list[int]] = ([], [], [])  # bit, first and last + 1 of a run of rows that fail a test
     for entry in tests:
-        test, bit = entry.test, entry.bit
-        failed += [(bit, low, high) for low, high in _failed_regions(test, places, regions) if low < high]
-        failed += [(bit, regions + k, regions + k + 1) for k, allowed in enumerate(_allowed_specials(test)) if not allowed]
+        test = entry.test
+        key = (test.operator, test.values)
+        runs = known.get(key)
+        if runs is None:
+            runs = known[key] = _failed_rows(test, places, regions)
+        failed[0].extend([entry.bit] * len(runs[0]))
+        failed[1].extend(runs[0])
+        failed[2].extend(runs[1])
     rows = regions + SPECIALS
     changes = np.zeros((rows + 1, words), dtype=np.uint64)
-    if failed:
-        bits, starts, stops = np.array(failed, dtype=np.int64).T
+    bit = row = np.zeros(0, dtype=np.int64)
+    if failed[0]:
+        bits, starts, stops = np.array(failed, dtype=np.int64)
         keys = np.concatenate([bits, bits]) * (rows + 1) + np.concatenate([starts, stops])
         order = np.argsort(keys, kind="stable")
         keys, failures = keys[order], np.cumsum(np.repeat([1, -1], len(bits))[order])  # per bit, the sum ends at 0
@@ -187,7 +196,14 @@ def _regions(points: Any, places: dict[Any, _Place], tests: Sequence[BitTest], w
     usage = np.zeros(words, dtype=np.uint64)
     bits = np.array([entry.bit for entry in tests], dtype=np.int64)
     np.bitwise_or.at(usage, bits // 64, np.uint64(1) << (bits % 64).astype(np.uint64))
-    return Regions(points, np.ascontiguousarray(table), usage)
+    return Regions(points, np.ascontiguousarray(table), usage, (bit, row))
+
+
+def _failed_rows(test: ConstantTest, places: dict[Any, _Place], regions: int) -> tuple[list[int], list[int]]:
+    """Runs of rows that fail, those behind the regions included: where they begin and end."""
+    runs = [(low, high) for low, high in _failed_regions(test, places, regions) if low < high]
+    runs += [(regions + k, regions + k + 1) for k, allowed in enumerate(_allowed_specials(test)) if not allowed]
+    return [low for low, _ in runs], [high for _, high in runs]
 
 
 def _failed_regions(test: ConstantTest, places: dict[Any, _Place], regions: int) -> list[_Place]:

@@ -8,23 +8,24 @@ was most of the time; here they share one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
-from app.asc.selection import SelectedEvents
+from app.asc.selected import Bitmaps, Entries, SelectedEvents
 from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.hold import NEVER
 from app.bucket.kernels import list_pairs
-from app.cep.arrays import as_input
+from app.bucket.useful import UsefulPairs
+from app.cep.arrays import Integers, as_input
 from app.cep.engine import Engine, Tally, Watermarks
-from app.cep.matches import Matches
+from app.cep.matches import Lists, Matches
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
-from app.query.expressions import Literal, walk
+from app.query.expressions import AttributeOf, Literal, walk
 from app.query.plan import Output, Plan, Shedding
 
 MAGIC = b"CEPFAMLY"
@@ -44,7 +45,8 @@ def shape_of(plan: Plan) -> Hashable | None:
         return None
     items = tuple((item.negated, item.local) for item in plan.items)
     # 0.0 and -0.0 are equal, but not as an answer
-    answers = [repr(node.value) for one in plan.returns for node in walk(one.expression) if isinstance(node, Literal)]
+    literal = [one.expression for one in plan.returns if not isinstance(one.expression, AttributeOf)]
+    answers = [repr(node.value) for one in literal for node in walk(one) if isinstance(node, Literal)]
     return (plan.streams, items, plan.joins, plan.within, plan.returns, plan.columns, *answers)
 
 
@@ -61,6 +63,53 @@ def is_family_state(data: bytes) -> bool:
     return data.startswith(MAGIC)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What the queries of a family found in one step.
+
+    Attributes:
+        queries: by number their indices in `Catalog.plans`.
+        events: fed to the group.
+        counts: int64 (queries, 4): candidates, stored events, evicted ones, live ones.
+        matches: query by query; None where there was nothing to look at.
+        bounds: where those of each query end.
+        texts: that the engine holds.
+    """
+
+    queries: tuple[int, ...]
+    events: int
+    counts: Integers
+    matches: Matches | None
+    bounds: list[int]
+    texts: int
+
+    def told(self) -> Iterator[tuple[int, Matches, Tally]]:
+        """Query, matches and tally of every query that had candidates, or holds or forgot events."""
+        return self._of(np.flatnonzero(self.counts.any(axis=1)))
+
+    def matched(self) -> Iterator[tuple[int, Matches, Tally]]:
+        """The same of those that found something."""
+        return self._of(np.flatnonzero(np.diff(self.bounds, prepend=0)))
+
+    def _of(self, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Matches, Tally]]:
+        if self.matches is None:
+            return
+        time, rows, events = self.matches.time, self.matches.rows, self.matches.events
+        columns = [
+            (name, column.kind, column.values, column.state, column.dictionary) for name, column in _columns_of(self.matches).items()
+        ]
+        bounds = [0, *self.bounds]
+        for number, (own, kept, evicted, live) in zip(numbers.tolist(), self.counts[numbers].tolist(), strict=True):
+            begin, end = bounds[number], bounds[number + 1]
+            fields: dict[str, Column | Lists] = {
+                name: Column(kind, values[begin:end], None if state is None else state[begin:end], dictionary)
+                for name, kind, values, state, dictionary in columns
+            }
+            # what was pushed is not known by query; all that is stored is pushed, save what only completes matches
+            tally = Tally(self.events, own, kept, kept, end - begin, 0, evicted, live, 0, int(live > 0), self.texts)
+            yield self.queries[number], Matches(time[begin:end], rows[begin:end], events, fields, {}), tally
+
+
 class Family:
     """The engine of some queries of one shape.
 
@@ -74,25 +123,28 @@ class Family:
         self._columns = one.columns
         self._engine = Engine(replace(one, equivalence=(QUERY,), columns=(*one.columns, ITEMS)))
         self._live = np.zeros(len(plans), np.int64)
+        self._useful = UsefulPairs(one, self._queries)
         self._layout: ItemLayout | None = None
         self._pairs_per_event = 1.0
 
-    def feed(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[tuple[int, Matches, Tally]]:
-        """Feeds events, as `app.cep.engine.Engine.feed` does, to every query what are its candidates.
+    def feed(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> Answer:
+        """Feeds events, as `app.cep.engine.Engine.feed` does, to every query what are its candidates."""
+        pairs, candidates = self._pairs(batch, selected, watermarks)
+        return self._fed(len(batch), self._part(batch, pairs), candidates, watermarks)
 
-        Returns:
-            Query, matches and tally of every query that had candidates or holds events.
-        """
-        rows, numbers, items = self._pairs(selected)
-        if not len(rows) and not self._live.any():
-            return []
-        return self._fed(len(batch), self._part(batch, rows, numbers, items), watermarks)
+    def _pairs(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> tuple[Integers, Integers]:
+        """What the engine is fed, and how many candidates each query has. Of few queries, most candidates are worth being fed."""
+        if isinstance(selected.answer, Entries):
+            return self._useful.of(batch.time, selected.answer, selected.layout, watermarks.default_ms)
+        pairs = self._all_pairs(selected.answer, selected.layout)
+        self._useful.not_asked(batch.time)
+        return pairs, np.bincount(pairs[1], minlength=len(self._queries))
 
-    def _pairs(self, selected: SelectedEvents) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Event, number of the query, its candidate items: one for each query that an event is a candidate of, in order of events."""
-        if selected.layout is not self._layout:
-            self._learn_bits(selected.layout)
-        relevant, bitmaps = as_input(selected.relevant, np.int64), as_input(selected.bitmaps, np.uint64)
+    def _all_pairs(self, answer: Bitmaps, layout: ItemLayout) -> Integers:
+        """Event, number of the query, its candidate items, int64 (3, pairs): for each query that an event is a candidate of, in order of events."""
+        if layout is not self._layout:
+            self._learn_bits(layout)
+        relevant, bitmaps = as_input(answer.rows, np.int64), as_input(answer.bitmaps, np.uint64)
         start, found = 0, []
         while start < len(relevant):
             left = len(relevant) - start
@@ -101,8 +153,7 @@ class Family:
             found.append(pairs[:, :count])
             self._pairs_per_event = max(self._pairs_per_event, 1.1 * count / (following - start)) if following > start else 1.0
             start = following
-        rows, numbers, items = found[0] if len(found) == 1 else np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
-        return rows, numbers, items
+        return found[0] if len(found) == 1 else np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
 
     def _learn_bits(self, layout: ItemLayout) -> None:
         """Where in a result bitmap the items of the queries are: by bit the query's number, by bit its mask and shift, by word all bits."""
@@ -118,39 +169,31 @@ class Family:
             own[word] |= np.uint64(((1 << items) - 1) << first)
         self._bits = (number, mask, shift, own)
 
-    def _part(self, batch: EventBatch, rows: NDArray[np.int64], numbers: NDArray[np.int64], items: NDArray[np.int64]) -> EventBatch:
+    def _part(self, batch: EventBatch, pairs: Integers) -> EventBatch:
+        rows, numbers, items = pairs
         part = take(with_columns(batch, self._columns), rows)
         riding = {QUERY: Column(Kind.INTEGER, numbers), ITEMS: Column(Kind.INTEGER, items)}
         return replace(part, columns={**part.columns, **riding})
 
-    def _fed(self, events: int, part: EventBatch, watermarks: Watermarks) -> list[tuple[int, Matches, Tally]]:
+    def _fed(self, events: int, part: EventBatch, candidates: Integers, watermarks: Watermarks) -> Answer:
+        if not (candidates.any() or self._live.any()):
+            return Answer(self._queries, events, np.zeros((len(self._queries), 4), np.int64), None, [], 0)
         before, (matches, tally) = self._live, self._engine.feed(part, part.columns[ITEMS].values.view(np.uint64), watermarks)
         held, fresh = self._engine.held(QUERY, tally.stored)
-        size = len(self._queries)
-        candidates, stored, self._live = (np.bincount(one, minlength=size) for one in (part.columns[QUERY].values, fresh, held))
-        found = dict(self._split(matches))
-        nothing = replace(matches, time=matches.time[:0], rows=matches.rows[:0], fields=_cut(matches, slice(0)), key={})
-        told = np.flatnonzero(candidates + before + self._live)
-        counts = np.stack([candidates, stored, before + stored - self._live, self._live], axis=1)[told].tolist()
-        answers = []
-        for number, (own, kept, evicted, live) in zip(told.tolist(), counts, strict=True):
-            one = found.get(number, nothing)
-            # what was pushed is not known by query; all that is stored is pushed, save what only completes matches
-            own_tally = Tally(events, own, kept, kept, len(one), 0, evicted, live, 0, int(live > 0), tally.texts)
-            answers.append((self._queries[number], one, own_tally))
-        return answers
+        stored, self._live = (np.bincount(one, minlength=len(self._queries)) for one in (fresh, held))
+        counts = np.stack([candidates, stored, before + stored - self._live, self._live], axis=1)
+        return Answer(self._queries, events, counts, *self._sorted(matches), tally.texts)
 
-    def _split(self, matches: Matches) -> Iterator[tuple[int, Matches]]:
-        """The matches of each query that has some, in the order in which they were found."""
-        if not len(matches):
-            return
+    def _sorted(self, matches: Matches) -> tuple[Matches, list[int]]:
+        """Matches query by query, those of each in the order in which they were found, and where they end."""
+        if len(self._queries) == 1 or not len(matches):
+            return replace(matches, key={}), [len(matches)] * len(self._queries)
         order, bounds = self._by_query(matches.key[QUERY].values)
-        time, rows = matches.time[order], matches.rows[order]
-        whole = replace(matches, time=time, rows=rows, fields=_cut(matches, order), key={})
-        for number, (begin, end) in enumerate(zip((0, *bounds), bounds, strict=False)):
-            if end > begin:
-                own = slice(begin, end)
-                yield number, Matches(time[own], rows[own], whole.events, _cut(whole, own), {})
+        fields = {
+            name: Column(column.kind, column.values[order], None if column.state is None else column.state[order], column.dictionary)
+            for name, column in _columns_of(matches).items()
+        }
+        return replace(matches, time=matches.time[order], rows=matches.rows[order], fields=fields, key={}), bounds
 
     def _by_query(self, numbers: NDArray[Any]) -> tuple[NDArray[np.intp], list[int]]:
         """What is of one query together, in the order in which it stands, and by query its end. Short numbers are sorted in linear time."""
@@ -177,10 +220,12 @@ class Family:
             batch, items = unpack_events(memoryview(data)[len(MAGIC) :])
             every = np.arange(len(batch))
             if len(batch):
-                parts.append(self._part(batch, every, np.full(len(batch), self._queries.index(query)), items[:, 0].astype(np.int64)))
+                pairs = np.stack([every, np.full(len(batch), self._queries.index(query)), items[:, 0].view(np.int64)])
+                self._useful.not_asked(batch.time)
+                parts.append(self._part(batch, pairs))
         if parts:
             part = concatenate(parts)
-            self._fed(len(part), part, Watermarks(NEVER))
+            self._fed(len(part), part, np.ones(len(self._queries), np.int64), Watermarks(NEVER))
 
     def validate(self) -> None:
         """Invariants.
@@ -193,13 +238,10 @@ class Family:
         assert (np.bincount(held, minlength=len(self._queries)) == self._live).all(), "live events are counted by query"  # noqa: S101
 
 
-def _cut(matches: Matches, rows: slice | NDArray[np.intp]) -> dict[str, Column]:
-    """The return fields of some matches. Stacks have no lists."""
-    fields: dict[str, Column] = {}
-    for name, column in matches.fields.items():
-        assert isinstance(column, Column), "a field of stacks is a column"  # noqa: S101
-        fields[name] = Column(column.kind, column.values[rows], None if column.state is None else column.state[rows], column.dictionary)
-    return fields
+def _columns_of(matches: Matches) -> dict[str, Column]:
+    """The return fields. Stacks have no lists."""
+    assert not any(isinstance(column, Lists) for column in matches.fields.values()), "a field of stacks is a column"  # noqa: S101
+    return cast("dict[str, Column]", matches.fields)
 
 
 def families_of(plans: Mapping[int, Plan]) -> Sequence[Mapping[int, Plan]]:

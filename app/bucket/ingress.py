@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
-from app.asc.selection import SelectedEvents, Selection
+from app.asc.selected import SelectedEvents
+from app.asc.selection import Selection
 from app.asc.sequence import Sequence as EvaluationSequence
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk

@@ -1,10 +1,11 @@
-"""Compiled loops of routing and of judging lateness."""
+"""Compiled loops of routing, of judging lateness, and of what families are fed."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit, types
 
+from app.cep.arrays import FOREVER, NEVER
 from app.cep.kernels_memory import trailing_zeros
 
 _CODES = types.Array(types.int32, 1, "C", readonly=True)
@@ -14,6 +15,7 @@ _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 _HASHES = types.Array(types.uint64, 1, "C", readonly=True)
 _HASHES_OUT = types.uint64[::1]
 _BITMAPS = types.Array(types.uint64, 2, "C", readonly=True)
+_TABLE = types.Array(types.int64, 2, "C", readonly=True)
 _INTEGERS_OUT = types.int64[::1]
 _FLAGS_OUT = types.boolean[::1]
 
@@ -152,3 +154,109 @@ def list_pairs(bitmaps, relevant, number_of_bit, mask_of_bit, shift_of_bit, own,
                 count += 1
                 word &= ~mask
     return count, bitmaps.shape[0]
+
+
+@njit(inline="always")
+def _later(time, span):
+    """``time + span``; the end of all time where there is no span, or it is too far off."""
+    return FOREVER if span < 0 or time > FOREVER - span else time + span
+
+
+@njit(inline="always")
+def _earlier(time, span):
+    """``time - span``; the beginning of all time where there is no span, or it is too far off."""
+    return NEVER if span < 0 or time < NEVER + span else time - span
+
+
+@njit(
+    [
+        types.UniTuple(types.int64, 2)(
+            _CODES, _CODES, _INTEGERS, _CODES, _TABLE, _CODES, _CODES, types.int64, types.int64, types.int64, _INTEGERS_OUT, _INTEGERS_OUT,
+            _INTEGERS_OUT, types.int64[:, ::1], types.int64[:, ::1],
+        )
+    ],
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def needed_pairs(rows, bits, time, bounds, meaning, wake_bounds, wakes, within, horizon, start, counts, alarms, needs, notes, pairs):
+    """Event, query, items of the query: for what of the entries before ``start`` may be part of a match, from the last one backwards.
+
+    That is what something needed may follow within the window: the next item of the pattern, of negated ones the last item; or what comes after.
+
+    Args:
+        rows: int32 (entries,), events, ascending.
+        bits: int32 (entries,).
+        time: int64 (events,).
+        bounds: int32 (bits + 1,), where a bit's rows of ``meaning`` begin and end.
+        meaning: int64 (.., 4): number of the query, mask of the item, its place in ``needs``, the place of what must follow it.
+        wake_bounds: int32 (needs + 1,), where a place's ``wakes`` begin and end.
+        wakes: int32, the bits whose items what is at the place must follow.
+        within: the window, -1 for none.
+        horizon: what is later may be followed by events that are not there yet.
+        start: entries before it are left.
+        counts: int64 (bits,), in-out, entries by bit.
+        alarms: int64 (bits,), in-out, the least of ``needs`` of all that must follow one of a bit's items: most entries need no further look.
+        needs: int64, in-out, per query and item the least time of a needed event so far.
+        notes: int64 (queries, 2), in-out: the last event that was written, its place in ``pairs``.
+        pairs: int64 (3, room), out, filled from its end.
+
+    Returns:
+        The new ``start``, 0 when all is done, and where in ``pairs`` they begin.
+    """
+    first, most, last = pairs.shape[1], notes.shape[0], types.int64(-1)
+    now, limit = types.int64(0), types.int64(0)
+    for entry in range(start - 1, -1, -1):
+        row, bit = types.int64(rows[entry]), types.int64(bits[entry])
+        if row != last:
+            if first < most:
+                return entry + 1, first
+            last, now = row, time[row]
+            limit = _later(now, within)
+        counts[bit] += 1
+        if now <= horizon and alarms[bit] >= limit:
+            continue
+        for k in range(types.int64(bounds[bit]), types.int64(bounds[bit + 1])):
+            if now <= horizon and needs[meaning[k, 3]] >= limit:
+                continue
+            own, number = meaning[k, 2], meaning[k, 0]
+            if now < needs[own]:
+                needs[own] = now
+                for j in range(types.int64(wake_bounds[own]), types.int64(wake_bounds[own + 1])):
+                    alarms[wakes[j]] = min(alarms[wakes[j]], now)
+            if notes[number, 0] != row:
+                first -= 1
+                notes[number, 0], notes[number, 1] = row, first
+                pairs[0, first], pairs[1, first], pairs[2, first] = row, number, 0
+            pairs[2, notes[number, 1]] |= meaning[k, 1]
+    return 0, first
+
+
+@njit([types.int64(types.int64[:, ::1], _INTEGERS, _TABLE, types.int64, types.int64[:, ::1])], cache=True, nogil=True)
+def reachable_pairs(pairs, time, steps, within, reached):
+    """Keeps what something that came before it within the window leads to, and returns how many these are.
+
+    Args:
+        pairs: int64 (3, pairs), in-out, in order of events: event, query, items.
+        time: int64 (events,).
+        steps: int64 (items, 2), columns of ``reached``: what must come before the item, and its own.
+        within: the window, -1 for none.
+        reached: int64 (queries, columns), in-out, the greatest time of an event of each that was kept.
+    """
+    count = 0
+    for k in range(pairs.shape[1]):
+        row, number, left, kept = pairs[0, k], pairs[1, k], pairs[2, k], types.int64(0)
+        now = time[row]
+        bound = _earlier(now, within)
+        while left != 0:
+            item = trailing_zeros(left)
+            if reached[number, steps[item, 0]] > bound:
+                kept |= types.int64(1) << item
+            left &= left - 1
+        left = kept
+        while left != 0:
+            own = steps[trailing_zeros(left), 1]
+            reached[number, own] = max(reached[number, own], now)
+            left &= left - 1
+        pairs[0, count], pairs[1, count], pairs[2, count] = row, number, kept
+        count += kept != 0
+    return count

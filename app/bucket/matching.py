@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
-from app.asc.selection import Dispatch, SelectedEvents
+from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
 from app.bucket.engines import QueryEngine, new_engine, restore_engine
 from app.bucket.family import Family, families_of, is_family_state
 from app.bucket.route import group_identity, in_partitions
@@ -81,14 +81,21 @@ class GroupMatching:
         # a state that an engine of the query's own has written needs one again
         shared = {query: plan for query, plan in self._plans.items() if query not in known or is_family_state(known[query])}
         self._families: dict[int, Family] = {}
+        self._distinct: list[Family] = []
         for plans in families_of(shared):
             family = Family(plans)
             family.go_on({query: known[query] for query in plans if query in known})
             self._families |= dict.fromkeys(plans, family)
+            self._distinct.append(family)
         alone = [query for query in self._plans if query not in self._families]
         self.engines = {query: _engine(self._plans[query], known.get(query), memory_of) for query in alone}
         self._dispatch = Dispatch(self.layout)
         self._asleep = dict.fromkeys(self.engines, False)  # whether nothing lives in the engine: time alone cannot change it
+
+    @property
+    def shared(self) -> bool:
+        """Whether all queries have engines that they share."""
+        return not self.engines
 
     def feed(
         self, batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
@@ -101,13 +108,29 @@ class GroupMatching:
             watermarks: after the batch.
             endings: by query, shedders of partial matches.
         """
-        selected = SelectedEvents(self._dispatch, np.arange(len(batch)), bitmaps, len(batch))
+        selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
         return self.feed_selected(batch, selected, watermarks, endings)
 
     def feed_selected(
         self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
     ) -> list[Found]:
         """As `feed`, for events with the answer of any selection that knows the group's queries."""
+        found = self._alone(batch, selected, watermarks, endings)
+        for family in self._distinct:
+            found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).told()]
+        return sorted(found, key=lambda one: one.query)
+
+    def news_of_selected(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
+        """As `feed_selected`; gives back only what there is to be written, or to be told."""
+        found = [one for one in self._alone(batch, selected, watermarks, NO_ENDINGS) if one.news]
+        for family in self._distinct:
+            found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).matched()]
+        return sorted(found, key=lambda one: one.query)
+
+    def _alone(
+        self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending]
+    ) -> list[Found]:
+        """Feeds the queries that have engines of their own."""
         found = []
         counting = self.group.ranks != "none"
         counted = in_partitions(batch, self.group) if self.group.ranks == "partition" else None
@@ -120,13 +143,11 @@ class GroupMatching:
             matches, tally = engine.feed(*part, watermarks)
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
             found.append(Found(query, matches, tally, batch, engine.timeouts, shed))
-        for family in set(self._families.values()):
-            found += [Found(query, matches, tally, batch) for query, matches, tally in family.feed(batch, selected, watermarks)]
-        return sorted(found, key=lambda one: one.query)
+        return found
 
     def states(self) -> Iterator[tuple[int, bytes]]:
         """Query and state of all queries, in order."""
-        shared = {query: state for family in set(self._families.values()) for query, state in family.states()}
+        shared = {query: state for family in self._distinct for query, state in family.states()}
         for query in self._plans:
             yield query, shared[query] if query in shared else self.engines[query].snapshot()
 
@@ -138,7 +159,7 @@ class GroupMatching:
         """
         for engine in self.engines.values():
             engine.validate()
-        for family in set(self._families.values()):
+        for family in self._distinct:
             family.validate()
 
     def _candidates(

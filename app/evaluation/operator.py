@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc.selection import SelectedEvents, Selection
+from app.asc.selected import SelectedEvents
+from app.asc.selection import Selection
 from app.bucket.composite import opener_windows
 from app.bucket.ingress import Gate
 from app.bucket.matching import Found

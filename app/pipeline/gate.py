@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc.selection import SelectedEvents, Selection
+from app.asc.selected import SelectedEvents
+from app.asc.selection import Selection
 from app.bucket.ingress import Gate
 from app.control.directives import Directive, QueryShedding
 from app.evaluation.calibration import kept_events

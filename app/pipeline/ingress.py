@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from app.asc.selection import SelectedEvents
+from app.asc.selected import SelectedEvents
 from app.bucket.ingress import Gate, Ingested, IngressPlan
 from app.control.client import ControlAddress, client_of
 from app.control.directives import Directive

@@ -7,7 +7,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from app.asc.layout import ItemLayout
-from app.asc.selection import Dispatch, SelectedEvents, Selection
+from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
+from app.asc.selection import Selection
 from app.asc.sequence import Sequence
 from app.events.batch import ABSENT as ABSENT_STATE
 from app.events.batch import NULL, Column, Dictionary, EventBatch
@@ -141,7 +142,7 @@ def test_bitmaps_of_a_group_read_with_its_own_layout_are_those_of_the_stream(cat
     selected = Selection(catalog, "s").select(to_batch(events))
     for group in catalog.groups:
         rows, bitmaps = selected.of_group(group.number)
-        alone = SelectedEvents(Dispatch(ItemLayout.of_group(catalog, group)), rows, bitmaps, len(events))
+        alone = SelectedEvents(Dispatch(ItemLayout.of_group(catalog, group)), Bitmaps(rows, bitmaps), len(events))
         for query in group.queries:
             for one, other in zip(alone.of_query(query), selected.of_query(query), strict=True):
                 assert one.tolist() == other.tolist()

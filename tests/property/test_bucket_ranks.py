@@ -12,7 +12,8 @@ import numpy as np
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from app.asc.selection import SelectedEvents, Selection
+from app.asc.selected import SelectedEvents
+from app.asc.selection import Selection
 from app.bucket import matching, recording
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan, trusted

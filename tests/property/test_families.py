@@ -18,6 +18,7 @@ from tests.naive.language import Event, Item, Query
 from tests.property.application_way import END, answers, plan_of
 from tests.property.event_arrays import event_batch
 from tests.property.random_queries import Schemas, cuts, queries, schemas, streams
+from tests.property.test_asc_lists import lists_of
 
 LIVELY: Schemas = {"A": {"k": "integer", "s": "string"}, "B": {"k": "integer", "s": "string"}}
 A, B, C = (Item(("A", "B"), name) for name in "abc")
@@ -64,6 +65,11 @@ def found_alone(plan: Plan, known: Schemas, events: list[Event], ends: list[int]
 @given(st.data())
 def test_every_query_of_a_family_finds_what_it_finds_alone(data: st.DataObject) -> None:
     known = LIVELY if data.draw(st.booleans()) else data.draw(schemas())
+    with lists_of(data.draw(st.sampled_from([0, 1 << 12]))):
+        check_a_family(data, known)
+
+
+def check_a_family(data: st.DataObject, known: Schemas) -> None:
     plans = data.draw(variants(known))
     events = data.draw(streams(known))
     ends = [end for end in data.draw(cuts(len(events))) if end]
@@ -81,7 +87,9 @@ def test_every_query_of_a_family_finds_what_it_finds_alone(data: st.DataObject) 
         for group in catalog.groups:
             own = {query: states[catalog.plans[query].name] for query in group.queries if catalog.plans[query].name in states}
             matching = GroupMatching(catalog, group.number, own)
-            for one in matching.feed_selected(batch, Selection(catalog, "input").select(batch), watermarks):
+            selected = Selection(catalog, "input").select(batch)
+            feed = data.draw(st.sampled_from([matching.feed_selected, matching.news_of_selected]))
+            for one in feed(batch, selected, watermarks):
                 assert one.tally.matches == len(one.matches)
                 found[catalog.plans[one.query].name] += Counter(answers(catalog.plans[one.query], one.matches))
             matching.validate()
