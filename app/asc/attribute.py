@@ -17,7 +17,7 @@ from app.asc import kernels_evaluate as kernels
 from app.asc.kernels import entry_regions
 from app.asc.likes import LikeTest
 from app.asc.lists import RegionLists, region_lists
-from app.asc.ranges import ranges_of
+from app.asc.ranges import Ranges, ranges_of
 from app.asc.regions import SPECIALS, BitTest, Form, Regions, like_tests, regions_of
 from app.events.batch import ABSENT, PRESENT, Column, Dictionary
 from app.events.types import Kind
@@ -110,6 +110,10 @@ class AttributeSelection:
             lookup.lists, lookup.listed = region_lists(lookup.regions.table, items, longest), True
         return lookup.lists
 
+    def ranges(self, column: Column) -> Ranges | None:
+        """What a column of this form lets through for every bit, where that is one range for each."""
+        return None if column.dictionary is not None else self._numbers_of(_FORM_OF_DTYPE[column.values.dtype.kind]).ranges
+
     def prepare(self, column: Column) -> PreparedColumn:
         """Makes a column ready for the kernels; of strings, every dictionary entry is looked at once."""
         if column.dictionary is not None:
@@ -177,6 +181,7 @@ class _NumberLookup:
         self.regions = regions
         self.lists: RegionLists | None = None
         self.listed = False
+        self.ranges = ranges_of(regions)
         points = np.asarray(regions.points)
         self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
         self.fields = np.zeros(kernels.FIELDS, dtype=np.int64)
@@ -191,10 +196,6 @@ class _NumberLookup:
             self.fields[kernels.FORM] = kernels.INTEGERS if integers else kernels.FLOATS
         self.kept: tuple[NDArray[np.generic], ...] = (table, np.append(points, points.dtype.type(0)), regions.table)
         self.fields[[kernels.LOOKUP, kernels.POINTS, kernels.TABLE]] = [address(array) for array in self.kept]
-        ranges = ranges_of(regions)
-        if ranges is not None:
-            self.kept = (*self.kept, *ranges)
-            self.fields[[kernels.LOWS, kernels.HIGHS]] = [address(array) for array in ranges]
 
     def _cells(self, points: NDArray[np.generic]) -> NDArray[np.int32]:
         """int32 (cells + 1,): by cell, how many constants lie in cells before it. Sets `scales` first, see `kernels_evaluate._cell`."""

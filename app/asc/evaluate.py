@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from app.asc import kernels_evaluate as kernels
 from app.asc.attribute import PreparedColumn, address
 from app.asc.constructs import Constructs
-from app.asc.lists import RegionLists
+from app.asc.lists import ListOrder
 from app.asc.sequence import Sequence
 
 BLOCK_BYTES, BLOCK_EVENTS = 1 << 17, 2048
@@ -116,28 +116,26 @@ def _as_tables(columns: List[PreparedColumn | None]) -> tuple[NDArray[np.int64],
     return fields, scales
 
 
-def list_columns(
-    columns: List[PreparedColumn | None], usage: NDArray[np.uint64], order: List[int], lists: RegionLists, events: int
-) -> Listing | None:
+def list_columns(columns: List[PreparedColumn | None], usage: NDArray[np.uint64], order: ListOrder, events: int) -> Listing | None:
     """Evaluates the columns of a batch by lists.
 
     Args:
         columns: see `evaluate_columns`.
         usage: see there.
-        order: of constructs, those that can fail no item left out; the first one leads.
-        lists: of the leading construct's regions.
+        order: of those that are not None.
         events: of the batch.
 
     Returns:
         None where the lists are too long for these events.
     """
-    share = lists.longest
+    share = order.lists.longest
     fields, scales = _as_tables(columns)
-    room = share * events + kernels.ROOM
-    rows, bits = np.empty((2, room), dtype=np.int32)
+    if order.ranges is not None:
+        fields[order.constructs[1], [kernels.LOWS, kernels.HIGHS]] = [address(numbers) for numbers in order.ranges]
+    rows, bits = np.empty((2, share * events + kernels.ROOM), dtype=np.int32)
     scratch = np.empty((kernels.SCRATCH, min(max(events, 1), BLOCK_EVENTS)), dtype=np.int32)
     figures = np.zeros(1, dtype=np.int64)
-    asked = (fields, scales, np.array(order, dtype=np.int32), usage, events, lists.bounds, lists.bits, scratch)
+    asked = (fields, scales, np.array(order.constructs, dtype=np.int32), usage, events, order.lists.bounds, order.lists.bits, scratch)
     found = kernels.list_items(*asked, share, rows, bits, figures)
     return None if found == kernels.GIVEN_UP else Listing(rows[:found], bits[:found], int(figures[0]))
 

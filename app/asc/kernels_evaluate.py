@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 FORM, COLUMN, STATE, LOOKUP, POINTS, SIZE, LOWEST, NOT_A_NUMBER, TABLE, ARROWS, ARROW_COUNT, LOWS, HIGHS = range(13)
 """Fields of a construct: form of its column; addresses of values, states (or 0), lookup table, constants; how many constants (or entries of
 the lookup); lowest constant; the row for NaN (null and absent follow); addresses of bitmaps and of micro-arrows; how many of these;
-addresses of the least and greatest number that pass a bit (or 0)."""
+addresses of the least and greatest number that pass, by entry of the lists (or 0)."""
 FIELDS = 13
 DIRECT, INTEGERS, FLOATS, CODES = range(4)
 """Forms: integers by a table of all values; integers and floats by search in a cell; codes by a table of all entries."""
@@ -353,32 +353,37 @@ def _keep(usage, table, number, rows, found, first, count, regions):
 
 
 @njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _keep_in_range(constructs, usage, number, rows, found, first, count, figures):
-    """As `_keep`, of numbers of which every bit lets one range through: two comparisons instead of a search for the region (6 instead of 15 ns)."""
-    words, kept, last = usage.shape[1], first, -1
+def _list_in_range(constructs, number, words, start, own, regions, bounds, bits, rows, found, count):
+    """Writes the entries of a block that a construct of ranges lets through; returns how many there are now.
+
+    Two comparisons per entry, read one after the other, instead of a search for the region and a look at its bitmap: 2 instead of 15 ns.
+    """
     column, state, table = constructs[number, COLUMN], constructs[number, STATE], constructs[number, TABLE]
     lows, highs, special = constructs[number, LOWS], constructs[number, HIGHS], constructs[number, NOT_A_NUMBER]
     floats = constructs[number, FORM] == FLOATS
-    for k in range(first, count):
-        row, bit, region = types.int64(rows[k]), types.int64(found[k]), types.int64(-1)
-        used = (usage[number, bit >> 6] >> types.uint64(bit & 63)) & types.uint64(1) != 0
-        figures[0] += used & (row != last)
-        last = row if used else last
+    for i in range(own):
+        row, region = start + i, types.int64(-1)
+        begin, end = types.int64(bounds[regions[i]]), types.int64(bounds[regions[i] + 1])
+        value, integer = types.float64(0.0), types.int64(0)
         if floats:
             value = _float64_at(column, row)
-            holds = (value >= _float64_at(lows, bit)) & (value <= _float64_at(highs, bit))
             if value != value:  # noqa: PLR0124  (NaN)
                 region = special
         else:
             integer = _int64_at(column, row)
-            holds = (integer >= _int64_at(lows, bit)) & (integer <= _int64_at(highs, bit))
         if state != 0 and _uint8_at(state, row) != 0:
             region = special + types.int64(_uint8_at(state, row))
-        if region >= 0:
-            holds = (_word_at(table, region * words + (bit >> 6)) >> types.uint64(bit & 63)) & types.uint64(1) != 0
-        rows[kept], found[kept] = row, bit
-        kept += types.int64(holds | (not used))
-    return kept
+        for k in range(begin, end):
+            bit = types.int64(bits[k])
+            if region >= 0:
+                holds = (_word_at(table, region * words + (bit >> 6)) >> types.uint64(bit & 63)) & types.uint64(1) != 0
+            elif floats:
+                holds = (value >= _float64_at(lows, k)) & (value <= _float64_at(highs, k))
+            else:
+                holds = (integer >= _int64_at(lows, k)) & (integer <= _int64_at(highs, k))
+            rows[count], found[count] = row, bit
+            count += types.int64(holds)
+    return count
 
 
 @njit(
@@ -401,7 +406,7 @@ def list_items(constructs, scales, order, usage, events, bounds, bits, scratch, 
     Args:
         constructs: see `evaluate`, and so the others.
         scales: see there.
-        order: of constructs; the first one leads.
+        order: of constructs; the first one leads, and the second one is asked on the way if it has ranges.
         usage: see there.
         events: of the batch.
         bounds: by region of the leading construct where its list begins and ends.
@@ -424,16 +429,18 @@ def list_items(constructs, scales, order, usage, events, bounds, bits, scratch, 
             written += types.int64(bounds[regions[i] + 1]) - types.int64(bounds[regions[i]])
         if written > share * (start + own) + ROOM:
             return GIVEN_UP
-        first = count
-        for i in range(own):
-            for k in range(types.int64(bounds[regions[i]]), types.int64(bounds[regions[i] + 1])):
-                rows[count], found[count] = start + i, bits[k]
-                count += 1
-        for step in range(1, order.shape[0]):
+        first, done = count, 1
+        if order.shape[0] > 1 and constructs[order[1], LOWS] != 0:
+            count = _list_in_range(constructs, types.int64(order[1]), usage.shape[1], start, own, regions, bounds, bits, rows, found, count)
+            figures[0] += own
+            done = 2
+        else:
+            for i in range(own):
+                for k in range(types.int64(bounds[regions[i]]), types.int64(bounds[regions[i] + 1])):
+                    rows[count], found[count] = start + i, bits[k]
+                    count += 1
+        for step in range(done, order.shape[0]):
             number = types.int64(order[step])
-            if constructs[number, LOWS] != 0:
-                count = _keep_in_range(constructs, usage, number, rows, found, first, count, figures)
-                continue
             asked = _asked(usage, number, start, rows, found, first, count, slots)
             if asked == 0:
                 continue

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.asc.ranges import Ranges
 from app.asc.regions import SPECIALS
 
 
@@ -25,6 +27,21 @@ class RegionLists:
     bits: NDArray[np.int32]
     length: float
     longest: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListOrder:
+    """How a batch is evaluated by lists.
+
+    Attributes:
+        constructs: those that can fail an item, in order; the first one leads.
+        lists: of its regions.
+        ranges: the least and greatest number that the second one lets through, by entry of the lists; None where these are not all there is to it.
+    """
+
+    constructs: Sequence[int]
+    lists: RegionLists
+    ranges: Ranges | None
 
 
 def region_lists(table: NDArray[np.uint64], items: NDArray[np.uint64], longest: int) -> RegionLists | None:

@@ -11,9 +11,11 @@ from app.asc.regions import Regions
 
 Numbers = NDArray[Any]
 """int64 or float64."""
+Ranges = tuple[Numbers, Numbers]
+"""The least and the greatest number."""
 
 
-def ranges_of(regions: Regions) -> tuple[Numbers, Numbers] | None:
+def ranges_of(regions: Regions) -> Ranges | None:
     """The least and the greatest number that pass each bit, (bits,) each, of the points' type.
 
     None where some bit lets more than one range through (``!=``), where there are no numbers, or bounds are those of the type itself.
@@ -43,7 +45,7 @@ def _inside(points: Numbers) -> bool:
     return bool(points[0] > ends.min and points[-1] < ends.max)
 
 
-def _numbers(points: Numbers, starts: NDArray[np.int64], stops: NDArray[np.int64], rows: int) -> tuple[Numbers, Numbers]:
+def _numbers(points: Numbers, starts: NDArray[np.int64], stops: NDArray[np.int64], rows: int) -> Ranges:
     """From rows of regions, ``starts .. stops - 1``, to the numbers in them: odd rows are points, even ones what lies between."""
     if points.dtype.kind == "f":
         ends = np.array([-np.inf, np.inf])

@@ -22,7 +22,8 @@ from app.asc.constructs import Constructs
 from app.asc.evaluate import Listing, evaluate_columns, list_columns, longest_lists
 from app.asc.items import ItemBits
 from app.asc.layout import ItemLayout
-from app.asc.lists import RegionLists
+from app.asc.lists import ListOrder, RegionLists
+from app.asc.ranges import Ranges
 from app.asc.selected import Bitmaps, Dispatch, Entries, SelectedEvents
 from app.asc.sequence import Sequence
 from app.events.batch import Column, EventBatch
@@ -48,6 +49,7 @@ class Selection:
         groups = [group for group in catalog.groups if group.number in self.layout.groups]
         alone = {group.number: ItemLayout.of_group(catalog, group) if len(groups) > 1 else self.layout for group in groups}
         self._dispatch = Dispatch(self.layout, alone)
+        self._gathered: tuple[RegionLists, Ranges, Ranges] | None = None
         self._usage = np.zeros((len(self._attributes) + 1, words), dtype=np.uint64)
         for number, attribute in enumerate(self._attributes):
             self._usage[number] = attribute.regions.usage
@@ -96,16 +98,28 @@ class Selection:
         longest = longest_lists(self._usage.shape[1])
         if not longest or sequence.arrows or not sequence.fits(len(columns)):
             return None
-        order = [number for number in sequence.order if columns[number] is not None]
-        lists = {number: own for number in order if (own := self._lists(number, batch, longest)) is not None}
+        order = self._list_order(batch, [number for number in sequence.order if columns[number] is not None], longest)
+        return None if order is None else list_columns(columns, self._usage, order, len(batch))
+
+    def _list_order(self, batch: EventBatch, order: list[int], longest: int) -> ListOrder | None:
+        asked = [(number, self._attributes[number], attribute_column(batch, self._attributes[number].attribute)) for number in order]
+        known = [(number, attribute, column) for number, attribute, column in asked if column is not None]
+        lists = {number: own for number, one, column in known if (own := one.lists(column, self._bits.begin, longest)) is not None}
         if not lists:
             return None
         lead = min(lists, key=lambda number: lists[number].length)
-        return list_columns(columns, self._usage, [lead, *(k for k in order if k != lead)], lists[lead], len(batch))
+        ranges = {number: both for number, one, column in known if number != lead and (both := one.ranges(column)) is not None}
+        second = next(iter(ranges), None)
+        rest = [number for number in order if number not in {lead, second}]
+        if second is None:
+            return ListOrder([lead, *rest], lists[lead], None)
+        return ListOrder([lead, second, *rest], lists[lead], self._by_entry(lists[lead], ranges[second]))
 
-    def _lists(self, number: int, batch: EventBatch, longest: int) -> RegionLists | None:
-        column = attribute_column(batch, self._attributes[number].attribute)
-        return None if column is None else self._attributes[number].lists(column, self._bits.begin, longest)
+    def _by_entry(self, lists: RegionLists, ranges: Ranges) -> Ranges:
+        """The ranges of every entry of the lists; batches have mostly the same."""
+        if self._gathered is None or self._gathered[0] is not lists or self._gathered[1] is not ranges:
+            self._gathered = (lists, ranges, (ranges[0][lists.bits], ranges[1][lists.bits]))
+        return self._gathered[2]
 
     def regions(self, batch: EventBatch, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """The regions of some events: what a sequence is found from.
