@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from app.asc.sequence import Sequence
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Catalog, ConstantTest, Item, Plan
+from tests.naive.selection import ABSENT
 from tests.property.test_asc_selection import any_sequence, catalogs, events_of, to_batch
 
 FEW = settings(max_examples=max(20, settings.default.max_examples // 2), phases=(Phase.explicit, Phase.generate))
@@ -100,6 +102,29 @@ def symbols(count: int) -> tuple[Catalog, list[dict]]:
         plans.append(Plan(f"q{number}", 1, "", (), 1.0, ("s",), items, (), (), None, (), ()))
     row = {"type": "A", "n": None, "key": 1}
     return Catalog.of(tuple(plans)), [row | {"s": f"s{k % count}", "x": float(k % 50)} for k in range(4 * count)]
+
+
+@pytest.mark.parametrize(("attribute", "kind"), [("x", Kind.FLOAT), ("n", Kind.INTEGER)])
+def test_bounds_nan_null_and_absent_count_on_the_way_along_the_lists(attribute: str, kind: Kind) -> None:
+    count = 150
+    asked = [("=", (3,)), ("<", (3,)), ("<=", (3,)), (">", (3,)), (">=", (3,)), ("between", (2, 4)), ("is null", ()), ("is not null", ())]
+    plans = []
+    for number in range(count):
+        operator, values = asked[number % 6] if kind is Kind.INTEGER else asked[number % len(asked)]
+        symbol = ConstantTest("s", Kind.STRING, "=", (f"s{number // 10}",))
+        items = (
+            Item(0, None, ("A",), tests=(symbol, ConstantTest(attribute, kind, operator, values))),
+            Item(1, None, ("A",), tests=(symbol,)),
+        )
+        plans.append(Plan(f"q{number}", 1, "", (), 1.0, ("s",), items, (), (), None, (), ()))
+    row = {"type": "A", "n": 3, "x": 3.0, "key": 1}
+    cells = [1, 2, 3, 4, 5, None, ABSENT, *([float("nan"), 2.5] if kind is Kind.FLOAT else [])]
+    batch = to_batch([row | {"s": f"s{k}", attribute: cell} for k in range(16) for cell in cells])
+    selection = Selection(Catalog.of(tuple(plans)), "s")
+    listed = selected(selection, batch, None, 50)
+    assert isinstance(listed.answer, Entries)
+    assert selection._gathered is not None, "the attribute is asked by ranges"
+    assert listed.bitmap.tolist() == selected(Selection(Catalog.of(tuple(plans)), "s"), batch, None, 0).bitmap.tolist()
 
 
 def test_lists_are_taken_where_events_are_candidates_of_few() -> None:

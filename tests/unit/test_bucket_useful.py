@@ -49,6 +49,7 @@ def test_what_nothing_follows_within_the_window_is_left_out() -> None:
     feeds = Feeds(A, B)
     assert feeds.useful("A 0, A 10, B 12, A 20") == ["A 10", "B 12"]
     assert feeds.candidates == 4
+    assert Feeds(A, B).useful("A 4, A 5, B 10") == ["A 5", "B 10"]
 
 
 def test_what_nothing_came_before_within_the_window_is_left_out() -> None:
