@@ -200,22 +200,19 @@ def _regions(points: Any, places: dict[Any, _Place], tests: Sequence[BitTest], w
 
 
 def _failed_rows(test: ConstantTest, places: dict[Any, _Place], regions: int) -> tuple[list[int], list[int]]:
-    """Runs of rows that fail, those behind the regions included: where they begin and end."""
-    runs = [(low, high) for low, high in _failed_regions(test, places, regions) if low < high]
-    runs += [(regions + k, regions + k + 1) for k, allowed in enumerate(_allowed_specials(test)) if not allowed]
-    return [low for low, _ in runs], [high for _, high in runs]
-
-
-def _failed_regions(test: ConstantTest, places: dict[Any, _Place], regions: int) -> list[_Place]:
-    """Runs of regions that fail; a ``like`` that no range decides lets all pass here."""
+    """Runs of rows that fail, those behind the regions included: where they begin and end. A ``like`` that no range decides lets all pass here."""
     values = _values(test)
-    if test.operator == "is not null" or (test.operator in LIKES and not values):
-        return []
-    return _FAILED[test.operator]([places[value] for value in values], regions)
+    undecided = test.operator == "is not null" or (test.operator in LIKES and not values)
+    runs = [] if undecided else _FAILED[test.operator]([places[value] for value in values], regions)
+    lows, highs = [low for low, high in runs if low < high], [high for low, high in runs if low < high]
+    specials = [regions + k for k, allowed in enumerate(_allowed_specials(test)) if not allowed]
+    return lows + specials, highs + [row + 1 for row in specials]
 
 
 def _outside(places: Sequence[_Place], regions: int) -> list[_Place]:
     """Regions that hold none of the constants."""
+    if len(places) == 1:
+        return [(0, places[0][0]), (places[0][1], regions)]
     cuts = sorted(set(places))
     return list(zip([0, *(stop for _, stop in cuts)], [*(start for start, _ in cuts), regions], strict=True))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as List
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,16 +188,29 @@ class Dispatch:
     def __init__(self, layout: ItemLayout, groups: Mapping[int, ItemLayout] | None = None) -> None:
         self.layout = layout
         self._groups = groups or {}
-        places = layout.places_of_bits
-        known = places >= 0
-        self._query_of_bit = np.where(known, places, 0).astype(np.int32)
-        shift, own = (np.array(one, np.uint64) for one in (layout.shift, layout.items))
-        mask = ((np.uint64(1) << own) - np.uint64(1)) << shift
-        self._mask_of_bit, self._shift_of_bit = np.zeros((2, len(places)), np.uint64)
-        self._mask_of_bit[known], self._shift_of_bit[known] = mask[places[known]], shift[places[known]]
+
+    @cached_property
+    def _query_of_bit(self) -> NDArray[np.int32]:
+        return np.maximum(self.layout.places_of_bits, 0)
+
+    @cached_property
+    def _mask_of_bit(self) -> NDArray[np.uint64]:
+        sizes = np.array(self.layout.items, np.uint64)
+        return self._of_bits(((np.uint64(1) << sizes) - np.uint64(1)) << np.array(self.layout.shift, np.uint64))
+
+    @cached_property
+    def _shift_of_bit(self) -> NDArray[np.uint64]:
+        return self._of_bits(np.array(self.layout.shift, np.uint64))
+
+    @cached_property
+    def _group_bit(self) -> NDArray[np.int32]:
         alone = {query: local.bit(query, 0) for local in self._groups.values() for query in local.queries}
-        self._group_bit = np.zeros(len(places), np.int32)
-        self._group_bit[known] = np.array([alone.get(query, 0) for query in layout.queries], np.int32)[places[known]]
+        return self._of_bits(np.array([alone.get(query, 0) for query in self.layout.queries], np.int32))
+
+    def _of_bits(self, values: NDArray[Any]) -> NDArray[Any]:
+        """By bit, what a query has that owns it; 0 where none does."""
+        places = self.layout.places_of_bits
+        return np.append(values, values.dtype.type(0))[places]
 
     def group_bitmaps(self, group: int, own: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Bitmaps of a group's words (rows, words) in the layout of the group alone."""
