@@ -127,9 +127,7 @@ class GroupMatching:
             found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).matched()]
         return sorted(found, key=lambda one: one.query)
 
-    def _alone(
-        self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending]
-    ) -> list[Found]:
+    def _alone(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending]) -> list[Found]:
         """Feeds the queries that have engines of their own."""
         found = []
         counting = self.group.ranks != "none"
