@@ -16,6 +16,7 @@ from app.asc.layout import ItemLayout
 from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
 from app.bucket.composite import COMPOSITES
 from app.bucket.composition import Composition, in_match_order, stream_of
+from app.bucket.draining import Drains
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
@@ -86,6 +87,7 @@ class Bucket:
         self._catalog = catalog
         self._topics = topics
         self._composition = Composition(catalog, topics)
+        self._drains = Drains(catalog)
         composites = [TimeRules(stream, topics=frozenset()) for stream in self._composition.streams]
         self._rules = {rule.stream: rule for rule in (*rules, *composites)}
         self._greatest: dict[str, dict[int, int]] = {stream: {} for stream in self._rules}
@@ -107,6 +109,7 @@ class Bucket:
         opened = [chunk if isinstance(chunk, Chunk) else unpack_chunk(chunk) for chunk in chunks]
         for state in self._groups.values():
             state.floor = self._floor(state)
+        self._drains.learn(section for chunk in opened for section in chunk.sections)
         for chunk in opened:
             for section in chunk.sections:
                 self._take_in(chunk.stream, section, late)
@@ -121,7 +124,7 @@ class Bucket:
             batch, bitmaps = self._due(state, late)
             matched += len(batch)
             watermarks = self._watermarks(state, progress)
-            news = state.matching.feed(batch, bitmaps, watermarks, endings)
+            news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings)]
             state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
             if state.matching.group.composed:
@@ -159,6 +162,7 @@ class Bucket:
             "greatest": {stream: sorted(times.items()) for stream, times in self._greatest.items()},
             "watermark": self._watermark,
             "groups": groups,
+            "drains": self._drains.saved(),
         }
         parts |= {f"order-{stream}": data for stream, data in self._composition.saved().items()}
         return pack_state(header, parts)
@@ -189,6 +193,7 @@ class Bucket:
                 bucket._greatest[stream] = dict(times)
                 if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
                     bucket._watermark[stream] = header["watermark"][stream]
+        bucket._drains.load(header.get("drains", ()))
         bucket._composition.load({name.removeprefix("order-"): part for name, part in parts.items() if name.startswith("order-")})
         for described in header["groups"]:
             if described["identity"] in bucket._groups:

@@ -149,7 +149,7 @@ class ControlPlane:
             self._log = self._log or DirectiveLog(Path(self._settings.checkpoint.directives_folder))
             latest = self._log.latest()
             watchdog = Watchdog(
-                [WatchedQuery.of(plan) for plan in running.catalog.plans],
+                [WatchedQuery.of(plan) for plan in running.catalog.current],
                 self._settings.watchdog,
                 self._settings.kafka.max_offsets_per_trigger,
             )
@@ -231,7 +231,7 @@ class ControlPlane:
             before = self._watchdog.ratios
             self._watchdog.observe(_observation(progress, totals, directive, self._settings.spark.buckets))
             if directive is not None and self._catalog is not None:
-                plans = {plan.name: plan for plan in self._catalog.catalog.plans}
+                plans = {plan.name: plan for plan in self._catalog.catalog.current}
                 watermarks = self._watermarks(directive, now)
                 batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._topics)
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
@@ -268,7 +268,7 @@ class ControlPlane:
                 "partial_matches": 0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].partial_matches,
                 "last_batch": None if totals is None else totals.batch,
             }
-            for plan in running.catalog.plans
+            for plan in running.catalog.current
         ]
 
     def close(self) -> None:
@@ -286,7 +286,7 @@ class ControlPlane:
             now = self._clock()
             self._listen(batch, now)
             running, silence, forecast = self._catalog, self._idle.decide(greatest_times, now), self._watchdog.forecast
-            plans = {plan.name: plan for plan in running.catalog.plans}
+            plans = {plan.name: plan for plan in running.catalog.current}
             unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
             self._levels.see({} if before is None else before.shedding, totals)
             shedding = {
@@ -372,12 +372,12 @@ class ControlPlane:
             self.metrics.clear(name)
         self.metrics.set("cep_catalog_generation", running.catalog.version)
         self.metrics.set("cep_config_reload_success", 1)
-        for plan in running.catalog.plans:
+        for plan in running.catalog.current:
             labels = {"query": plan.name, "version": str(plan.version), "hash": plan.fingerprint[:12], "status": "running"}
             self.metrics.set("cep_query_info", 1, **labels)
             if plan.shedding.latency_bound_ms is not None:
                 self.metrics.set("cep_latency_bound_seconds", plan.shedding.latency_bound_ms / 1000, query=plan.name)
-        self._show_shedding({plan.name: plan for plan in running.catalog.plans})
+        self._show_shedding({plan.name: plan for plan in running.catalog.current})
 
     def _show_shedding(self, plans: Mapping[str, Plan]) -> None:
         ratios, forecast = self._watchdog.ratios, self._watchdog.forecast

@@ -24,6 +24,7 @@ from app.delivery.security import client_options
 from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.pipeline.deployment import Deployment, store_deployment
+from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
@@ -127,7 +128,7 @@ def opened(spark: SparkSession, settings: Settings, registry: Registry | None = 
     """
     asked = registry or Registry(registry_settings(settings.schema_registry))
     streams = read_streams(settings, asked)
-    deployment = prepare(settings, compile_queries(settings, streams), streams, asked)
+    deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings))
     plane = control_plane(settings)
     listener = ProgressListener(plane, threading.Event())
     try:

@@ -29,6 +29,7 @@ from app.pipeline.application import ProgressListener, control_plane, open_catal
 from app.pipeline.assemble import outputs, to_kafka
 from app.pipeline.causes import cause
 from app.pipeline.deployment import Deployment
+from app.pipeline.draining import past_of
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
@@ -162,7 +163,8 @@ def _prepared(settings: Settings, stop: Stop) -> Deployment:
     for finding in compiled.warnings:
         log.warning("query warning", finding=finding.render())
     patiently("broker", lambda: check_topics(settings, compiled.catalog), wait_ms, stop)
-    deployment = patiently("schema registry", lambda: prepare(settings, compiled, streams, registry), wait_ms, stop)
+    past = past_of(settings)
+    deployment = patiently("schema registry", lambda: prepare(settings, compiled, streams, registry, past), wait_ms, stop)
     for query, shedder in without_models(compiled, deployment):
         folder = settings.queries.models or "queries.models is not set"
         log.warning("no model: sheds at random", query=query, shedder=shedder, models=str(folder), hint="write one with cep train")

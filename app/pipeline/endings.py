@@ -88,7 +88,7 @@ def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
     return {
         number: _judge(checkpoint, directive.deployment, number, directive.seed).ending(shares[plan.name])
         for number, plan in enumerate(plans)
-        if plan.name in shares
+        if plan.name in shares and plan.draining is None
     }
 
 

@@ -17,7 +17,7 @@ from app.control.directives import Directive, QueryShedding
 from app.evaluation.calibration import kept_events
 from app.evaluation.features import Features
 from app.events.batch import EventBatch, take
-from app.query.plan import Catalog
+from app.query.plan import Catalog, Plan
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
 from shedding.identity import identities
@@ -52,7 +52,7 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         directive: of the batch.
         learned: the models of queries whose shedders go by one.
     """
-    orders = {query: directive.shedding.get(catalog.plans[query].name) for query in selection.layout.queries}
+    orders = {query: _order(catalog.plans[query], directive) for query in selection.layout.queries}
     active = [(query, own) for query, own in orders.items() if own is not None and own.drop_ratio > 0 and own.place == "ingress"]
     if not active:
         return None
@@ -113,7 +113,7 @@ def dropped_before_decoding(
     Returns:
         bool (records,), or None when nothing may be dropped unseen.
     """
-    orders = [directive.shedding.get(catalog.plans[query].name) for query in selection.layout.queries]
+    orders = [_order(catalog.plans[query], directive) for query in selection.layout.queries]
     unseen = [one for one in orders if one is not None and one.shedder == RANDOM and one.place == "ingress" and one.drop_ratio > 0]
     guarded = any(_guarded(catalog, selection, query) is not None for query in selection.layout.queries)
     counting = any(catalog.groups[number].ranks != "none" for number in selection.layout.groups)
@@ -121,6 +121,11 @@ def dropped_before_decoding(
         return None
     ratio = min(one.drop_ratio for one in unseen)
     return ~unlearned(RANDOM, directive.seed).gate(ratio).keep(JudgedEvents(identities(source, offset)))
+
+
+def _order(plan: Plan, directive: Directive) -> QueryShedding | None:
+    """What the query has to do in this batch; old versions of queries finish what they began whole."""
+    return None if plan.draining is not None else directive.shedding.get(plan.name)
 
 
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:

@@ -17,6 +17,7 @@ from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import StreamSchema
 from app.pipeline.deployment import INGESTED, Deployment, OutputTopic, StreamDeployment
+from app.pipeline.draining import Past, old_versions
 from app.pipeline.models import as_it_sheds, read_models
 from app.query.compile import Compilation, read_queries
 from app.query.keys import RUN_SHEDDERS
@@ -129,7 +130,7 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
     if not compiled.catalog.plans:
         paths = ", ".join(map(str, settings.queries.paths))
         raise ConfigurationError([Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")])
-    if findings := [*_clashes(settings, compiled.catalog), *_endless(compiled), *_not_run(compiled)]:
+    if findings := [*_clashes(settings, compiled.catalog), *_endless(compiled), *_not_run(compiled), *_undrained(compiled)]:
         raise ConfigurationError(findings)
     return compiled
 
@@ -160,6 +161,16 @@ def _without_time(plan: Plan) -> str | None:
         return None if shed_window(plan).unit == "ms" else "this query's are in events, which no task can count"
     except ValueError:
         return "this query has none"
+
+
+def _undrained(compiled: Compilation) -> list[Finding]:
+    """Queries that are read by others: their old version could not go on beside the new one."""
+    read = {stream for plan in compiled.catalog.plans for stream in plan.streams}
+    return [
+        Finding(f'query "{query.name}" is read by another query and so cannot drain', query.document.location("on_change"), "write restart")
+        for query in compiled.queries
+        if query.plan is not None and query.document.plain("on_change") == "drain" and stream_of(query.plan.name) in read
+    ]
 
 
 def _endless(compiled: Compilation) -> list[Finding]:
@@ -207,8 +218,17 @@ def output_topic(settings: Settings, plan: Plan) -> str:
     return plan.output.topic or settings.topics.of_query(plan.name)
 
 
-def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDeployment, ...], registry: Registry) -> Deployment:
+def prepare(
+    settings: Settings, compiled: Compilation, streams: tuple[StreamDeployment, ...], registry: Registry, past: Past | None = None
+) -> Deployment:
     """Registers the schemas of what the application writes, and puts the deployment together.
+
+    Args:
+        settings: of the application.
+        compiled: its queries.
+        streams: that they read.
+        registry: asked for schemas.
+        past: what ran last in the checkpoint; old versions of changed queries go on where their files say so.
 
     Raises:
         DependencyError: the registry cannot be asked.
@@ -216,14 +236,18 @@ def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDepl
     """
     topics = settings.source_topics
     place = {topic: number for number, stream in enumerate(streams) for topic in settings.streams[stream.rules.stream].topics}
-    catalog = compiled.catalog
+    old = {one.plan: one for one in old_versions(compiled, past, max(stream.rules.allowed_lateness_ms for stream in streams))}
+    catalog = Catalog.of((*compiled.catalog.plans, *old), compiled.catalog.version)
     models, wrong = read_models(compiled, settings.queries.models)
     if wrong:
         raise ConfigurationError(wrong)
-    plans = tuple(as_it_sheds(plan, models) for plan in catalog.plans)
+    plans = tuple(plan if plan in old else as_it_sheds(plan, models) for plan in catalog.plans)
     shipped = Catalog(catalog.version, plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups))
     outputs = []
     for plan in catalog.plans:
+        if plan in old:
+            outputs.append(old[plan].output)
+            continue
         topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
         outputs.append(OutputTopic(topic, _registered(settings, registry, subject(topic, plan), schema), schema))
     report = SHED_REPORT.read_text(encoding="utf-8")
@@ -234,18 +258,18 @@ def prepare(settings: Settings, compiled: Compilation, streams: tuple[StreamDepl
         topics,
         tuple(place.get(topic) for topic in topics),
         tuple(outputs),
-        tuple(_timeouts(settings, registry, plan) for plan in catalog.plans),
+        tuple(old[plan].timeouts if plan in old else _timeouts(settings, registry, plan) for plan in catalog.plans),
         audit,
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
-        tuple(models.get(plan.name) for plan in plans),
+        tuple(old[plan].model if plan in old else models.get(plan.name) for plan in catalog.plans),
     )
 
 
 def without_models(compiled: Compilation, deployment: Deployment) -> list[tuple[str, str]]:
     """(query, shedder that it names) of those that shed at random until there is a model."""
-    pairs = zip(compiled.catalog.plans, deployment.catalog.plans, strict=True)
+    pairs = zip(compiled.catalog.plans, deployment.catalog.current, strict=True)
     return [(named.name, named.shedding.shedder) for named, running in pairs if named.shedding.shedder != running.shedding.shedder]
 
 

@@ -21,7 +21,7 @@ from app.query.lint_temporal import lint_temporal
 from app.query.plan import Catalog, Plan, ReturnField
 from app.query.planning import plan_query
 from app.query.planning_temporal import plan_temporal_query
-from app.query.refusals import refusals, temporal_refusals
+from app.query.refusals import drains, refusals
 from app.query.resolve import resolve_pattern_query
 from app.query.resolve_temporal import resolve_temporal_query
 from app.query.source import read_documents
@@ -142,7 +142,7 @@ def _compile(document: Document, streams: Streams, findings: list[Finding]) -> C
     before = len(findings)
     resolved = resolve_pattern_query(document, streams, own)
     if resolved is not None:
-        own.extend(refusals(resolved))
+        own.extend((*refusals(resolved), *drains(document)))
         own.extend(lint(resolved))
     schemas = resolved.vocabulary.schemas if resolved is not None else ()
     tests = read_tests(document, schemas, _fields(resolved) if not any(one.severity is Severity.ERROR for one in own) else None, findings)
@@ -160,8 +160,7 @@ def _compile_temporal(document: Document, streams: Streams, findings: list[Findi
     before = len(findings)
     resolved = resolve_temporal_query(document, streams, own)
     if resolved is not None:
-        own.extend(temporal_refusals(resolved))
-        own.extend(lint_temporal(resolved))
+        own.extend((*lint_temporal(resolved), *drains(document)))
     schemas = resolved.vocabulary.schemas if resolved is not None else ()
     broken = any(one.severity is Severity.ERROR for one in own)
     tests = read_tests(document, schemas, resolved.returns if resolved is not None and not broken else None, findings)

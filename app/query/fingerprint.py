@@ -10,7 +10,7 @@ from typing import Any
 
 from app.query.plan import Plan
 
-MEANINGLESS = frozenset({"title", "labels", "weight", "output", "shedding", "fingerprint"})
+MEANINGLESS = frozenset({"title", "labels", "weight", "output", "shedding", "draining", "fingerprint"})
 """What may change while the state stays: what people read, where matches go, who is dropped under overload."""
 
 LATER = frozenset({"either"})

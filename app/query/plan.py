@@ -271,6 +271,17 @@ class Shedding:
 
 
 @dataclass(frozen=True, slots=True)
+class Draining:
+    """An old version of a changed query goes on for what began before the change (``on_change: drain``).
+
+    Attributes:
+        until_ms: when time has passed this, nothing of it can still become a match; None: not known yet.
+    """
+
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A query, resolved against the schemas of its streams and ready to run.
 
@@ -303,6 +314,8 @@ class Plan:
     ranks: Ranks = "none"
     """Which events the engine must see beside candidates, because it counts them (contiguity, windows and ``within`` in events): none;
     all that are in a partition; all on-time events of the streams, in total order and in one place."""
+    draining: Draining | None = None
+    """Of old versions; the running one has the same name and another fingerprint."""
     fingerprint: str = ""
     """Hash of everything that changes the meaning of state: equal fingerprint, state is reused. Includes name and version, not title or labels."""
 
@@ -346,10 +359,15 @@ class Catalog:
     plans: tuple[Plan, ...]
     groups: tuple[QueryGroup, ...]
 
+    @property
+    def current(self) -> tuple[Plan, ...]:
+        """The plans without old versions that only finish what they began; their names differ."""
+        return tuple(plan for plan in self.plans if plan.draining is None)
+
     @staticmethod
     def of(plans: tuple[Plan, ...], version: int = 1) -> Catalog:
         """Groups the plans; plans are sorted by name so that the catalog does not depend on file order."""
-        ordered = tuple(sorted(plans, key=lambda plan: plan.name))
+        ordered = tuple(sorted(plans, key=lambda plan: (plan.name, plan.draining is not None, plan.fingerprint)))
         members: dict[tuple[tuple[str, ...], tuple[str, ...], Ranks, bool, bool], list[int]] = {}
         read = {stream for plan in plans for stream in plan.streams}
         for number, plan in enumerate(ordered):

@@ -1,36 +1,33 @@
-"""What the language has but this version's engine does not run yet: told at validation, in plain words, at its place.
-
-The issue that brings an engine for a feature deletes its line here and nothing else.
-"""
+"""What is too large for the engines, or asks for one that cannot run it: told at validation, in plain words, at its place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from app.errors import Finding, Location
+from app.errors import Finding
 from app.query import resolved as r
-from app.query.plan import MAX_ITEMS
+from app.query.document import Document
+from app.query.plan import MAX_ITEMS, QUERY_STREAM
 from app.query.planning_runs import RUNS_ITEMS, needs_runs
 
 
 def refusals(query: r.Resolved) -> tuple[Finding, ...]:
-    """One finding per feature that the engine lacks."""
+    """One finding per thing that no engine runs."""
     return tuple(finding for check in _CHECKS for finding in check(query))
 
 
-def temporal_refusals(query: r.ResolvedTemporal) -> tuple[Finding, ...]:
-    """What of temporal queries is not run: draining."""
-    return tuple(_of_temporal(query))
-
-
-def _of_temporal(query: r.ResolvedTemporal) -> Iterator[Finding]:
-    document = query.document
-    if document.plain("on_change", "restart") != "restart":
-        yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
-
-
-def _refused(what: str, location: Location | None, hint: str | None = None) -> Finding:
-    return Finding(f"{what} is understood, but this version's engine does not run it yet", location, hint)
+def drains(document: Document) -> Iterator[Finding]:
+    """What is wrong with ``on_change: drain``: the old version must be over some day, and run beside a new one of its name."""
+    if document.plain("on_change", "restart") != "drain":
+        return
+    window = document.record("window")
+    spans = [one.value.unit for one in (document.values.get("within"), window.get("size"), window.get("range")) if one is not None]
+    if "ms" not in spans:
+        message = "on_change: drain needs a window in time, or the old version would never be over"
+        yield Finding(message, document.location("on_change"), "write for instance within: 10 minutes, or on_change: restart")
+    if any(one.value.startswith(QUERY_STREAM) for one in document.values["from"].value) if "from" in document.values else False:
+        message = "a query that reads another one cannot drain"
+        yield Finding(message, document.location("on_change"), "write on_change: restart")
 
 
 def _pattern(query: r.Resolved) -> Iterator[Finding]:
@@ -52,8 +49,6 @@ def _keys(query: r.Resolved) -> Iterator[Finding]:
     if document.plain("evaluator") == "stacks" and needs_runs(query):
         message = "the stacks evaluator runs plain sequences under skip-till-any-match; this query needs runs"
         yield Finding(message, document.location("evaluator"), "write runs, or leave it out")
-    if document.plain("on_change", "restart") != "restart":
-        yield _refused("on_change: drain", document.location("on_change"), "write restart, or leave it out")
 
 
 _CHECKS: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (_pattern, _keys)

@@ -1,0 +1,79 @@
+"""Which old versions of changed queries a deployment holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.config.settings import load_settings
+from app.errors import ConfigurationError
+from app.events.registry import Registry, RegistrySettings
+from app.pipeline.deployment import Deployment
+from app.pipeline.draining import Past
+from app.pipeline.preparation import compile_queries, prepare, read_streams
+
+ROOT = Path(__file__).parents[2]
+QUERY = """\
+name: taken-out
+version: {version}
+from: retail
+event: SEQ(ShelfReading s, ExitReading e)
+where: "[tag_id]"
+within: 10 s
+on_change: drain
+"""
+
+
+def deployed(folder: Path, text: str, past: Past | None = None) -> Deployment:
+    schemas = [str(ROOT / "schemas" / f"{name}.avsc") for name in ("ShelfReading", "ExitReading")]
+    retail = {"topics": ["retail"], "schemas": schemas, "time": "time", "allowed_lateness": "2 s"}
+    (folder / "q.yaml").write_text(text)
+    (folder / "settings.yaml").write_text(yaml.safe_dump({"streams": {"retail": retail}, "queries": {"paths": ["q.yaml"]}}))
+    settings = load_settings(folder / "settings.yaml", {})
+    registry = Registry(RegistrySettings("mock://draining"))
+    streams = read_streams(settings, registry)
+    return prepare(settings, compile_queries(settings, streams), streams, registry, past)
+
+
+def plans(deployment: Deployment) -> list[tuple[int, int | None]]:
+    """Version, and of old ones until when they go on; -1: not known yet, None: the running version."""
+    assert len(deployment.outputs) == len(deployment.timeouts) == len(deployment.models) == len(deployment.catalog.plans)
+    return [
+        (one.version, None if one.draining is None else -1 if one.draining.until_ms is None else one.draining.until_ms)
+        for one in deployment.catalog.plans
+    ]
+
+
+def test_an_old_version_goes_on_until_time_has_passed_what_it_began(tmp_path: Path) -> None:
+    first = deployed(tmp_path, QUERY.format(version=1))
+    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(first, {0: 5_000}))) == [(1, None)], "nothing was changed"
+    changed = deployed(tmp_path, QUERY.format(version=2), Past(first, {0: 5_000}))
+    assert plans(changed) == [(2, None), (1, -1)]
+    assert changed.outputs[1] == first.outputs[0]
+    assert {plan.name for plan in changed.catalog.current} == {"taken-out"}
+    again = deployed(tmp_path, QUERY.format(version=2), Past(changed, {0: 7_000, 1: 6_000}))
+    assert plans(again) == [(2, None), (1, 17_000)]
+    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {0: 30_000, 1: 19_000}))) == [(2, None), (1, 17_000)]
+    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {0: 30_000, 1: 19_001}))) == [(2, None)]
+    third = deployed(tmp_path, QUERY.format(version=3), Past(again, {0: 8_000}))
+    assert sorted(plans(third), key=str) == sorted([(3, None), (1, 17_000), (2, -1)], key=str)
+
+
+def test_a_version_that_comes_back_is_the_running_one_again(tmp_path: Path) -> None:
+    first = deployed(tmp_path, QUERY.format(version=1))
+    changed = deployed(tmp_path, QUERY.format(version=2), Past(first, {0: 5_000}))
+    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(changed, {0: 5_000}))) == [(1, None), (2, -1)]
+
+
+def test_without_drain_the_old_version_is_forgotten(tmp_path: Path) -> None:
+    first = deployed(tmp_path, QUERY.format(version=1))
+    text = QUERY.format(version=2).replace("on_change: drain\n", "")
+    assert plans(deployed(tmp_path, text, Past(first, {0: 5_000}))) == [(2, None)]
+
+
+def test_a_query_that_others_read_cannot_drain(tmp_path: Path) -> None:
+    reader = "---\nname: reader\nfrom: query:taken-out\nevent: \"SEQ('taken-out' a, 'taken-out' b)\"\nwithin: 1 m\n"
+    with pytest.raises(ConfigurationError, match="is read by another query and so cannot drain"):
+        deployed(tmp_path, QUERY.format(version=1) + reader)
