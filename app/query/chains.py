@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from typing import Literal as OneOf
 
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.keys import MATCH_SHEDDERS
-from app.query.plan import Absent, Either, Every, Ordered, Plan, Repeated, ReturnField, Runs, Take
+from app.query.plan import Absent, Either, Every, Limits, Ordered, Plan, Repeated, ReturnField, Runs, Take
 
 MOST_REPETITIONS = 64
 """Counted repetitions take a row of the tables each."""
@@ -48,22 +49,47 @@ class Test:
     """A comparison of two values over one event each, decided when the later one is bound.
 
     Where an event is the last one (-1) or the one before it (-2), it is asked of every element of the closure, else once.
+
+    Attributes:
+        ending: it is asked of the closure's last element, where a match ends.
     """
 
     operator: str
     left: Value
     right: Value
+    ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A return field: a value, the number of elements of the closure, or all of them."""
+    """A return field.
+
+    Attributes:
+        value: over events; of the others an attribute of any element of the closure.
+        made: ``value``; or of all elements of the closure: a ``list``, or an aggregate.
+    """
 
     name: str
     kind: Kind
     value: Value
-    counts: bool = False
-    array: bool = False
+    made: OneOf["value", "list", "count", "sum", "avg", "min", "max"] = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What of ``after:`` and ``emit:`` a chain has to know. The matches of one partial match are beginnings of each other.
+
+    Attributes:
+        once: one of them is reported at most: what begins no later than a reported one ends is skipped, and so are its own longer matches.
+        longest: the longest of them is.
+        border: the event of a reported match up to which no further match may begin; None: all may.
+        itself: whether at that event none may, either.
+    """
+
+    once: bool = False
+    longest: bool = False
+    border: Event | None = None
+    itself: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +101,7 @@ class Chain:
         low, high: how often the last one is bound (high None: without end).
         tests: predicates between events.
         fields: of `Plan.returns`.
+        policy: which matches of a partial match are reported.
     """
 
     items: tuple[int, ...]
@@ -82,6 +109,7 @@ class Chain:
     high: int | None
     tests: tuple[Test, ...]
     fields: tuple[Field, ...]
+    policy: Policy
 
 
 class _Obstacle(Exception):  # noqa: N818 - an answer, caught here
@@ -123,7 +151,21 @@ def _chain(plan: Plan, runs: Runs) -> Chain:
     places = {binding: place for place, binding in enumerate(bindings)}
     tests = tuple(_test(join.condition, places) for join in plan.joins)
     fields = tuple(_field(field, places) for field in plan.returns)
-    return Chain(items, last.low, last.high, tests, fields)
+    closure = (last.low, last.high) != (1, 1)
+    return Chain(items, last.low, last.high, tests, fields, _policy(runs, places, closure=closure))
+
+
+def _policy(runs: Runs, places: dict[int, int], *, closure: bool) -> Policy:
+    """The policy; where one match of a partial match may leave room for another one the chain does not know it."""
+    if runs.after in ("no-skip", "skip-to-next"):
+        return Policy(runs.longest or runs.after == "skip-to-next", runs.longest)
+    if runs.after == "skip-past-last-event":
+        return Policy(once=True, longest=runs.longest, border=Event(-1))
+    place = places[runs.after_binding]
+    if place == 0:
+        raise _Obstacle(f"after: {runs.after} of the first item")
+    last = runs.after == "skip-to-last" and closure and place == len(places) - 1
+    return Policy(once=True, longest=runs.longest, border=Event(-1 if last else place), itself=False)
 
 
 def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
@@ -133,10 +175,8 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
         yield "window:"
     if runs.max_gap_ms is not None:
         yield "max_gap:"
-    if runs.after != "no-skip":
-        yield f"after: {runs.after}"
-    if runs.longest:
-        yield "emit: longest"
+    if runs.limits != Limits() and (runs.longest or runs.after != "no-skip"):
+        yield "limits: beside after: or emit: longest"
     if len(plan.joins) > MOST_TESTS:
         yield f"more than {MOST_TESTS} predicates"
     if plan.on_timeout == "emit":
@@ -166,29 +206,43 @@ def _takes(runs: Runs) -> tuple[Take, ...]:
 def _test(condition: Any, places: dict[int, int]) -> Test:
     if not isinstance(condition, e.Comparison) or isinstance(condition.left, e.Condition) or isinstance(condition.right, e.Condition):
         raise _Obstacle("a predicate that is no comparison of two events")
-    sides = (condition.left, condition.right)
+    sides = (_as_elements(condition.left, ("last",)), _as_elements(condition.right, ("last",)))
     if condition.operator not in ("=", "!=") and any(side.kind.textual for side in sides):
         raise _Obstacle("texts compared by their order")
-    read = [node for side in sides for node in _attributes(side, "where")]
-    backs = [node.index.back for node in read if node.index is not None and node.index.anchor == "running"]
+    read = [node.index for side in sides for node in _attributes(side, "where") if node.index is not None]
+    backs = [index.back for index in read if index.anchor == "running"]
+    ending = any(index.anchor == "last" for index in read)
+    if ending and (backs or any(index.anchor == "last" and index.back for index in read)):
+        raise _Obstacle("a predicate that waits for the closure's last event and reads others by their distance")
     left, right = (_value(side, places, min(backs, default=0), "where") for side in sides)
     if len(left.events) != 1 or len(right.events) != 1:
         raise _Obstacle("a comparison with several events on one side")
     last = len(places) - 1
     if any(not -2 <= event.number <= last for event in (*left.events, *right.events)):
         raise _Obstacle("a predicate that reads a closure's elements between the first one and x[i-1]")
-    return Test(condition.operator, left, right)
+    return Test(condition.operator, left, right, ending)
 
 
 def _field(field: ReturnField, places: dict[int, int]) -> Field:
-    expression, last = field.expression, len(places) - 1
-    if field.array:
-        if not isinstance(expression, e.AttributeOf) or places[expression.item] != last:
-            raise _Obstacle("a list of something else than an attribute of the last item")
-        return Field(field.name, field.kind, Value(replace(expression, item=0, index=None), (Event(-1),)), array=True)
-    if isinstance(expression, e.Aggregate) and expression.function == "count" and places[expression.item] == last:
-        return Field(field.name, field.kind, Value(expression, ()), counts=True)
-    return Field(field.name, field.kind, _value(expression, places, 0, "return"))
+    one: Any = _as_elements(field.expression, ("first", "last"))
+    if not field.array and not isinstance(one, e.Aggregate):
+        return Field(field.name, field.kind, _value(one, places, 0, "return"))
+    if not isinstance(one, e.AttributeOf | e.Aggregate) or places[one.item] != len(places) - 1:
+        raise _Obstacle("a list of something else than an attribute of the last item")
+    if isinstance(one, e.Aggregate) and one.attribute is None:
+        return Field(field.name, field.kind, Value(e.Literal(one.kind, None), ()), "count")
+    if isinstance(one, e.Aggregate) and one.kind.textual:
+        raise _Obstacle("an aggregate of texts in return:")
+    made: Any = one.function if isinstance(one, e.Aggregate) else "list"
+    return Field(field.name, field.kind, Value(e.AttributeOf(one.kind, 0, one.attribute or ""), (Event(-1),)), made)
+
+
+def _as_elements(expression: Any, functions: tuple[str, ...]) -> Any:
+    """``first(x.attr)``, ``last(x.attr)`` as ``x[first].attr``, ``x[last].attr``."""
+    if isinstance(expression, e.Aggregate) and expression.function in functions and not expression.running:
+        index = e.Index("first" if expression.function == "first" else "last")
+        return e.AttributeOf(expression.kind, expression.item, expression.attribute or "", index)
+    return e.rebuilt(expression, lambda inner: _as_elements(inner, functions))
 
 
 def _attributes(expression: Any, key: str) -> list[e.AttributeOf]:
@@ -210,11 +264,9 @@ def _event(place: int, index: e.Index | None, newest: int, key: str) -> Event:
         return Event(place)
     if index.anchor == "number":
         return Event(place + index.number - 1)
-    if index.anchor == "last" and key == "return":
-        return Event(-1 - index.back, place)
-    if index.anchor == "running" and key == "where":
-        return Event(newest - index.back - 1)
-    raise _Obstacle("a predicate that waits for the closure's last event")
+    if index.anchor == "last":
+        return Event(-1 - index.back, place if key == "return" else 0)
+    return Event(newest - index.back - 1)
 
 
 def _numbered(expression: Any, numbers: dict[tuple[int, e.Index | None], int]) -> Any:

@@ -15,14 +15,17 @@ from app.cep.arrays import Integers
 from app.cep.kernels_machine import INTEGERS, TABLE
 
 # shape[...]: numbers of the plan
-WITHIN, STATES_AT, RELEVANT, LIMIT_MATCHES, LIMIT_RUNS = 0, 1, 2, 3, 4
-"""WITHIN: 2**63 - 1 where there is none; RELEVANT: mask of the items."""
-SHAPE_SIZE = 5
+WITHIN, STATES_AT, RELEVANT, LIMIT_MATCHES, LIMIT_RUNS, POLICY, LONGEST, ORDERED, BORDER_EVENT, BORDER_ITSELF = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+"""WITHIN: 2**63 - 1 where there is none; RELEVANT: mask of the items; POLICY: column of a run where BEST_NODE stands, -1 where every match is
+reported. Else a run reports one match: its first, or (LONGEST) its last when it ends; ORDERED: it waits until all runs that began earlier have
+reported, and is dropped if it began at or before the border: BORDER_EVENT of the match reported last (a Python index), or (BORDER_ITSELF 0)
+just before that."""
+SHAPE_SIZE = 10
 
 # edges[edge, ...]: edge k binds the k-th event (from 0), the last edge all further ones
-ITEM, WAY, TESTS, TESTS_END, KEEPS, KEEPS_END, ACCEPTS, FINAL = 0, 1, 2, 3, 4, 5, 6, 7
-"""ACCEPTS: a match ends here; FINAL: nothing can come behind."""
-EDGE_WIDTH = 8
+ITEM, WAY, TESTS, TESTS_END, KEEPS, KEEPS_END, ACCEPTS, FINAL, ENDING, ENDING_END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+"""ACCEPTS: a match may end here, if the tests ENDING hold; FINAL: nothing can come behind."""
+EDGE_WIDTH = 10
 NEXT, STRICT, PARTITION = 0, 1, 2
 """WAY: the run passes an event that it cannot take, or ends with it."""
 
@@ -39,15 +42,21 @@ KEPT_REGISTER, KEPT_CELL = 0, 1
 # runs[run, ...]; registers behind
 NEXT_RUN, NEWEST_NODE, FIRST_TIME, LENGTH, RANK, STATES, REGISTERS = 0, 1, 2, 3, 4, 5, 6
 """RANK: of its newest event in the stream; STATES: of the registers' cells, two bits each."""
+# where only one match of a run is reported, from POLICY on:
+BEST_NODE, BEST_LENGTH, FIRST_RANK = 0, 1, 2
+POLICY_WIDTH = 3
+"""That match (length 0: none yet); rank of the run's first event."""
 
 # nodes[node, ...]
-PARENT, ROW = 0, 1
+PARENT, ROW, NODE_RANK = 0, 1, 2
+"""NODE_RANK: rank of the event in the stream, only where matches are reported in order."""
 
 # slots[slot, ...]: a mark (in place of `app.cep.arrays.NEWEST`), the key, then from 1 + keys on:
 USED = 0
-HEAD, COUNT = 0, 1
-"""First run of the partition, how many there are."""
-SLOT_WIDTH = 2
+HEAD, COUNT, HELD, HELD_COUNT, BORDER = 0, 1, 2, 3, 4
+"""First run of the partition, how many there are; where matches are reported in order, the first of those that wait with their match, how many
+there are, and the rank up to which no match may begin."""
+SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 5
 
 # found[k, ...]: matches: their newest node, how many events
 FOUND_NODE, FOUND_LENGTH = 0, 1
@@ -58,6 +67,9 @@ FIRST, LAST = 0, 1
 """The first two anchors."""
 NO_ROW = 0
 """Row whose cells are all absent."""
+
+SUM, AVG, MIN, MAX = 0, 1, 2, 3
+"""Aggregates of return fields."""
 
 # state[...]: counters
 ROWS, NODES, RUNS, FREE, MATCHES, OCCUPIED, STREAM_RANK, LIMITED_MATCHES, LIMITED_RUNS, NEEDED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9

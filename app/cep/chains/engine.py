@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers, as_input
+from app.cep.arrays import FOREVER, Integers, as_input
 from app.cep.candidates import pin_kinds, take_up
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_chains import advance
@@ -64,10 +64,12 @@ class ChainsEngine:
         store, state = self.store, self.store.state
         state[at.MATCHES] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
+        # at the end of the input what waits is reported
+        final = watermarks.default_ms >= FOREVER and self.chain.policy.once
+        live = store.end_runs(self.layout, passing(watermarks), final=final)
         matches = matches_of(self.chain, self.layout, self._texts, store)
         stored, pushed = int(state[at.ROWS]), int(state[at.NODES])
         state[at.MATCHES] = 0
-        live = store.end_runs(self.layout, passing(watermarks))
         # matches that were handed over read the old table
         store.sweep(self.layout, np.empty_like(store.cells) if len(matches) else store.cells)
         tally = Tally(
@@ -104,7 +106,7 @@ class ChainsEngine:
                     break
                 if why == at.FULL:
                     # what has run out of window by now is dead
-                    self.store.end_runs(self.layout, passing(self._safe))
+                    self.store.end_runs(self.layout, passing(self._safe), final=False)
                     self.store.make_room(self.layout)
                 else:
                     self.store.renew_slots(self.layout)

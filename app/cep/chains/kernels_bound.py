@@ -3,12 +3,14 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
-from app.cep.chains.arrays import ANCHOR_LOWEST, ANCHOR_NUMBER, FOUND_LENGTH, FOUND_NODE, NO_ROW, PARENT, ROW
+from app.cep.chains.arrays import ANCHOR_LOWEST, ANCHOR_NUMBER, AVG, FOUND_LENGTH, FOUND_NODE, MIN, NO_ROW, PARENT, ROW
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, TABLE
+from app.cep.kernels_machine import INTEGERS, SCRATCH, TABLE, TEXTS, arithmetic, cell_state, compare_values
 from app.cep.kernels_memory import load
+from app.cep.opcodes import ABSENT, BECAME_FLOAT, FLOAT, INTEGER, NULL, OP_ADD
 
 
 @kernel(types.void(TABLE, TABLE, INTEGERS, TABLE, INTEGERS, INTEGERS, INTEGERS, TABLE), counted=False)
@@ -29,3 +31,37 @@ def list_bound(nodes, found, order, anchors, starts, items, rows, anchored):
             at = number if number >= 0 else length + number
             there = load(anchors, j, ANCHOR_LOWEST) <= at < length
             anchored[k, j] = rows[start + at] if there else NO_ROW
+
+
+@kernel(
+    types.int64(*[types.int64] * 6, INTEGERS, INTEGERS, TABLE, TEXTS, SCRATCH, INTEGERS, types.uint8[::1]),
+)
+def fold(function, is_float, to_float, cell, states_at, skipped, starts, rows, cells, texts, scratch, values, states):
+    """An aggregate over a cell of the events of every match but the first ``skipped`` ones; returns the union of the states written.
+
+    What is not present is left out; where nothing is left it is null.
+    """
+    seen = 0
+    for k in range(len(starts) - 1):
+        scratch.tags[0], scratch.values[0], count = NULL, 0, 0
+        for at in range(starts[k] + skipped, starts[k + 1]):
+            state = cell_state(cells, rows[at], cell, states_at)
+            if state == NULL - 1 and scratch.tags[0] == ABSENT:
+                scratch.tags[0] = NULL
+            if state == NULL - 1 or state == ABSENT - 1:
+                continue
+            count += 1
+            scratch.tags[1], scratch.values[1] = FLOAT if is_float or state == BECAME_FLOAT else INTEGER, cells[rows[at], cell]
+            if count > 1 and function <= AVG:
+                arithmetic(scratch, 0, OP_ADD)
+            elif count == 1 or compare_values(scratch, 1, 0, texts, 0) == (-1 if function == MIN else 1):
+                scratch.tags[0], scratch.values[0] = scratch.tags[1], scratch.values[1]
+        tag = scratch.tags[0]
+        if count > 0 and (function == AVG or (to_float and tag == INTEGER)):
+            numbers = scratch.values.view(np.float64)
+            total = np.float64(scratch.values[0]) if tag == INTEGER else numbers[0]
+            numbers[0], tag = (total / count if function == AVG else total), FLOAT
+        values[k] = scratch.values[0]
+        states[k] = 0 if tag == INTEGER else (BECAME_FLOAT if tag == FLOAT else NULL - 1)
+        seen |= 1 << states[k]
+    return seen

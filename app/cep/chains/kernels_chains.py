@@ -14,10 +14,18 @@ from app.cep.arrays import CANDIDATES, NEWEST, OUTSIDE
 from app.cep.arrays import FREE as FREE_SLOT
 from app.cep.chains.arrays import (
     ACCEPTS,
+    BEST_LENGTH,
+    BEST_NODE,
+    BORDER,
+    BORDER_EVENT,
+    BORDER_ITSELF,
     CELL,
     COUNT,
     DONE,
+    ENDING,
+    ENDING_END,
     FINAL,
+    FIRST_RANK,
     FIRST_TIME,
     FLOATS_BOTH,
     FOUND_LENGTH,
@@ -25,6 +33,8 @@ from app.cep.chains.arrays import (
     FREE,
     FULL,
     HEAD,
+    HELD,
+    HELD_COUNT,
     INTEGERS_BOTH,
     ITEM,
     KEEPS,
@@ -37,6 +47,7 @@ from app.cep.chains.arrays import (
     LIMIT_RUNS,
     LIMITED_MATCHES,
     LIMITED_RUNS,
+    LONGEST,
     MATCHES,
     MEMORY,
     MODE,
@@ -44,11 +55,14 @@ from app.cep.chains.arrays import (
     NEWEST_NODE,
     NEXT,
     NEXT_RUN,
+    NODE_RANK,
     NODES,
     OCCUPIED,
     OPERATOR,
+    ORDERED,
     OTHER_CELL,
     PARENT,
+    POLICY,
     RANK,
     REGISTER,
     REGISTERS,
@@ -71,7 +85,7 @@ from app.cep.chains.arrays import (
 )
 from app.cep.kernel import kernel
 from app.cep.kernels_construction import OUTCOMES
-from app.cep.kernels_machine import compare_mixed
+from app.cep.kernels_machine import INTEGERS, compare_mixed
 from app.cep.kernels_memory import as_float, load, prefetch, store
 from app.cep.kernels_slots import find_slot
 from app.cep.opcodes import ABSENT, BECAME_FLOAT, CELL_TIME, NULL, STATES_PER_WORD
@@ -150,15 +164,72 @@ def keep_values(keeps, first, stop, cells, row, states_at, runs, run):
     store(runs, run, STATES, states)
 
 
+@njit(inline="always")
+def put_match(found, state, node, length):
+    """Writes a match to the output."""
+    store(found, state[MATCHES], FOUND_NODE, node)
+    store(found, state[MATCHES], FOUND_LENGTH, length)
+    state[MATCHES] += 1
+
+
+@njit(inline="always")
+def retire(shape, runs, slots, found, state, slot, base, run):
+    """A run has ended: it reports its match if it has one to report still, or waits until it may, and is free then."""
+    policy = shape[POLICY]
+    has_match = policy >= 0 and load(runs, run, policy + BEST_LENGTH) > 0
+    if has_match and shape[ORDERED]:
+        store(runs, run, NEXT_RUN, load(slots, slot, base + HELD))
+        store(slots, slot, base + HELD, run)
+        slots[slot, base + HELD_COUNT] += 1
+    else:
+        if has_match:
+            put_match(found, state, load(runs, run, policy + BEST_NODE), load(runs, run, policy + BEST_LENGTH))
+        store(runs, run, NEXT_RUN, state[FREE])
+        state[FREE] = run
+
+
+@kernel(types.void(INTEGERS, MEMORY, types.int64, types.int64), counted=False)
+def report_in_order(shape, memory, slot, base):
+    """Reports the matches that wait in a partition, in the order of their first events, as far as no live run began earlier."""
+    runs, nodes, slots, state, policy = memory.runs, memory.nodes, memory.slots, memory.state, shape[POLICY]
+    oldest = np.int64(2**63 - 1)
+    run = slots[slot, base + HEAD]
+    while run >= 0:
+        oldest = min(oldest, load(runs, run, policy + FIRST_RANK))
+        run = load(runs, run, NEXT_RUN)
+    while True:
+        run, before, chosen, before_chosen, least = slots[slot, base + HELD], np.int64(-1), np.int64(-1), np.int64(-1), oldest
+        while run >= 0:
+            if load(runs, run, policy + FIRST_RANK) < least:
+                least, chosen, before_chosen = load(runs, run, policy + FIRST_RANK), run, before
+            before = run
+            run = load(runs, run, NEXT_RUN)
+        if chosen < 0:
+            return
+        if before_chosen >= 0:
+            store(runs, before_chosen, NEXT_RUN, load(runs, chosen, NEXT_RUN))
+        else:
+            slots[slot, base + HELD] = load(runs, chosen, NEXT_RUN)
+        slots[slot, base + HELD_COUNT] -= 1
+        if least > slots[slot, base + BORDER]:
+            node, length = load(runs, chosen, policy + BEST_NODE), load(runs, chosen, policy + BEST_LENGTH)
+            put_match(memory.found, state, node, length)
+            for _ in range(length - 1 - shape[BORDER_EVENT] if shape[BORDER_EVENT] >= 0 else 0):
+                node = load(nodes, node, PARENT)
+            slots[slot, base + BORDER] = load(nodes, node, NODE_RANK) - (1 - shape[BORDER_ITSELF])
+        store(runs, chosen, NEXT_RUN, state[FREE])
+        state[FREE] = chosen
+
+
 @kernel(types.UniTuple(types.int64, 2)(TABLES, MEMORY, CANDIDATES, types.int64, types.int64), counted=False)
 def advance(tables, memory, candidates, first, stop):
     """Events ``first..stop`` of a chunk in processing order; returns where it stopped, and why. There is room for the rows of a chunk."""
     shape, edges, tests, keeps, keys = tables.shape, tables.edges, tables.tests, tables.keeps, tables.keys
     runs, nodes, slots, found, state = memory.runs, memory.nodes, memory.slots, memory.found, memory.state
-    cells, states_at = candidates.cells, shape[STATES_AT]
-    head_at, count_at = 1 + len(keys) + HEAD, 1 + len(keys) + COUNT
+    cells, states_at, policy, ordered = candidates.cells, shape[STATES_AT], shape[POLICY], shape[ORDERED] != 0
+    base = 1 + len(keys)
     within, last_edge, begins, last_slot = shape[WITHIN], len(edges) - 1, edges[0, ITEM], len(slots) - 1
-    top, row, matches, why = state[NODES], state[ROWS], state[MATCHES], DONE
+    top, row, why = state[NODES], state[ROWS], DONE
     k = first
     while k < stop:
         time, rank = cells[k, CELL_TIME], state[STREAM_RANK]
@@ -176,21 +247,42 @@ def advance(tables, memory, candidates, first, stop):
                 slots[slot, NEWEST] = USED
                 for j in range(len(keys)):
                     slots[slot, 1 + j] = cells[k, keys[j]]
-                slots[slot, head_at], slots[slot, count_at] = -1, 0
+                slots[slot, base + HEAD], slots[slot, base + COUNT] = -1, 0
+                if ordered:
+                    slots[slot, base + HELD], slots[slot, base + HELD_COUNT], slots[slot, base + BORDER] = -1, 0, -1
                 state[OCCUPIED] += 1
         if slot < 0:
             state[STREAM_RANK] += 1
             k += 1
             continue
-        count = load(slots, slot, count_at)
-        if top + count + 1 > len(nodes) or matches + count + 1 > len(found) or (state[FREE] < 0 and state[RUNS] == len(runs)):
-            state[NEEDED] = count + 1
+        count = load(slots, slot, base + COUNT)
+        most = count + 1 + (load(slots, slot, base + HELD_COUNT) if ordered else 0)
+        if top + most > len(nodes) or state[MATCHES] + most > len(found) or (state[FREE] < 0 and state[RUNS] == len(runs)):
+            state[NEEDED] = most
             why = FULL
             break
         before, allowed = top, shape[LIMIT_MATCHES]
-        run = load(slots, slot, head_at)
+        run, fresh, ended = load(slots, slot, base + HEAD), mask >> begins & 1 != 0, False
         head, kept, last_kept = np.int64(-1), np.int64(-1), np.int64(-1)
-        while run >= 0:
+        while run >= 0 or fresh:
+            if run < 0:
+                # the run that the event begins meets it last, without an event yet
+                fresh = False
+                run = state[FREE]
+                if run >= 0:
+                    state[FREE] = load(runs, run, NEXT_RUN)
+                else:
+                    run = state[RUNS]
+                    state[RUNS] += 1
+                store(runs, run, NEXT_RUN, np.int64(-1))
+                store(runs, run, NEWEST_NODE, np.int64(-1))
+                store(runs, run, FIRST_TIME, time)
+                store(runs, run, LENGTH, np.int64(0))
+                store(runs, run, STATES, np.int64(0))
+                if policy >= 0:
+                    store(runs, run, policy + BEST_LENGTH, np.int64(0))
+                    store(runs, run, policy + FIRST_RANK, rank)
+                count += 1
             following, length = load(runs, run, NEXT_RUN), load(runs, run, LENGTH)
             edge = min(length, last_edge)
             way = load(edges, edge, WAY)
@@ -200,28 +292,35 @@ def advance(tables, memory, candidates, first, stop):
             if takes:
                 store(nodes, top, PARENT, load(runs, run, NEWEST_NODE))
                 store(nodes, top, ROW, row)
+                if ordered:
+                    store(nodes, top, NODE_RANK, rank)
+                ends = load(edges, edge, FINAL) != 0
+                if not ends and count - np.int64(length == 0) >= shape[LIMIT_RUNS]:
+                    state[LIMITED_RUNS] += 1
+                    ends = True
+                if load(edges, edge, ACCEPTS) and tests_hold(
+                    tests, load(edges, edge, ENDING), load(edges, edge, ENDING_END), cells, k, states_at, runs, run
+                ):
+                    if allowed == 0:
+                        state[LIMITED_MATCHES] += 1
+                    elif policy < 0:
+                        allowed -= 1
+                        put_match(found, state, top, length + 1)
+                    else:
+                        allowed -= 1
+                        store(runs, run, policy + BEST_NODE, top)
+                        store(runs, run, policy + BEST_LENGTH, length + 1)
+                        ends |= shape[LONGEST] == 0
                 store(runs, run, NEWEST_NODE, top)
                 store(runs, run, LENGTH, length + 1)
                 store(runs, run, RANK, rank)
                 keep_values(keeps, load(edges, edge, KEEPS), load(edges, edge, KEEPS_END), cells, k, states_at, runs, run)
-                ends = load(edges, edge, FINAL) != 0
-                if not ends and count >= shape[LIMIT_RUNS]:
-                    state[LIMITED_RUNS] += 1
-                    ends = True
-                if load(edges, edge, ACCEPTS):
-                    if allowed > 0:
-                        allowed -= 1
-                        store(found, matches, FOUND_NODE, top)
-                        store(found, matches, FOUND_LENGTH, length + 1)
-                        matches += 1
-                    else:
-                        state[LIMITED_MATCHES] += 1
                 top += 1
             elif way != NEXT:
                 ends = True
             if ends:
-                store(runs, run, NEXT_RUN, state[FREE])
-                state[FREE] = run
+                retire(shape, runs, slots, found, state, slot, base, run)
+                ended = True
                 count -= 1
             elif takes:
                 store(runs, run, NEXT_RUN, head)
@@ -233,39 +332,13 @@ def advance(tables, memory, candidates, first, stop):
                     kept = run
                 last_kept = run
             run = following
-        if mask >> begins & 1 and tests_hold(tests, edges[0, TESTS], edges[0, TESTS_END], cells, k, states_at, runs, np.int64(-1)):
-            store(nodes, top, PARENT, np.int64(-1))
-            store(nodes, top, ROW, row)
-            if edges[0, ACCEPTS]:
-                if allowed > 0:
-                    found[matches, FOUND_NODE], found[matches, FOUND_LENGTH] = top, 1
-                    matches += 1
-                else:
-                    state[LIMITED_MATCHES] += 1
-            if not edges[0, FINAL] and count >= shape[LIMIT_RUNS]:
-                state[LIMITED_RUNS] += 1
-            elif not edges[0, FINAL]:
-                run = state[FREE]
-                if run >= 0:
-                    state[FREE] = load(runs, run, NEXT_RUN)
-                else:
-                    run = state[RUNS]
-                    state[RUNS] += 1
-                store(runs, run, NEXT_RUN, head)
-                store(runs, run, NEWEST_NODE, top)
-                store(runs, run, FIRST_TIME, time)
-                store(runs, run, LENGTH, np.int64(1))
-                store(runs, run, RANK, rank)
-                store(runs, run, STATES, np.int64(0))
-                keep_values(keeps, edges[0, KEEPS], edges[0, KEEPS_END], cells, k, states_at, runs, run)
-                head = run
-                count += 1
-            top += 1
         if last_kept >= 0:
             store(runs, last_kept, NEXT_RUN, head)
             head = kept
-        store(slots, slot, head_at, head)
-        store(slots, slot, count_at, count)
+        store(slots, slot, base + HEAD, head)
+        store(slots, slot, base + COUNT, count)
+        if ordered and ended:
+            report_in_order(shape, memory, slot, base)
         if top > before:
             # somebody bound the event
             for j in range(cells.shape[1]):
@@ -273,5 +346,5 @@ def advance(tables, memory, candidates, first, stop):
             row += 1
         state[STREAM_RANK] += 1
         k += 1
-    state[NODES], state[ROWS], state[MATCHES] = top, row, matches
+    state[NODES], state[ROWS] = top, row
     return k, why

@@ -9,31 +9,37 @@ from numba import types
 from app.cep.arrays import FREE as FREE_SLOT
 from app.cep.arrays import NEWEST
 from app.cep.chains.arrays import (
+    BEST_LENGTH,
+    BEST_NODE,
     COUNT,
     FIRST_TIME,
     FOUND_NODE,
-    FREE,
     HEAD,
+    HELD,
     MATCHES,
     MEMORY,
     NEWEST_NODE,
     NEXT_RUN,
     NO_ROW,
     NODES,
+    ORDERED,
     PARENT,
+    POLICY,
     ROW,
     ROWS,
+    WITHIN,
 )
+from app.cep.chains.kernels_chains import report_in_order, retire
 from app.cep.kernel import kernel
 from app.cep.kernels_machine import INTEGERS, TABLE
 from app.cep.opcodes import CELL_SOURCE
 
 
-@kernel(types.int64(MEMORY, types.int64, types.int64, INTEGERS, INTEGERS, types.int64, INTEGERS))
-def end_runs(memory, base, within, sources, watermarks, default, marks):
-    """Ends the runs whose window has closed by the watermark of their newest event's source, and those with a mark; returns how many live.
+@kernel(types.int64(INTEGERS, MEMORY, types.int64, INTEGERS, INTEGERS, types.int64, types.int64))
+def end_runs(shape, memory, base, sources, watermarks, default, final):
+    """Ends the runs whose window has closed by the watermark of their newest event's source, or (final) all; returns how many live.
 
-    ``base``: where the columns of a slot behind the key begin; ``marks``: by run, or empty.
+    ``base``: where the columns of a slot behind the key begin. Where runs report when they end, the output has room for all of them.
     """
     runs, nodes, cells, slots, state = memory.runs, memory.nodes, memory.cells, memory.slots, memory.state
     alive = 0
@@ -47,30 +53,31 @@ def end_runs(memory, base, within, sources, watermarks, default, marks):
             for k in range(len(sources)):
                 if sources[k] == cells[nodes[node, ROW], CELL_SOURCE]:
                     now = max(now, watermarks[k])
-            if now - runs[run, FIRST_TIME] >= within or (len(marks) > 0 and marks[run] != 0):
+            if final or now - runs[run, FIRST_TIME] >= shape[WITHIN]:
                 slots[slot, base + COUNT] -= 1
-                runs[run, NEXT_RUN] = state[FREE]
-                state[FREE] = run
                 if before >= 0:
                     runs[before, NEXT_RUN] = following
                 else:
                     slots[slot, base + HEAD] = following
+                retire(shape, runs, slots, memory.found, state, slot, base, run)
             else:
                 alive += 1
                 before = run
             run = following
+        if shape[ORDERED] and slots[slot, base + HELD] >= 0:
+            report_in_order(shape, memory, slot, base)
     return alive
 
 
 @kernel(types.int64(MEMORY, types.int64, TABLE))
-def list_runs(memory, base, listed):
-    """Writes (run, slot) of every live run, partition by partition, newest first; returns how many."""
+def list_runs(memory, head, listed):
+    """Writes (run, slot) of every run on the lists that begin in a column of the slots, partition by partition; returns how many."""
     runs, slots = memory.runs, memory.slots
     count = 0
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE_SLOT:
             continue
-        run = slots[slot, base + HEAD]
+        run = slots[slot, head]
         while run >= 0:
             listed[count, 0], listed[count, 1] = run, slot
             count += 1
@@ -78,13 +85,14 @@ def list_runs(memory, base, listed):
     return count
 
 
-@kernel(types.void(MEMORY, TABLE, TABLE, types.int64, INTEGERS, INTEGERS))
-def sweep(memory, new_cells, listed, count, node_numbers, row_numbers):
-    """Keeps the events of the ``count`` runs listed and of matches found: nodes move up in their table, cells to ``new_cells`` (or theirs).
+@kernel(types.void(INTEGERS, MEMORY, TABLE, TABLE, INTEGERS, INTEGERS))
+def sweep(shape, memory, new_cells, listed, node_numbers, row_numbers):
+    """Keeps the events of the runs listed and of matches found: nodes move up in their table, cells to ``new_cells`` (or theirs).
 
     ``node_numbers``, ``row_numbers``: zeros, room for the numbers of nodes and rows.
     """
     runs, nodes, cells, found, state = memory.runs, memory.nodes, memory.cells, memory.found, memory.state
+    count, policy = len(listed), shape[POLICY]
     for k in range(count + state[MATCHES]):
         node = runs[listed[k, 0], NEWEST_NODE] if k < count else found[k - count, FOUND_NODE]
         while node >= 0 and node_numbers[node] == 0:
@@ -104,12 +112,17 @@ def sweep(memory, new_cells, listed, count, node_numbers, row_numbers):
     for node in range(state[NODES]):
         if node_numbers[node]:
             parent = nodes[node, PARENT]
+            for j in range(nodes.shape[1]):
+                nodes[kept, j] = nodes[node, j]
             nodes[kept, PARENT] = node_numbers[parent] if parent >= 0 else -1
-            nodes[kept, ROW] = row_numbers[nodes[node, ROW]]
+            nodes[kept, ROW] = row_numbers[nodes[kept, ROW]]
             node_numbers[node] = kept
             kept += 1
     state[NODES] = kept
     for k in range(count):
-        runs[listed[k, 0], NEWEST_NODE] = node_numbers[runs[listed[k, 0], NEWEST_NODE]]
+        run = listed[k, 0]
+        runs[run, NEWEST_NODE] = node_numbers[runs[run, NEWEST_NODE]]
+        if policy >= 0 and runs[run, policy + BEST_LENGTH] > 0:
+            runs[run, policy + BEST_NODE] = node_numbers[runs[run, policy + BEST_NODE]]
     for k in range(state[MATCHES]):
         found[k, FOUND_NODE] = node_numbers[found[k, FOUND_NODE]]

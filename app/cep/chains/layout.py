@@ -38,8 +38,9 @@ class ChainLayout:
         order: int64 (positions,), items by position.
         anchors: int64 (anchors, 2), events that fields read; first and last of all, then others.
         optional: whether a match may lack one of them.
-        sources: by return field: where it comes from (of a list: of one of its elements); None: the number of elements.
+        sources: by return field: where it comes from (of lists and aggregates: an element's cell); None: the number of elements.
         registers: cells that registers hold.
+        ordered: whether matches are reported in the order of their first events.
         everything: whether all events are taken up, because the plan counts them.
     """
 
@@ -50,17 +51,23 @@ class ChainLayout:
     optional: bool
     sources: tuple[FieldSource | None, ...]
     registers: tuple[int, ...]
+    ordered: bool
     everything: bool
 
     @property
     def run_width(self) -> int:
         """Columns of a run."""
-        return at.REGISTERS + len(self.registers)
+        return at.REGISTERS + len(self.registers) + (at.POLICY_WIDTH if self.tables.shape[at.POLICY] >= 0 else 0)
+
+    @property
+    def node_width(self) -> int:
+        """Columns of a node."""
+        return 1 + (at.NODE_RANK if self.ordered else at.ROW)
 
     @property
     def slot_width(self) -> int:
         """Columns of a slot."""
-        return self.base + at.SLOT_WIDTH
+        return self.base + (at.ORDERED_SLOT_WIDTH if self.ordered else at.SLOT_WIDTH)
 
     @property
     def base(self) -> int:
@@ -107,6 +114,10 @@ def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTa
     shape[at.WITHIN] = ENDLESS if plan.within is None else plan.within.size
     shape[at.STATES_AT], shape[at.RELEVANT] = states_at, mask
     shape[at.LIMIT_MATCHES], shape[at.LIMIT_RUNS] = runs.limits.matches_per_event, runs.limits.partial_matches_per_partition
+    policy = chain.policy
+    shape[at.POLICY] = at.REGISTERS + len(edges.registers) if policy.once else -1
+    shape[at.LONGEST], shape[at.ORDERED], shape[at.BORDER_ITSELF] = policy.longest, policy.border is not None, policy.itself
+    shape[at.BORDER_EVENT] = -1 if policy.border is None else policy.border.number
     tables = ChainTables(shape, *edges.tables(), keys)
     return ChainLayout(
         taking=taking,
@@ -116,6 +127,7 @@ def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTa
         optional=any(_may_lack(event, chain) for event in anchors),
         sources=sources,
         registers=tuple(edges.registers.values()),
+        ordered=policy.border is not None,
         everything=everything,
     )
 
@@ -134,9 +146,9 @@ def _cell(value: Value, compiler: Compiler) -> Cell:
 
 
 def _source(field: Field, chain: Chain, compiler: Compiler, anchors: list[Event]) -> FieldSource | None:
-    if field.counts or field.array:
-        cell = None if field.counts else compiler.cell_of(field.value.expression)
-        return None if cell is None else FieldSource(field.name, cell.kind, 0, cell.column, 0, 0)
+    if field.made != "value":
+        of_element = compiler.cell_of(field.value.expression)
+        return None if of_element is None else FieldSource(field.name, of_element.kind, 0, of_element.column, 0, 0)
     events = [event if _may_lack(event, chain) else Event(event.number) for event in field.value.events]
     anchors.extend(event for event in dict.fromkeys(events) if event not in anchors)
     places = [anchors.index(event) for event in events]
@@ -185,17 +197,25 @@ class _Edges:
         first = len(chain.items) - 1
         item = chain.items[min(number, first)]
         ways = self._runs.ways[self._plan.items[item].bound_to]
-        way = _WAYS.get(ways.further if number > first else ways.first, at.NEXT)
-        tests, keeps = len(rows["tests"]), len(rows["keeps"])
-        for test, left, right in self._tests:
-            if self._decides(test, number):
-                rows["tests"].append(self._test(test, left, right, number))
+        # a run that the event at hand begins does not outlive it unless it takes it
+        way = at.PARTITION if number == 0 else _WAYS[ways.further if number > first else ways.first]
+        bound, keeps = number - first + 1, len(rows["keeps"])
+        accepts, final = bound >= chain.low, chain.high is not None and bound >= chain.high
+        # what waits for the closure's last event is asked where a match ends; of an event behind which nothing can come, when it is taken
+        asked = [test for test in self._tests if final or not test[0].ending]
+        at_end = [test for test in self._tests if test[0].ending and accepts and not final]
+        ranges = [self._asked(tests, number) for tests in (asked, at_end)]
         for k, (event, cell) in enumerate(self.registers):
             if event.number == number or (event == BEFORE and number >= first):
                 rows["keeps"].append([k, cell])
-        bound = number - first + 1
-        final = chain.high is not None and bound >= chain.high
-        rows["edges"].append([item, way, tests, len(rows["tests"]), keeps, len(rows["keeps"]), int(bound >= chain.low), int(final)])
+        rows["edges"].append([item, way, *ranges[0], keeps, len(rows["keeps"]), int(accepts), int(final), *ranges[1]])
+
+    def _asked(self, tests: list[tuple[Test, Cell, Cell]], number: int) -> tuple[int, int]:
+        """The range of those tests that the ``number``-th event decides."""
+        rows = self._rows["tests"]
+        start = len(rows)
+        rows += [self._test(*test, number) for test in tests if self._decides(test[0], number)]
+        return start, len(rows)
 
     def _decides(self, test: Test, number: int) -> bool:
         """Whether the ``number``-th event decides the test."""

@@ -6,18 +6,21 @@ import numpy as np
 
 from app.cep.arrays import Integers
 from app.cep.chains import arrays as at
-from app.cep.chains.kernels_bound import list_bound
+from app.cep.chains.kernels_bound import fold, list_bound
 from app.cep.chains.layout import ChainLayout
 from app.cep.chains.store import ChainStore
+from app.cep.kernels_machine import machine_scratch
 from app.cep.layout import FieldSource
 from app.cep.matches import Constituents, EventTable, Lists, Matches
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
-from app.cep.returns import Columns
+from app.cep.returns import Columns, typed_column
 from app.cep.store import Parts
 from app.cep.texts import TextTable
 from app.events.batch import Column
 from app.events.types import Kind
-from app.query.chains import Chain
+from app.query.chains import Chain, Field
+
+_FUNCTIONS = {"sum": at.SUM, "avg": at.AVG, "min": at.MIN, "max": at.MAX}
 
 
 def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStore) -> Matches:
@@ -33,7 +36,7 @@ def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: Chain
         store.spotted.update(range(layout.taking.states_at))
     columns = Columns(anchored, parts)
     time = FieldSource("", Kind.TIME, at.LAST, CELL_TIME, 0, 0)
-    plain = [source for field, source in zip(chain.fields, layout.sources, strict=True) if source is not None and not field.array]
+    plain = [source for field, source in zip(chain.fields, layout.sources, strict=True) if source is not None and field.made == "value"]
     keys = [FieldSource(name, kind, at.FIRST, cell, 0, 0) for name, kind, cell in layout.taking.key]
     # equal in all events of a match: where a field returns it of the first or the last one, it is that column
     returned = {source.cell: source for source in plain if source.cell >= 0 and source.place <= at.LAST}
@@ -43,12 +46,14 @@ def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: Chain
     bound = Constituents(starts, items, rows)
     fields: dict[str, Column | Lists] = {}
     for field, source in zip(chain.fields, layout.sources, strict=True):
-        if field.array and source is not None:
-            fields[field.name] = _elements(source, layout, bound, parts)
-        elif source is not None:
-            fields[field.name] = by_source[source]
-        else:
+        if source is None:
             fields[field.name] = Column(Kind.INTEGER, found[:, at.FOUND_LENGTH] - (len(layout.order) - 1))
+        elif field.made == "value":
+            fields[field.name] = by_source[source]
+        elif field.made == "list":
+            fields[field.name] = _elements(source, layout, bound, parts)
+        else:
+            fields[field.name] = _aggregate(field, source, layout, bound, parts)
     key = {one.name: by_source[returned.get(one.cell, one)] for one in keys}
     stored = store.cells[: store.state[at.ROWS]] if count else store.cells[:0].copy()
     types = Column(Kind.STRING, stored[:, CELL_TYPE], None, texts.dictionary())
@@ -62,3 +67,13 @@ def _elements(source: FieldSource, layout: ChainLayout, bound: Constituents, par
     rows: Integers = bound.rows[bound.items == layout.order[-1]]
     (values,) = Columns(rows.reshape(-1, 1), parts).of([source])
     return Lists(values, bound.starts - np.arange(len(bound.starts)) * (len(layout.order) - 1))
+
+
+def _aggregate(field: Field, source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Column:
+    """An aggregate over the elements of the closure, match by match."""
+    count = len(bound.starts) - 1
+    values, states = np.empty(count, np.int64), np.empty(count, np.uint8)
+    is_float, to_float = int(source.kind is Kind.FLOAT), int(field.kind is Kind.FLOAT)
+    own = (_FUNCTIONS[field.made], is_float, to_float, source.cell, layout.taking.states_at, len(layout.order) - 1)
+    seen = fold(*own, bound.starts, bound.rows, parts.store.cells, parts.texts.arrays(), machine_scratch(2), values, states)
+    return typed_column(field.kind, parts.texts, values, states, seen)

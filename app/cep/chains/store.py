@@ -20,7 +20,6 @@ from app.cep.texts import TextTable
 
 ROOM = 1024
 """Rows that the tables of a new engine have."""
-_NO_MARKS = np.zeros(0, np.int64)
 
 
 class ChainStore:
@@ -34,7 +33,7 @@ class ChainStore:
         self.state = np.zeros(at.STATE_SIZE, np.int64)
         self.state[at.FREE], self.state[at.ROWS] = -1, 1
         self.runs = np.zeros((ROOM, layout.run_width), np.int64)
-        self.nodes = np.zeros((ROOM, 2), np.int64)
+        self.nodes = np.zeros((ROOM, layout.node_width), np.int64)
         self.cells = np.zeros((1, layout.taking.width), np.int64)
         self.cells[at.NO_ROW, layout.taking.states_at :] = ALL_ABSENT
         self.slots = empty_slots(64, layout.slot_width)
@@ -55,16 +54,20 @@ class ChainStore:
             cells[:rows] = self.cells[:rows]
             self.cells = cells
 
-    def end_runs(self, layout: ChainLayout, passing: tuple[Integers, Integers, int], marks: Integers = _NO_MARKS) -> int:
-        """Ends partial matches that have run out of window by the watermarks, and those marked; returns how many live."""
-        sources, times, default = passing
-        within = int(layout.tables.shape[at.WITHIN])
-        return int(end_runs(self.memory(), layout.base, within, sources, times, default, marks))
+    def end_runs(self, layout: ChainLayout, passing: tuple[Integers, Integers, int], *, final: bool) -> int:
+        """Ends partial matches that have run out of window by the watermarks, or all of them; returns how many live."""
+        state = self.state
+        self.found = _grown(self.found, int(state[at.MATCHES] + state[at.RUNS]))
+        return int(end_runs(layout.tables.shape, self.memory(), layout.base, *passing, final))
 
-    def listed(self, layout: ChainLayout) -> Integers:
-        """int64 (live, 2): number and slot of every live partial match."""
+    def listed(self, layout: ChainLayout, column: int = at.HEAD) -> Integers:
+        """int64 (runs, 2): number and slot of every live partial match, or (HELD) of those that wait with their match."""
         listed = np.empty((int(self.state[at.RUNS]), 2), np.int64)
-        return listed[: list_runs(self.memory(), layout.base, listed)]
+        return listed[: list_runs(self.memory(), layout.base + column, listed)]
+
+    def _in_use(self, layout: ChainLayout) -> Integers:
+        live = self.listed(layout)
+        return np.concatenate([live, self.listed(layout, at.HELD)]) if layout.ordered else live
 
     def make_room(self, layout: ChainLayout) -> None:
         """Sweeps what is dead; tables of which more than half is alive after that double."""
@@ -77,9 +80,9 @@ class ChainStore:
 
     def sweep(self, layout: ChainLayout, cells: Integers) -> None:
         """Keeps only what live partial matches and found matches need; cells move to a table (or inside their own)."""
-        listed, state = self.listed(layout), self.state
+        state = self.state
         nodes, rows = np.zeros(int(state[at.NODES]), np.int64), np.zeros(int(state[at.ROWS]), np.int64)
-        sweep(self.memory(), cells, listed, len(listed), nodes, rows)
+        sweep(layout.tables.shape, self.memory(), cells, self._in_use(layout), nodes, rows)
         self.cells = cells
 
     def compact(self, layout: ChainLayout, texts: TextTable) -> None:
@@ -112,7 +115,8 @@ class ChainStore:
     def renew_slots(self, layout: ChainLayout) -> None:
         """A partition table with the live partitions only, an eighth to a quarter full."""
         live = self.slots[:, stacks.NEWEST] != stacks.FREE
-        live &= self.slots[:, layout.base + at.HEAD] >= 0
+        lists = [at.HEAD, at.HELD] if layout.ordered else [at.HEAD]
+        live &= (self.slots[:, [layout.base + one for one in lists]] >= 0).any(axis=1)
         self._fill_slots(self.slots[live], layout)
 
     def _fill_slots(self, live: Integers, layout: ChainLayout) -> None:
@@ -146,10 +150,11 @@ class ChainStore:
         Raises:
             AssertionError: one of them does not.
         """
-        listed = self.listed(layout)
-        live, runs = listed[:, 0].tolist(), self.runs
+        live, runs = self._in_use(layout)[:, 0].tolist(), self.runs
         assert len(set(live)) == len(live), "a partial match is on two lists"  # noqa: S101
-        assert len(live) == self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE][:, layout.base + at.COUNT].sum(), "they are counted"  # noqa: S101
+        counts = [at.COUNT, at.HELD_COUNT] if layout.ordered else [at.COUNT]
+        taken = self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE]
+        assert len(live) == taken[:, [layout.base + one for one in counts]].sum(), "they are counted"  # noqa: S101
         free, run = set(), int(self.state[at.FREE])
         while run >= 0:
             assert run not in free, "the free ones are a ring"  # noqa: S101
