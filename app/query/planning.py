@@ -37,7 +37,7 @@ def _plan_of_runs(query: r.Resolved) -> Plan:
     equivalence = tuple(dict.fromkeys(one.attribute for one in query.equivalence))
     planner = RunsPlanner(query, lambda binding: _lacks(binding, equivalence, query))
     for predicate in query.predicates:
-        planner.predicate(predicate, simplified(predicate.condition, query), FALSE)
+        planner.predicate(predicate, _decided_when_written(predicate, predicate.condition, query), FALSE)
     for one in query.equivalence:
         if one.value is not None:
             planner.fix(one.attribute, one.kind, one.value.value)
@@ -60,7 +60,7 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
     joins: list[JoinPredicate] = []
     first_positive = next(binding.index for binding in query.bindings if not binding.negated)
     for predicate in query.predicates:
-        condition = simplified(_counted(predicate.condition), query)
+        condition = _decided_when_written(predicate, _counted(predicate.condition), query)
         if isinstance(condition, e.Literal):
             if not condition.value:
                 # a negated item that never counts, or, without it, a match that never is
@@ -184,6 +184,24 @@ def simplified(condition: e.Expression, query: r.Resolved | r.ResolvedTemporal) 
     if isinstance(condition, e.Comparison) and isinstance(condition.left, e.Literal) and isinstance(condition.right, e.Literal):
         return _compared(condition)
     return condition
+
+
+def _decided_when_written(predicate: r.Predicate, condition: e.Expression, query: r.Resolved) -> e.Expression:
+    """The condition simplified, but where timeouts are emitted it still waits for all events that it mentions as written.
+
+    A comparison with an attribute that no event has is true, but only once its event is bound: until then the partial match lives on, and times out.
+    In its place something of the same event is asked that always holds. (Elsewhere only matches count, and they are the same.)
+    """
+    short = simplified(condition, query)
+    emitted = query.document.plain("on_timeout", "drop") == "emit"
+    if not emitted or predicate.negated is not None or (isinstance(short, e.Literal) and short.value):
+        return short
+    lost = dict.fromkeys(node for node in e.walk(condition) if isinstance(node, e.AttributeOf) and _unknown(node, query))
+    if not lost:
+        return short
+    types = (replace(node, kind=Kind.STRING, attribute="type") for node in lost)
+    holds = tuple(e.Comparison("=", one, one) for one in types)
+    return e.Not(e.And(holds)) if isinstance(short, e.Literal) else e.And((short, *holds))
 
 
 def _compared(condition: e.Comparison) -> e.Expression:
