@@ -66,6 +66,8 @@ def scenarios(symbols: list[str]) -> list[Scenario]:
         found += [
             Scenario("rising prices, next", RISING.format("skip-till-next-match"), 0, 1.5),
             Scenario("rising prices, partition", RISING.format("partition-contiguity"), 0, 6),
+            Scenario("rising prices, skip past last", RISING.format("skip-till-next-match") + "after: skip-past-last-event\n", 0),
+            Scenario("rising prices, longest", RISING.format("skip-till-next-match") + "after: skip-past-last-event\nemit: longest\n", 0),
             Scenario("ten steps in windows", STEPS.format(steps, fixed), 0, 1),
         ]
     return found

@@ -11,7 +11,7 @@ from app.cep.arrays import FOREVER
 from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine
-from app.events.batch import Column, Dictionary, EventBatch
+from app.events.batch import Column, Dictionary, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.chains import chain_of
 from app.query.compile import compile_texts
@@ -77,3 +77,25 @@ def test_chains_and_runs_find_the_same_in_long_streams(text: str, seed: int) -> 
     chains = found_by(ChainsEngine(plan), plan, batch)
     assert len(chains) > 50
     assert chains == found_by(RunsEngine(plan), plan, batch)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "pending", "found"),
+    [
+        (PAIR, [9, 2, 3], [0, 0, 0, 0], [0, 0, 1, 0]),
+        (PAIR + "after: skip-to-next\n", [9, 2, 3], [0, 0, 0, 0], [0, 0, 1, 0]),
+        (PAIR + "after: skip-past-last-event\n", [9, 2, 3], [0, 0, 1, 0], [0, 0, 0, 1]),
+        (PAIR + "emit: longest\n", [9, 2, 3], [0, 0, 0, 0], [0, 0, 1, 0]),
+        (PAIR.replace("B b", "B b+").replace("b.v", "b[i].v") + "emit: longest\n", [9, 2, 3], [0, 0, 1, 0], [0, 0, 0, 1]),
+    ],
+)
+def test_a_match_that_only_time_releases_is_told_of(text: str, values: list[int], pending: list[int], found: list[int]) -> None:
+    plan = compile_texts([("q.yaml", text.replace("[k] AND ", "") + NEXT)], {"s": STREAM}).catalog.plans[0]
+    engine, seen = ChainsEngine(plan), []
+    for k, value in enumerate(values):
+        name = "A" if k < 2 else "B"
+        batch = events_of_types([name], [k], {"v": Column(Kind.INTEGER, np.array([value]))})
+        seen.append(engine.feed(batch, np.array([1 if name == "A" else 2], np.uint64), Watermarks(k)))
+    seen.append(engine.feed(events_of_types([], []), np.zeros(0, np.uint64), Watermarks(1_000)))
+    assert [tally.pending for _, tally in seen] == pending
+    assert [len(matches) for matches, _ in seen] == found

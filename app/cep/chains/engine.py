@@ -81,7 +81,7 @@ class ChainsEngine:
             timeouts=0,
             evicted=0,
             live_events=live,
-            pending=0,
+            pending=store.waiting(self.layout),
             partitions=int(state[at.OCCUPIED]),
             texts=len(self._texts),
             limited_matches=int(state[at.LIMITED_MATCHES]),

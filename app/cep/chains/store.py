@@ -65,6 +65,11 @@ class ChainStore:
         listed = np.empty((int(self.state[at.RUNS]), 2), np.int64)
         return listed[: list_runs(self.memory(), layout.base + column, listed)]
 
+    def waiting(self, layout: ChainLayout) -> int:
+        """How many partial matches have a match to report that only time, or others, will release."""
+        policy = int(layout.tables.shape[at.POLICY])
+        return 0 if policy < 0 else int(np.count_nonzero(self.runs[self._in_use(layout)[:, 0], policy + at.BEST_LENGTH]))
+
     def _in_use(self, layout: ChainLayout) -> Integers:
         live = self.listed(layout)
         return np.concatenate([live, self.listed(layout, at.HELD)]) if layout.ordered else live
