@@ -12,11 +12,12 @@ from app.cep.runs.diagnosis import Diagnosis, Reason
 from app.cep.runs.plain_events import Seen, Stream, shown_value
 from app.cep.runs.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
 from app.cli.replay_input import ReplayInput
+from app.cli.why_not_temporal import why_not_temporal
 from app.errors import CepError
 from app.events.types import Kind
 from app.query import resolved as r
 from app.query.compile import Compiled
-from app.query.plan import QUERY_STREAM
+from app.query.plan import QUERY_STREAM, Plan
 from app.query.planning import plan_as_runs
 
 SHOWN = 4
@@ -41,6 +42,11 @@ def explain_why_not(query: Compiled, source: ReplayInput, form: str, expect: str
     """
     if form not in ("text", "json"):
         raise CepError(f'there is no format "{form}" for --why-not; the formats are text, json')
+    if query.plan is not None and query.plan.temporal is not None:
+        if expect is not None:
+            raise CepError("--expect is for patterns\nhint: leave it out; what was merged is told with its lines")
+        _not_composed(query, query.plan)
+        return why_not_temporal(query.plan, source, form)
     diagnosis = Diagnosis(_stream(query, source))
     if expect is None:
         answer = why_not(diagnosis)
@@ -61,15 +67,18 @@ def explain_why_not(query: Compiled, source: ReplayInput, form: str, expect: str
 
 def _stream(query: Compiled, source: ReplayInput) -> Stream:
     if query.plan is None or not isinstance(query.resolved, r.Resolved):
-        why = "is a temporal query: it has no partial matches" if query.plan is not None else "has errors; cep validate shows them"
-        raise CepError(f'query "{query.name}" {why}')
+        raise CepError(f'query "{query.name}" has errors; cep validate shows them')
     plan = plan_as_runs(query.resolved)
+    _not_composed(query, plan)
+    batch = source.sorted_events(plan.streams)
+    return Stream(plan, batch, source.line_finder().lines_of(batch.source, batch.offset).tolist())
+
+
+def _not_composed(query: Compiled, plan: Plan) -> None:
     if any(stream.startswith(QUERY_STREAM) for stream in plan.streams):
         raise CepError(
             f'query "{query.name}" reads composite events of other queries\nhint: write them to a file with cep replay and read that'
         )
-    batch = source.sorted_events(plan.streams)
-    return Stream(plan, batch, source.line_finder().lines_of(batch.source, batch.offset).tolist())
 
 
 def _wanted(diagnosis: Diagnosis, expect: str) -> list[Seen]:

@@ -204,11 +204,12 @@ def _coalescing(temporal: Temporal) -> list[str]:
         f"emitted: {'what is new or changed' if temporal.emit == 'changes' else 'everything'} at every evaluation",
     ]
     if temporal.valid is not None:
-        lines.append(f"interval: {_interval_test(temporal.valid)}")
+        lines.append(f"interval: {interval_test(temporal.valid)}")
     return lines
 
 
-def _interval_test(test: IntervalTest) -> str:
+def interval_test(test: IntervalTest) -> str:
+    """``valid:`` as text, for people."""
     if test.operator in ("OVERLAPS", "CONTAINS", "DURING"):
         return f"{test.operator} ({format_timestamp(test.start_ms)}, {format_timestamp(test.end_ms)})"
     return f"length {test.operator} {format_duration(test.length_ms)}"

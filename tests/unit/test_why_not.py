@@ -236,3 +236,70 @@ def test_sample_tells_the_cost_of_an_event(tmp_path: Path) -> None:
     assert "candidates: 3 (75.0%)" in written.stdout
     assert "matches: 2 (0.5 per event)" in written.stdout
     assert "events on stacks: at most 3 " in written.stdout
+
+
+HUMID = """select: [h]
+key: [m]
+where: h > 75 AND ok = true
+coalesce: {duration: until-next}
+valid: ">= 5 s"
+window: {range: 20 s, slide: 10 s}"""
+READINGS = """
+1 R m="A" h=80 ok=true
+2 R m="A" h=80 ok=true
+4 R m="A" h=81 ok=true
+6 R m="A" h=70 ok=true
+7 R m="B" h=90 ok=true
+9 R m="B" h=90 ok=false
+30 D v=1
+"""
+
+
+def test_a_temporal_query_tells_how_long_its_tuples_came_and_what_ended_them(tmp_path: Path) -> None:
+    assert (
+        answer(tmp_path, HUMID, READINGS, "text")
+        == """\
+why not q: 7 events, 0 coalesced tuples
+tuples (events with m, h): 6, of which 4 passed where
+  h > 75 refused 1
+  ok = true refused 1
+the furthest: m="A", h=80, valid for 3 s, merged from lines 0, 1
+  ended: line 2 says h=81
+  asked: length >= 5 s, in the window that ends at 10000
+number 2: m="A", h=81, valid for 2 s, merged from lines 2
+  ended: line 3 says h=70, and fails where
+  asked: length >= 5 s, in the window that ends at 10000
+number 3: m="B", h=90, valid for 2 s, merged from lines 4
+  ended: line 5 fails where
+  asked: length >= 5 s, in the window that ends at 10000
+"""
+    )
+
+
+def ends(tmp_path: Path, query: str, events: str = READINGS) -> list[tuple[list[int], int, str]]:
+    return [(one["lines"], one["length"], one["ended"]) for one in answer(tmp_path, query, events)["coalesced"]]
+
+
+def test_what_ends_a_tuple_may_be_its_time_the_window_or_nothing(tmp_path: Path) -> None:
+    short = HUMID.replace("until-next", "500 ms")
+    assert ends(tmp_path, short)[0] == ([0], 500, "its time was over; the next tuple of its key came 500 ms later, on line 1")
+    one = '1 R m="A" h=80 ok=true'
+    assert ends(tmp_path, short, one) == [([0], 500, "no later tuple of its key came")]
+    assert ends(tmp_path, HUMID, one) == [([0], 9000, "by the end of the window only; it goes on")]
+    assert [lines for lines, *_ in ends(tmp_path, HUMID.replace(">=", "<").replace("5 s", "1 s"))] == [[2], [4], [0, 1]], (
+        "the shortest first"
+    )
+
+
+def test_tuples_that_lack_attributes_fail_where_or_go_out_of_memory_are_counted(tmp_path: Path) -> None:
+    found = answer(tmp_path, HUMID, READINGS + '31 R m="C" h=1 ok=false')
+    assert (found["tuples"], found["passed"], found["dropped"]) == (7, 4, 0)
+    assert found["where"] == [{"condition": "h > 75", "refused": 2}, {"condition": "ok = true", "refused": 2}]
+    bounded = answer(tmp_path, HUMID + "\nshedding: {shedder: cals, memory: 1 tuple}", READINGS)
+    assert bounded["dropped"] == 2
+    assert "memory was full: 2 of them went" in answer(tmp_path, HUMID + "\nshedding: {shedder: cals, memory: 1 tuple}", READINGS, "text")
+
+
+def test_a_temporal_query_takes_no_expected_match(tmp_path: Path) -> None:
+    with pytest.raises(CepError, match="--expect is for patterns"):
+        answer(tmp_path, HUMID, READINGS, "text", "1")
