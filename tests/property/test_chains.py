@@ -213,7 +213,8 @@ def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> No
     assert chain_of(plan) is not None
     ends = sorted({*data.draw(st.lists(st.integers(1, len(stream)), max_size=3)), len(stream)})
     options = EngineOptions(chunk=data.draw(st.sampled_from([1, 3, 1000])))
-    with patch.object(store, "ROOM", data.draw(st.sampled_from([1, 1024]))):
+    # full tables are swept, and runs out of window, which count until they are met, go with that
+    with patch.object(store, "ROOM", 1024 if "partial" in limits else data.draw(st.sampled_from([1, 1024]))):
         engines: list[Any] = [ChainsEngine(plan, options), RunsEngine(plan, options)]
         begin, seen = 0, Counter[str]()
         found: list[list[Any]] = [[], []]

@@ -53,10 +53,10 @@ PARENT, ROW, NODE_RANK = 0, 1, 2
 
 # slots[slot, ...]: a mark (in place of `app.cep.arrays.NEWEST`), the key, then from 1 + keys on:
 USED = 0
-HEAD, COUNT, HELD, HELD_COUNT, BORDER = 0, 1, 2, 3, 4
+HEAD, COUNT, HELD, HELD_COUNT, HELD_LEAST, BORDER = 0, 1, 2, 3, 4, 5
 """First run of the partition, how many there are; where matches are reported in order, the first of those that wait with their match, how many
-there are, and the rank up to which no match may begin."""
-SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 5
+there are, the least rank at which one of them began (2**63 - 1: none waits), and the rank up to which no match may begin."""
+SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 6
 
 # found[k, ...]: matches: their newest node, how many events
 FOUND_NODE, FOUND_LENGTH = 0, 1

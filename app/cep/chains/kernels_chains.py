@@ -35,6 +35,7 @@ from app.cep.chains.arrays import (
     HEAD,
     HELD,
     HELD_COUNT,
+    HELD_LEAST,
     INTEGERS_BOTH,
     ITEM,
     KEEPS,
@@ -181,11 +182,24 @@ def retire(shape, runs, slots, found, state, slot, base, run):
         store(runs, run, NEXT_RUN, load(slots, slot, base + HELD))
         store(slots, slot, base + HELD, run)
         slots[slot, base + HELD_COUNT] += 1
+        slots[slot, base + HELD_LEAST] = min(slots[slot, base + HELD_LEAST], load(runs, run, policy + FIRST_RANK))
     else:
         if has_match:
             put_match(found, state, load(runs, run, policy + BEST_NODE), load(runs, run, policy + BEST_LENGTH))
         store(runs, run, NEXT_RUN, state[FREE])
         state[FREE] = run
+
+
+@njit(inline="always")
+def let_go(runs, slots, state, slot, base, run, before, following):
+    """Takes a run from the list of those that wait; it is free then."""
+    if before >= 0:
+        store(runs, before, NEXT_RUN, following)
+    else:
+        slots[slot, base + HELD] = following
+    slots[slot, base + HELD_COUNT] -= 1
+    store(runs, run, NEXT_RUN, state[FREE])
+    state[FREE] = run
 
 
 @kernel(types.void(INTEGERS, MEMORY, types.int64, types.int64), counted=False)
@@ -197,28 +211,27 @@ def report_in_order(shape, memory, slot, base):
     while run >= 0:
         oldest = min(oldest, load(runs, run, policy + FIRST_RANK))
         run = load(runs, run, NEXT_RUN)
-    while True:
-        run, before, chosen, before_chosen, least = slots[slot, base + HELD], np.int64(-1), np.int64(-1), np.int64(-1), oldest
+    while slots[slot, base + HELD_LEAST] < oldest:
+        # one look at all that wait: what began at or before the border goes, the one that began first is reported
+        run, before, chosen, before_chosen = slots[slot, base + HELD], np.int64(-1), np.int64(-1), np.int64(-1)
+        least, border = np.int64(2**63 - 1), slots[slot, base + BORDER]
         while run >= 0:
-            if load(runs, run, policy + FIRST_RANK) < least:
-                least, chosen, before_chosen = load(runs, run, policy + FIRST_RANK), run, before
-            before = run
-            run = load(runs, run, NEXT_RUN)
-        if chosen < 0:
-            return
-        if before_chosen >= 0:
-            store(runs, before_chosen, NEXT_RUN, load(runs, chosen, NEXT_RUN))
-        else:
-            slots[slot, base + HELD] = load(runs, chosen, NEXT_RUN)
-        slots[slot, base + HELD_COUNT] -= 1
-        if least > slots[slot, base + BORDER]:
+            following, began = load(runs, run, NEXT_RUN), load(runs, run, policy + FIRST_RANK)
+            if began <= border:
+                let_go(runs, slots, state, slot, base, run, before, following)
+            else:
+                if began < least:
+                    least, chosen, before_chosen = began, run, before
+                before = run
+            run = following
+        slots[slot, base + HELD_LEAST] = least
+        if least < oldest:
             node, length = load(runs, chosen, policy + BEST_NODE), load(runs, chosen, policy + BEST_LENGTH)
             put_match(memory.found, state, node, length)
             for _ in range(length - 1 - shape[BORDER_EVENT] if shape[BORDER_EVENT] >= 0 else 0):
                 node = load(nodes, node, PARENT)
             slots[slot, base + BORDER] = load(nodes, node, NODE_RANK) - (1 - shape[BORDER_ITSELF])
-        store(runs, chosen, NEXT_RUN, state[FREE])
-        state[FREE] = chosen
+            let_go(runs, slots, state, slot, base, chosen, before_chosen, load(runs, chosen, NEXT_RUN))
 
 
 @kernel(types.UniTuple(types.int64, 2)(TABLES, MEMORY, CANDIDATES, types.int64, types.int64), counted=False)
@@ -250,6 +263,7 @@ def advance(tables, memory, candidates, first, stop):
                 slots[slot, base + HEAD], slots[slot, base + COUNT] = -1, 0
                 if ordered:
                     slots[slot, base + HELD], slots[slot, base + HELD_COUNT], slots[slot, base + BORDER] = -1, 0, -1
+                    slots[slot, base + HELD_LEAST] = 2**63 - 1
                 state[OCCUPIED] += 1
         if slot < 0:
             state[STREAM_RANK] += 1
