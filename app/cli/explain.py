@@ -59,7 +59,7 @@ def explain(  # noqa: PLR0917 - the command's options
     own = [f for f in compiled.findings if f.location is None or f.location.path == query.document.node.file.path]
     print_findings(own)
     if why_not is not None and source is not None:
-        print(explain_why_not(query, source, form, expect), end="")
+        print(explain_why_not(query, source, form, expect, compiled), end="")
         return
     stages = ALL_STAGES if source is None or stage != "asc" else {**ALL_STAGES, "asc": selection_stage(source)}
     if source is not None:

@@ -12,12 +12,12 @@ from app.cep.runs.diagnosis import Diagnosis, Reason
 from app.cep.runs.plain_events import Seen, Stream, shown_value
 from app.cep.runs.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
 from app.cli.replay_input import ReplayInput
+from app.cli.why_not_input import QueryEvents, events_of
 from app.cli.why_not_temporal import why_not_temporal
 from app.errors import CepError
 from app.events.types import Kind
 from app.query import resolved as r
-from app.query.compile import Compiled
-from app.query.plan import QUERY_STREAM, Plan
+from app.query.compile import Compilation, Compiled
 from app.query.planning import plan_as_runs
 
 SHOWN = 4
@@ -28,7 +28,7 @@ _CAUSES = {
 }  # fmt: skip
 
 
-def explain_why_not(query: Compiled, source: ReplayInput, form: str, expect: str | None) -> str:
+def explain_why_not(query: Compiled, source: ReplayInput, form: str, expect: str | None, compiled: Compilation) -> str:
     """Why a file of events gave no match, or not the expected one.
 
     Args:
@@ -36,21 +36,25 @@ def explain_why_not(query: Compiled, source: ReplayInput, form: str, expect: str
         source: the file.
         form: text or json.
         expect: positions as `cep replay` writes them, separated by commas.
+        compiled: all queries, of which this one may read some. Those that found nothing are explained behind it.
 
     Raises:
         CepError: a query that has no pattern, positions that are no events of the file.
     """
     if form not in ("text", "json"):
         raise CepError(f'there is no format "{form}" for --why-not; the formats are text, json')
-    if query.plan is not None and query.plan.temporal is not None:
+    if query.plan is None:
+        raise CepError(f'query "{query.name}" has errors; cep validate shows them')
+    events = events_of(query.plan, compiled.catalog, source)
+    if query.plan.temporal is not None:
         if expect is not None:
             raise CepError("--expect is for patterns\nhint: leave it out; what was merged is told with its lines")
-        _not_composed(query, query.plan)
-        return why_not_temporal(query.plan, source, form)
-    diagnosis = Diagnosis(_stream(query, source))
+        return _with_silent(why_not_temporal(query.plan, events, form), events, source, form, compiled)
+    diagnosis = Diagnosis(_stream(query, events))
     if expect is None:
         answer = why_not(diagnosis)
-        return _text(query, answer, diagnosis) if form == "text" else _json(query, answer, diagnosis)
+        told = _text(query, answer, diagnosis) if form == "text" else _json(query, answer, diagnosis)
+        return _with_silent(told, events, source, form, compiled)
     found = why_not_these(diagnosis, _wanted(diagnosis, expect))
     if form == "json":
         plain = {
@@ -65,27 +69,26 @@ def explain_why_not(query: Compiled, source: ReplayInput, form: str, expect: str
     return "\n".join([f"why {query.name} does not match the events {expect}:", *_lines(found, diagnosis, "it came so far: ")]) + "\n"
 
 
-def _stream(query: Compiled, source: ReplayInput) -> Stream:
-    if query.plan is None or not isinstance(query.resolved, r.Resolved):
-        raise CepError(f'query "{query.name}" has errors; cep validate shows them')
-    plan = plan_as_runs(query.resolved)
-    _not_composed(query, plan)
-    batch = source.sorted_events(plan.streams)
-    return Stream(plan, batch, source.line_finder().lines_of(batch.source, batch.offset).tolist())
+def _stream(query: Compiled, events: QueryEvents) -> Stream:
+    assert isinstance(query.resolved, r.Resolved)  # noqa: S101 - it has a plan and is not temporal
+    return Stream(plan_as_runs(query.resolved), events.batch, events.lines)
 
 
-def _not_composed(query: Compiled, plan: Plan) -> None:
-    if any(stream.startswith(QUERY_STREAM) for stream in plan.streams):
-        raise CepError(
-            f'query "{query.name}" reads composite events of other queries\nhint: write them to a file with cep replay and read that'
-        )
+def _with_silent(told: str, events: QueryEvents, source: ReplayInput, form: str, compiled: Compilation) -> str:
+    """The answer, and behind it that of every query that should have been read and found nothing."""
+    silent = [one for one in compiled.queries if one.name in events.silent]
+    answers = [explain_why_not(one, source, form, None, compiled) for one in silent]
+    if form == "json":
+        plain = {**orjson.loads(told), "silent": [orjson.loads(one) for one in answers]} if answers else orjson.loads(told)
+        return orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return "".join([told, *(f"it reads {one.name}, which found nothing:\n{answer}" for one, answer in zip(silent, answers, strict=True))])
 
 
 def _wanted(diagnosis: Diagnosis, expect: str) -> list[Seen]:
     lines = {event.line: event for event in diagnosis.stream.events}
     try:
-        numbers = [int(one) for one in expect.split(",")]
-        return [lines[number] for number in dict.fromkeys(numbers)]
+        positions = [one.strip() if "/" in one else int(one) for one in expect.split(",")]
+        return [lines[one] for one in dict.fromkeys(positions)]
     except (ValueError, KeyError) as error:
         raise CepError(
             f"--expect {expect}: no event of the query's streams is at {error}\nhint: positions are lines of the file, from 0 on"

@@ -15,7 +15,7 @@ from app.bucket.composite import field_values, plain_values
 from app.bucket.recording import match_sorted
 from app.bucket.temporal import as_one_item
 from app.cep.matches import Matches
-from app.cli.replay_input import ReplayInput
+from app.cli.why_not_input import QueryEvents
 from app.config.durations import format_duration
 from app.events.batch import EventBatch
 from app.pipeline.tuple_memory import tuple_memory
@@ -42,24 +42,23 @@ class Merged:
     start: int
     end: int
     window_end: int
-    lines: list[int]
+    lines: list[int | str]
     ended: str
 
 
-def why_not_temporal(plan: Plan, source: ReplayInput, form: str) -> str:
+def why_not_temporal(plan: Plan, events: QueryEvents, form: str) -> str:
     """Why a file of events gave no coalesced tuple, or not the expected one.
 
     Args:
         plan: of a temporal query over the file's schemas.
-        source: the file.
+        events: that it reads.
         form: text or json.
     """
     temporal = plan.temporal
     assert temporal is not None  # noqa: S101 - the caller asked
-    batch = source.sorted_events(plan.streams)
+    batch = events.batch
     (item,) = plan.items
-    finder = source.line_finder()
-    lines = dict(zip(_places(batch.source, batch.offset), finder.lines_of(batch.source, batch.offset).tolist(), strict=True))
+    lines = dict(zip(_places(batch.source, batch.offset), events.lines, strict=True))
     tuples = _passing(plan, batch, ())
     passed = set(_passing(plan, batch, item.local))
     refused = {_bare(one): len(tuples) - len(_passing(plan, batch, (one,))) for one in item.local}
@@ -133,7 +132,9 @@ def _places(source: Any, offset: Any) -> list[Place]:
 class _Told:
     """What became of coalesced tuples."""
 
-    def __init__(self, temporal: Temporal, batch: EventBatch, lines: dict[Place, int], tuples: Sequence[Place], passed: set[Place]) -> None:
+    def __init__(
+        self, temporal: Temporal, batch: EventBatch, lines: dict[Place, int | str], tuples: Sequence[Place], passed: set[Place]
+    ) -> None:
         self._temporal, self._lines, self._passed = temporal, lines, passed
         rows = {place: row for row, place in enumerate(_places(batch.source, batch.offset))}
         names = dict.fromkeys((*temporal.key, *temporal.select))
@@ -195,4 +196,7 @@ class _Told:
 def _cells(batch: EventBatch, name: str) -> list[Any]:
     if name == "time":
         return batch.time.tolist()
-    return plain_values(batch.type) if name == "type" else plain_values(batch.columns[name])
+    if name == "type":
+        return plain_values(batch.type)
+    column = batch.columns.get(name)  # without composite events nobody knows their attributes
+    return [None] * len(batch) if column is None else plain_values(column)

@@ -92,4 +92,4 @@ def test_why_events_give_no_match(path: Path, form: str, golden: Golden) -> None
     source = read_input(path.with_suffix(".jsonl"), None, Choices())
     compiled = compile_texts([(path.name, path.read_text(encoding="utf-8"))], source.streams)
     assert not compiled.errors, compiled.errors
-    golden(path.with_suffix({"text": ".txt", "json": ".json"}[form]), explain_why_not(compiled.queries[0], source, form, None))
+    golden(path.with_suffix({"text": ".txt", "json": ".json"}[form]), explain_why_not(compiled.queries[0], source, form, None, compiled))

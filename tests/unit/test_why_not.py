@@ -29,7 +29,7 @@ def answer(tmp_path: Path, query: str, events: str, form: str = "json", expect: 
     source = read_input(path, None, Choices())
     compiled = compile_texts([("query.yaml", f"name: q\n{query}")], source.streams)
     assert not compiled.errors, [finding.render() for finding in compiled.errors]
-    text = explain_why_not(compiled.queries[0], source, form, expect)
+    text = explain_why_not(compiled.queries[0], source, form, expect, compiled)
     return orjson.loads(text) if form == "json" else text
 
 
@@ -303,3 +303,44 @@ def test_tuples_that_lack_attributes_fail_where_or_go_out_of_memory_are_counted(
 def test_a_temporal_query_takes_no_expected_match(tmp_path: Path) -> None:
     with pytest.raises(CepError, match="--expect is for patterns"):
         answer(tmp_path, HUMID, READINGS, "text", "1")
+
+
+COMPOSED = """where: s.d > r.d * 10
+event: SEQ(rises r, rises s)
+from: query:rises
+within: 10 s
+---
+name: rises
+from: events
+event: SEQ(A a, A b)
+where: b.v > a.v
+within: 3 s
+return: {d: b.v - a.v}"""
+
+
+def test_a_query_is_explained_on_the_composite_events_that_it_reads(tmp_path: Path) -> None:
+    bound, refused, _ = furthest(tmp_path, COMPOSED, "1 A v=1\n2 A v=2\n3 A v=9\n9 A v=1")
+    assert bound == [("r", "rises/0")]
+    assert refused["s"] == [
+        ("predicate", "rises/1", "s.d > r.d * 10 failed (8 > 10 is false)"),
+        ("predicate", "rises/2", "s.d > r.d * 10 failed (7 > 10 is false)"),
+    ]
+    text = answer(tmp_path, COMPOSED, "1 A v=1\n2 A v=2\n3 A v=9\n9 A v=1", "text")
+    assert "the furthest: bound r = line rises/0 (rises, d=1); missing s" in text and "found nothing" not in text
+
+
+def test_of_queries_that_found_nothing_it_is_said_why(tmp_path: Path) -> None:
+    text = answer(tmp_path, COMPOSED, "1 A v=5\n2 A v=4", "text")
+    assert "why not q: 0 events, 0 matches" in text
+    assert "it reads rises, which found nothing:\nwhy not rises: 2 events, 0 matches" in text
+    assert "line 1: b.v > a.v failed (4 > 5 is false)" in text
+    (silent,) = answer(tmp_path, COMPOSED, "1 A v=5\n2 A v=4")["silent"]
+    assert (silent["query"], silent["matches"]) == ("rises", 0)
+
+
+def test_a_temporal_query_that_reads_another_one_is_explained_too(tmp_path: Path) -> None:
+    query = COMPOSED.replace("where: s.d > r.d * 10\nevent: SEQ(rises r, rises s)\n", "").replace(
+        "within: 10 s\n", "select: [d]\ncoalesce: {duration: 1 s}\nvalid: '> 1 s'\nwindow: {range: 10 s, slide: 10 s}\n", 1
+    )
+    assert ends(tmp_path, query, "1 A v=1\n2 A v=2\n3 A v=9\n9 A v=1")[0][:2] == (["rises/0"], 1000)
+    assert answer(tmp_path, query, "1 A v=5\n2 A v=4")["silent"][0]["query"] == "rises"

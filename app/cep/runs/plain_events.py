@@ -24,7 +24,7 @@ class Seen:
 
     Attributes:
         rank: its place in the total order.
-        line: 0-based, as `cep replay` counts positions.
+        line: 0-based, as `cep replay` counts positions; of composite events of other queries query/number.
         attributes: null ones are None, absent ones are not there.
         key: its values of the equivalence attributes; None where one is null or not there.
         key_rank: its place among the events with its key.
@@ -32,7 +32,7 @@ class Seen:
     """
 
     rank: int
-    line: int
+    line: int | str
     time: int
     type: str
     attributes: Mapping[str, Any]
@@ -64,7 +64,7 @@ class Stream:
         lines: by row of the batch.
     """
 
-    def __init__(self, plan: Plan, batch: EventBatch, lines: list[int]) -> None:
+    def __init__(self, plan: Plan, batch: EventBatch, lines: list[int | str]) -> None:
         self.plan = plan
         self.opened: list[OpenedWindow] = []
         cells = {name: _cells(column) for name, column in batch.columns.items()}
