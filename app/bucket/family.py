@@ -7,7 +7,7 @@ was most of the time; here they share one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -33,21 +33,25 @@ MAGIC = b"CEPFAMLY"
 QUERY, ITEMS = "\x00query", "\x00items"
 """Columns that ride along: the number of the query, the items of it that the event can be. No attribute has such a name."""
 _SHORT = 1 << 15
+LEAST_PARTITIONED = 8
+"""Queries of one shape with partition attributes that share an engine when they are deployed together."""
 
 
 def shape_of(plan: Plan) -> Hashable | None:
     """What queries of one family have in common; None: the query needs an engine of its own.
 
-    Its matches must be a matter of its candidates alone (no counted events), and nothing of it may wait for the end of a window.
+    Its matches must be a matter of its candidates alone (no counted events), and nothing of it may wait for the end of a window. Events of types
+    that lack a partition attribute would belong to all partitions, those of other queries included.
     """
     waits = plan.items[-1].negated or plan.on_timeout == "emit"
-    if plan.evaluator != "stacks" or plan.equivalence or plan.ranks != "none" or waits:
+    outside = plan.equivalence and any(item.lacks for item in plan.items)
+    if plan.evaluator != "stacks" or plan.ranks != "none" or waits or outside:
         return None
     items = tuple((item.negated, item.local) for item in plan.items)
     # 0.0 and -0.0 are equal, but not as an answer
     literal = [one.expression for one in plan.returns if not isinstance(one.expression, AttributeOf)]
     answers = [repr(node.value) for one in literal for node in walk(one) if isinstance(node, Literal)]
-    return (plan.streams, items, plan.joins, plan.within, plan.returns, plan.columns, *answers)
+    return (plan.streams, plan.equivalence, items, plan.joins, plan.within, plan.returns, plan.columns, *answers)
 
 
 def _shape(plan: Plan) -> Plan:
@@ -95,19 +99,14 @@ class Answer:
         if self.matches is None:
             return
         time, rows, events = self.matches.time, self.matches.rows, self.matches.events
-        columns = [
-            (name, column.kind, column.values, column.state, column.dictionary) for name, column in _columns_of(self.matches).items()
-        ]
+        columns, key = _columns_of(self.matches), self.matches.key
         bounds = [0, *self.bounds]
         for number, (own, kept, evicted, live) in zip(numbers.tolist(), self.counts[numbers].tolist(), strict=True):
             begin, end = bounds[number], bounds[number + 1]
-            fields: dict[str, Column | Lists] = {
-                name: Column(kind, values[begin:end], None if state is None else state[begin:end], dictionary)
-                for name, kind, values, state, dictionary in columns
-            }
+            part = slice(begin, end)
             # what was pushed is not known by query; all that is stored is pushed, save what only completes matches
             tally = Tally(self.events, own, kept, kept, end - begin, 0, evicted, live, 0, int(live > 0), self.texts)
-            yield self.queries[number], Matches(time[begin:end], rows[begin:end], events, fields, {}), tally
+            yield self.queries[number], Matches(time[part], rows[part], events, _picked(columns, part), _picked(key, part)), tally
 
 
 class Family:
@@ -120,8 +119,8 @@ class Family:
     def __init__(self, plans: Mapping[int, Plan]) -> None:
         self._queries = tuple(plans)
         one = _shape(next(iter(plans.values())))
-        self._columns = one.columns
-        self._engine = Engine(replace(one, equivalence=(QUERY,), columns=(*one.columns, ITEMS)))
+        self._columns = tuple(dict.fromkeys((*one.columns, *one.equivalence)))
+        self._engine = Engine(replace(one, equivalence=(QUERY, *one.equivalence), columns=(*one.columns, ITEMS)))
         self._live = np.zeros(len(plans), np.int64)
         self._useful = UsefulPairs(one, self._queries)
         self._layout: ItemLayout | None = None
@@ -186,14 +185,12 @@ class Family:
 
     def _sorted(self, matches: Matches) -> tuple[Matches, list[int]]:
         """Matches query by query, those of each in the order in which they were found, and where they end."""
+        key = {name: column for name, column in matches.key.items() if name != QUERY}
         if len(self._queries) == 1 or not len(matches):
-            return replace(matches, key={}), [len(matches)] * len(self._queries)
+            return replace(matches, key=key), [len(matches)] * len(self._queries)
         order, bounds = self._by_query(matches.key[QUERY].values)
-        fields = {
-            name: Column(column.kind, column.values[order], None if column.state is None else column.state[order], column.dictionary)
-            for name, column in _columns_of(matches).items()
-        }
-        return replace(matches, time=matches.time[order], rows=matches.rows[order], fields=fields, key={}), bounds
+        time, rows = matches.time[order], matches.rows[order]
+        return replace(matches, time=time, rows=rows, fields=_picked(_columns_of(matches), order), key=_picked(key, order)), bounds
 
     def _by_query(self, numbers: NDArray[Any]) -> tuple[NDArray[np.intp], list[int]]:
         """What is of one query together, in the order in which it stands, and by query its end. Short numbers are sorted in linear time."""
@@ -244,11 +241,29 @@ def _columns_of(matches: Matches) -> dict[str, Column]:
     return cast("dict[str, Column]", matches.fields)
 
 
-def families_of(plans: Mapping[int, Plan]) -> Sequence[Mapping[int, Plan]]:
-    """The plans of one shape together; those that need engines of their own are in none."""
+def _picked(columns: Mapping[str, Column], rows: slice | NDArray[np.intp]) -> dict[str, Column]:
+    """Some rows of columns, by name."""
+    return {
+        name: Column(column.kind, column.values[rows], None if column.state is None else column.state[rows], column.dictionary)
+        for name, column in columns.items()
+    }
+
+
+def families_of(plans: Mapping[int, Plan], kept: Collection[int] = ()) -> Sequence[Mapping[int, Plan]]:
+    """The plans of one shape together; those that need engines of their own are in none.
+
+    Args:
+        plans: by query.
+        kept: queries whose state is that of a family; they stay in one, however few they are.
+    """
     by_shape: dict[Hashable, dict[int, Plan]] = {}
     for query, plan in plans.items():
         shape = shape_of(plan)
         if shape is not None:
             by_shape.setdefault(shape, {})[query] = plan
-    return tuple(by_shape.values())
+    return tuple(own for own in by_shape.values() if _worth_sharing(own) or any(query in kept for query in own))
+
+
+def _worth_sharing(plans: Mapping[int, Plan]) -> bool:
+    """Few partitioned queries are faster alone: a key of one attribute is found faster than one of two."""
+    return len(plans) >= LEAST_PARTITIONED or not next(iter(plans.values())).equivalence

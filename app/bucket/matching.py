@@ -82,7 +82,7 @@ class GroupMatching:
         shared = {query: plan for query, plan in self._plans.items() if query not in known or is_family_state(known[query])}
         self._families: dict[int, Family] = {}
         self._distinct: list[Family] = []
-        for plans in families_of(shared):
+        for plans in families_of(shared, [query for query in shared if query in known]):
             family = Family(plans)
             family.go_on({query: known[query] for query in plans if query in known})
             self._families |= dict.fromkeys(plans, family)

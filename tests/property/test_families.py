@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from unittest.mock import patch
 
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from app.asc.selection import Selection
+from app.bucket import family
 from app.bucket.engines import new_engine, restore_engine
-from app.bucket.family import shape_of
+from app.bucket.family import families_of, shape_of
 from app.bucket.matching import GroupMatching
 from app.cep.engine import Watermarks
+from app.cep.matches import Matches
 from app.query.plan import Catalog, ConstantTest, Plan
-from tests.naive.language import Event, Item, Query
-from tests.property.application_way import END, answers, plan_of
+from tests.naive.language import Equivalence, Event, Item, Query
+from tests.property.application_way import END, Answer, answers, plan_of
 from tests.property.event_arrays import event_batch
 from tests.property.random_queries import Schemas, cuts, queries, schemas, streams
 from tests.property.test_asc_lists import lists_of
@@ -27,6 +31,8 @@ SHAPES = [
     Query((A, B, C), within=9),
     Query((A, Item(("B",), "n", negated=True), C), within=9),
     Query((A,), within=3),
+    Query((A, B), (Equivalence("k"),), within=6),
+    Query((A, Item(("B",), "n", negated=True), C), (Equivalence("k"), Equivalence("s")), within=9),
 ]
 
 
@@ -45,6 +51,12 @@ def variants(draw: st.DrawFn, known: Schemas) -> list[Plan]:
     return [*plans, replace(plan_of(draw(queries(known)), known), name="other", fingerprint="other")]
 
 
+def answers_with_keys(plan: Plan, matches: Matches) -> Iterable[Answer]:
+    """Answers with the partition key among the fields."""
+    assert sorted(matches.key) == sorted(plan.equivalence) or not len(matches)
+    return answers(plan, replace(matches, fields={**matches.fields, **{f"key {name}": column for name, column in matches.key.items()}}))
+
+
 def found_alone(plan: Plan, known: Schemas, events: list[Event], ends: list[int], begin: int) -> Counter:
     """What an engine of the query's own finds of the events from ``begin`` on, with its state kept as bytes in between."""
     engine, seen = new_engine(plan), Counter()
@@ -56,7 +68,7 @@ def found_alone(plan: Plan, known: Schemas, events: list[Event], ends: list[int]
         spread = batch.time.astype("uint64") * 0
         spread[rows] = items
         matches, _ = engine.feed(batch, spread, Watermarks(END if end == len(events) else events[end]["time"]))
-        seen += Counter(answers(plan, matches))
+        seen += Counter(answers_with_keys(plan, matches))
         engine, begin = restore_engine(plan, engine.snapshot()), end
     return seen
 
@@ -65,7 +77,7 @@ def found_alone(plan: Plan, known: Schemas, events: list[Event], ends: list[int]
 @given(st.data())
 def test_every_query_of_a_family_finds_what_it_finds_alone(data: st.DataObject) -> None:
     known = LIVELY if data.draw(st.booleans()) else data.draw(schemas())
-    with lists_of(data.draw(st.sampled_from([0, 1 << 12]))):
+    with lists_of(data.draw(st.sampled_from([0, 1 << 12]))), patch.object(family, "LEAST_PARTITIONED", data.draw(st.integers(1, 4))):
         check_a_family(data, known)
 
 
@@ -91,7 +103,7 @@ def check_a_family(data: st.DataObject, known: Schemas) -> None:
             feed = data.draw(st.sampled_from([matching.feed_selected, matching.news_of_selected]))
             for one in feed(batch, selected, watermarks):
                 assert one.tally.matches == len(one.matches)
-                found[catalog.plans[one.query].name] += Counter(answers(catalog.plans[one.query], one.matches))
+                found[catalog.plans[one.query].name] += Counter(answers_with_keys(catalog.plans[one.query], one.matches))
             matching.validate()
             states |= {catalog.plans[query].name: state for query, state in matching.states()}
         begin = end
@@ -100,12 +112,46 @@ def check_a_family(data: st.DataObject, known: Schemas) -> None:
         assert found[plan.name] == found_alone(plan, known, events, ends, late if plan is plans[0] else 0), plan.name
 
 
-def test_what_waits_or_is_partitioned_has_an_engine_of_its_own() -> None:
+def test_matches_of_partitioned_queries_bear_their_own_keys() -> None:
+    """Many matches in one step, of several queries and keys in turn."""
+    shape = plan_of(Query((A, B), (Equivalence("k"),), within=6), LIVELY)
+    plans = []
+    for number in range(3):
+        own = (ConstantTest("k", LIVELY["A"]["k"], "!=", (number,)),)
+        plans.append(
+            replace(shape, name=f"q{number}", items=(replace(shape.items[0], tests=own), shape.items[1]), fingerprint=f"q{number}")
+        )
+    events: list[Event] = [
+        {"type": "AB"[row % 2], "time": row // 4, "source": 0, "offset": row, "attributes": {"k": row // 2 % 5, "s": "x"}}
+        for row in range(60)
+    ]
+    batch = event_batch(events, LIVELY)
+    with patch.object(family, "LEAST_PARTITIONED", 1):
+        catalog = Catalog.of(tuple(plans))
+        (group,) = catalog.groups
+        matching = GroupMatching(catalog, group.number)
+    assert matching.shared
+    found = matching.feed_selected(batch, Selection(catalog, "input").select(batch), Watermarks(END))
+    for one in found:
+        assert Counter(answers_with_keys(shape, one.matches)) == found_alone(plans[one.query], LIVELY, events, [len(events)], 0)
+    assert sum(len(one.matches) for one in found) > 100
+
+
+def test_few_partitioned_queries_have_engines_of_their_own_unless_their_state_is_that_of_a_family() -> None:
+    one = replace(plan_of(Query((A, B), within=6), LIVELY), equivalence=("k",))
+    plans = {query: replace(one, name=f"q{query}") for query in range(family.LEAST_PARTITIONED)}
+    few = dict(list(plans.items())[1:])
+    assert families_of(plans) == (plans,)
+    assert families_of(few) == ()
+    assert families_of(few, [2]) == (few,)
+
+
+def test_what_waits_or_is_partitioned_by_what_an_item_lacks_has_an_engine_of_its_own() -> None:
     shared = plan_of(Query((A, B), within=6), LIVELY)
     assert shape_of(shared) == shape_of(replace(shared, name="other", fingerprint="other"))
     assert shape_of(replace(shared, within=None)) not in (None, shape_of(shared))
     for alone in (
-        replace(shared, equivalence=("k",)),
+        replace(shared, equivalence=("k",), items=(shared.items[0], replace(shared.items[1], lacks=("k",)))),
         replace(shared, on_timeout="emit"),
         replace(shared, items=(*shared.items, replace(shared.items[0], index=2, negated=True))),
         replace(shared, evaluator="runs"),
