@@ -9,6 +9,7 @@ import orjson
 from app.bucket.temporal import as_one_item
 from app.cep import opcodes
 from app.cep.arrays import COLUMNS
+from app.cep.chains.layout import layout_of as chain_layout_of
 from app.cep.layout import EngineOptions, Layout, layout_of, text_constants
 from app.cep.runs.layout import grammar_of
 from app.cep.runs.layout import layout_of as run_layout_of
@@ -18,6 +19,7 @@ from app.cli.explain_automaton import AUTOMATON
 from app.coalesce.arrays import RULE_NAMES
 from app.coalesce.coalescer import rules_of
 from app.errors import CepError
+from app.query.chains import Chain, chain_of
 from app.query.compile import Compiled
 from app.query.explain import Stage
 from app.query.plan import Plan
@@ -37,6 +39,21 @@ def _layout(query: Compiled) -> Layout:
     plan = _plan(query)
     plan = plan if plan.temporal is None else as_one_item(plan)
     return layout_of(plan, {}, TextTable(text_constants(plan)), EngineOptions())
+
+
+def _tables_of_chain(plan: Plan, chain: Chain) -> dict[str, Any]:
+    """Rows without names: the columns are those of `app.cep.chains.arrays`."""
+    layout = chain_layout_of(plan, chain, {}, TextTable(text_constants(plan)))
+    tables = {name: rows.tolist() for name, rows in layout.tables._asdict().items() if rows.ndim == TABLE}
+    return {
+        "cells": dict(layout.taking.attributes),
+        "cells_per_event": layout.taking.width,
+        **tables,
+        "anchors": layout.anchors.tolist(),
+        "local": [list(one) for one in layout.taking.local],
+        "code": _code(layout.taking.programs.code.tolist()),
+        "constants": layout.taking.programs.constants.tolist(),
+    }
 
 
 def _tables_of_runs(plan: Plan) -> dict[str, Any]:
@@ -60,7 +77,8 @@ def _code(rows: list[list[int]]) -> list[list[Any]]:
 
 def _tables(query: Compiled) -> dict[str, Any]:
     if (plan := _plan(query)).runs is not None:
-        return _tables_of_runs(plan)
+        chain = chain_of(plan)
+        return _tables_of_runs(plan) if chain is None else _tables_of_chain(plan, chain)
     layout, temporal = _layout(query), _plan(query).temporal
     if temporal is None:
         tables: dict[str, Any] = {

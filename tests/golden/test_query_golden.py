@@ -73,6 +73,12 @@ def test_plan_of_runs_with_its_automaton(path: Path, form: str, golden: Golden) 
     golden(path.with_suffix(suffix), "\n".join(explain(query, stage, form, ALL_STAGES) for query in compiled.queries))
 
 
+def test_tables_of_a_chain_are_those_of_its_own_engine() -> None:
+    (chain,), (other,) = (_compiled(HERE / "runs" / f"{name}.yaml").queries for name in ("chain", "rising"))
+    assert "\nkeeps:\n" in explain(chain, "code", "text", ALL_STAGES)
+    assert "\nstates:\n" in explain(other, "code", "text", ALL_STAGES)
+
+
 def test_automaton_of_a_plain_sequence_is_refused_in_words() -> None:
     query = _compiled(HERE / "plan" / "stocks.yaml").queries[0]
     with pytest.raises(CepError, match="stacks evaluator"):
