@@ -145,6 +145,15 @@ class Model(Protocol[Candidates]):
 
 
 @runtime_checkable
+class Priced(Protocol[Candidates]):
+    """A model that can also drop by price: whatever promises too little, however much there is at the moment. For bounds on the average."""
+
+    def priced(self, drop_ratio: float) -> Gate[Candidates]:
+        """A gate that leaves, in the long run, so much less than there would be without shedding."""
+        ...
+
+
+@runtime_checkable
 class Method(Protocol[Observations]):
     """A way to shed. Its settings are its fields, with the paper's values as defaults."""
 

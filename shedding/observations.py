@@ -71,6 +71,48 @@ class WindowObservations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Succession:
+    """How partial matches went on from look to look: each with what it is at the next look, and what grew from it in between.
+
+    Attributes:
+        starts: int64 (looks + 1,), those of look k stand at ``starts[k] : starts[k + 1]`` of the sample.
+        owner: int64 (sample,), which of the sample, one look before, it is or grew from; -1: nothing that was there.
+        gain: float64 (sample,), weight of the composite events that grew from it until the next look.
+        spent_s: float64 (sample,), seconds of processing until the next look, for itself.
+    """
+
+    starts: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    spent_s: NDArray[np.float64]
+
+    def totals(self, kept: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What would come of each if it were kept now, and from the next look on all were treated as marked: float64 (sample,) weight and seconds."""
+        return self._summed(self.gain, kept), self._summed(self.spent_s, kept)
+
+    def survive(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Bool (sample,): which are there after each look when at every look only those marked stay: whatever grew from one that was dropped never was."""
+        there = kept.copy()
+        for begin, end in zip(self.starts[1:-1], self.starts[2:], strict=True):
+            owner = self.owner[begin:end]
+            there[begin:end] &= there[owner] | (owner < 0)
+        return there
+
+    def ended(self) -> NDArray[np.bool_]:
+        """Bool (sample,): of which nothing is left at the last look."""
+        last = np.zeros(len(self.owner))
+        last[self.starts[-2] :] = 1.0
+        return self._summed(last, np.ones(len(last), np.bool_)) == 0
+
+    def _summed(self, own: NDArray[np.float64], kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+        total = own.copy()
+        for begin, end in zip(self.starts[-2:0:-1], self.starts[:1:-1], strict=True):
+            heirs = np.flatnonzero(kept[begin:end] & (self.owner[begin:end] >= 0)) + begin
+            np.add.at(total, self.owner[heirs], total[heirs])
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MatchObservations:
     """Steps of partial matches: one row each time that a partial match was held against an event.
 
@@ -85,6 +127,7 @@ class MatchObservations:
         sample: partial matches at some moments. Only `stateful` reads it and what became of it.
         gain: float64 (sample,), sum of the weights of the composite events that each became.
         cost_s: float64 (sample,), seconds of processing that it still took from then on.
+        succession: of the sample, where partial matches branch.
     """
 
     query: NDArray[np.int32]
@@ -97,6 +140,7 @@ class MatchObservations:
     sample: JudgedMatches = field(default_factory=_no_matches)
     gain: NDArray[np.float64] = field(default_factory=_float64)
     cost_s: NDArray[np.float64] = field(default_factory=_float64)
+    succession: Succession | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

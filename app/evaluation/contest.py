@@ -21,7 +21,7 @@ from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperato
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from shedding.candidates import JudgedEvents
-from shedding.interface import Level, Method, Model, Training
+from shedding.interface import Level, Method, Model, Priced, Training
 from shedding.registry import METHODS
 
 LEVELS: tuple[Level, ...] = ("events", "events per window", "partial matches")
@@ -41,6 +41,7 @@ class Standing:
         latency_s: float64 (events,), in virtual time.
         bound_s: the latency bound.
         decision_ns: processor time per decision, ns; 0 where nothing was decided. The only figure that is not virtual.
+        held: partial matches that events were held against, as a share of those without shedding, where partial matches are what is shed.
     """
 
     shedder: str
@@ -51,6 +52,7 @@ class Standing:
     latency_s: NDArray[np.float64] = field(repr=False)
     bound_s: float
     decision_ns: float
+    held: float = 1.0
 
     @property
     def late_share(self) -> float:
@@ -75,6 +77,8 @@ class Terms:
             share of it, and the result is not the same every time.
         opened: methods that drop events from windows see a window for every event that can begin a match (a query with ``within``).
         match_interval: events between two looks at the queue, when partial matches are what is shed.
+        average_over: with ``fixed``, events over which partial matches are limited on average; 0: at every look.
+        priced: models with prices drop by price, see `MatchLoad.usual`.
     """
 
     capacity: float = 1000.0
@@ -88,6 +92,8 @@ class Terms:
     event_ns: float = 0.0
     opened: bool = False
     match_interval: int = 10
+    average_over: int = 0
+    priced: bool = False
 
     @property
     def begun_s(self) -> float:
@@ -242,7 +248,7 @@ class Contest:
     def _judge_matches(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
         cost_s = 1.0 / terms.capacity
-        calm = self._calm
+        calm = self.calm
         match_cost_s = terms.match_share * cost_s / max(calm, 1e-9)
         load = MatchLoad(
             rate * terms.capacity,
@@ -253,6 +259,8 @@ class Contest:
             interval=terms.match_interval,
             most=calm / rate if terms.fixed else None,
             begun_s=terms.begun_s,
+            average_over=terms.average_over,
+            usual=calm if terms.priced and isinstance(model, Priced) else 0.0,
         )
         timed = TimedModel(model)
         course = self._matches.run(load, timed)
@@ -267,10 +275,11 @@ class Contest:
             course.latency_s,
             terms.bound_s,
             timed.decision_ns,
+            course.held / max(calm, 1e-9),
         )
 
     @cached_property
-    def _calm(self) -> float:
+    def calm(self) -> float:
         """Partial matches that live at a time without shedding, on average."""
         load = MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=self.terms.match_interval)
         return float(self._matches.run(load, None).matches.mean())

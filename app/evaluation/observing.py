@@ -10,7 +10,7 @@ from app.evaluation.operator import Operator
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.abandoned import abandoned_plans
-from app.query.plan import Absent, Ordered, Plan, Take
+from app.query.plan import Absent, Either, Ordered, Pattern, Plan, Take
 from shedding.events.prefix import MOST_ITEMS
 from shedding.observations import EventObservations, Shape, WindowObservations
 
@@ -62,23 +62,38 @@ def _none() -> NDArray[np.float64]:
 
 
 def shape_of(plan: Plan) -> Shape | None:
-    """The plan's pattern where it is one sequence, perhaps with negations and closures, and has a window.
+    """The plan's pattern where it is one sequence, perhaps with negations, closures and an OR at its end, and has a window.
 
     Windows in events are known where the query has one partition: only then they count the stream's events.
     """
     window = (plan.runs.window if plan.runs is not None else None) or plan.within
     if window is None or (window.unit == "events" and plan.equivalence) or len(plan.items) > MOST_ITEMS:
         return None
-    pattern = plan.pattern
-    parts = pattern.parts if isinstance(pattern, Ordered) else (pattern,)
-    needs, last = [-1] * len(plan.items), -1
-    for part in parts:
-        if isinstance(part, Absent):
-            for item in part.items:
-                needs[item] = last
-        elif isinstance(part, Take):
-            needs[part.item] = last
-            last = part.item if part.low > 0 else last
-        else:
-            return None
+    needs = [-1] * len(plan.items)
+    if _ordered(plan.pattern, -1, needs) is None:
+        return None
     return Shape(tuple(needs), sum(1 << item.index for item in plan.items if item.negated), window.size, window.unit == "events")
+
+
+_SEVERAL = -2
+"""Behind an OR: an event may follow any of its branches."""
+
+
+def _ordered(pattern: Pattern, last: int, needs: list[int]) -> int | None:
+    """Notes which item comes before each; returns the last that must have been bound, or None where that is no one item."""
+    match pattern:
+        case Ordered(parts):
+            behind: int | None = last
+            for part in parts:
+                behind = None if behind is None else _ordered(part, behind, needs)
+            return behind
+        case Either(parts) if last != _SEVERAL:
+            return None if any(_ordered(part, last, needs) is None for part in parts) else _SEVERAL
+        case Absent(items) if last != _SEVERAL:
+            for item in items:
+                needs[item] = last
+            return last
+        case Take(item, low) if last != _SEVERAL:
+            needs[item] = last
+            return item if low > 0 else last
+    return None

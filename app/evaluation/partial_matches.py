@@ -19,20 +19,24 @@ from app.cep.arrays import FOREVER
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import LiveRuns, end_runs, live_runs
+from app.cep.runs.live import LiveRuns, bound_events, end_runs, live_runs
+from app.evaluation.branching import Beginnings, Branches, furthest
 from app.evaluation.features import Features
 from app.evaluation.known_matches import known_matches, progress_of_items
 from app.evaluation.looks import Looks, first_keys
 from app.evaluation.operator import Operator, Outcome, candidate_items
+from app.evaluation.slack import Bound, Comparisons
 from app.evaluation.virtual_time import Queue
 from app.events.batch import EventBatch, place_numbers
 from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
-from shedding.interface import Model
+from shedding.interface import Gate, Model, Priced
 from shedding.observations import MatchObservations
 
 _LOOKS = 16
 """In the span of a window, partial matches are looked at so often, to see what becomes of them."""
+_STEPS = 50
+"""Where partial matches branch, the steps of so many events per window are observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class MatchLoad:
         interval: events between two looks at the queue.
         most: partial matches that may live at a time, whatever the queue; None: by the queue.
         begun_s: how long the first event waits.
+        average_over: with ``most``, events over which what was not used up may be used later, so that it holds on average; 0: at every look.
+        usual: partial matches without shedding, on average: models with prices then drop by the price at which ``most`` are left on average; 0: models drop by rank.
     """
 
     rate: float
@@ -60,16 +66,33 @@ class MatchLoad:
     interval: int = 10
     most: float | None = None
     begun_s: float = 0.0
+    average_over: int = 0
+    usual: float = 0.0
 
-    def allowed(self, waiting_s: float, matches: int) -> int:
-        """How many partial matches may live, so that an event that waited so long is done in time (equations 4 to 6 of pSPICE)."""
+    def allowed(self, waiting_s: float, matches: int, saved: float = 0.0) -> int:
+        """How many partial matches may live, so that an event that waited so long is done in time (equations 4 to 6 of pSPICE).
+
+        Args:
+            waiting_s: s.
+            matches: that live.
+            saved: with ``average_over``, how many fewer were held against events so far than allowed, summed over events.
+        """
         if self.most is not None:
-            return min(matches, int(self.most))
+            return min(matches, max(0, int(self._share(saved))))
         limit = self.safety * self.bound_s
         if waiting_s + self.cost_s + self.match_cost_s * matches <= limit:
             return matches
         left = limit - waiting_s - self.shedding_s * matches - self.cost_s
         return int(np.clip(left / self.match_cost_s, 0, matches))
+
+    def gate(self, model: Model[JudgedMatches], allowed: int, matches: int, saved: float) -> Gate[JudgedMatches]:
+        """What decides now: by rank as many as are too many, or by price whatever is not worth it."""
+        if self.usual and isinstance(model, Priced):
+            return model.priced(min(1.0, max(0.0, 1.0 - self._share(saved) / self.usual)))
+        return model.gate(1.0 - allowed / matches)
+
+    def _share(self, saved: float) -> float:
+        return (self.most or 0.0) + (saved / self.average_over if self.average_over else 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +111,12 @@ class MatchCourse:
     matches: NDArray[np.int64]
     dropped: NDArray[np.int64]
 
+    @property
+    def held(self) -> float:
+        """Partial matches that an event was held against, on average: those after shedding, and those that came until the next look."""
+        left = self.matches - self.dropped
+        return float((left + np.append(self.matches[1:], left[-1:])).mean() / 2) if len(left) else 0.0
+
 
 class MatchOperator:
     """A query for the runs evaluator, and a recording.
@@ -95,17 +124,23 @@ class MatchOperator:
     Args:
         plan: with `Plan.runs`.
         batch: the recording, in total order.
+        kept: bool (events,), which events can be bound; None: all.
     """
 
-    def __init__(self, plan: Plan, batch: EventBatch) -> None:
+    def __init__(self, plan: Plan, batch: EventBatch, kept: NDArray[np.bool_] | None = None) -> None:
         self.plan, self.batch = plan, batch
         self._items = candidate_items(plan, batch)
+        if kept is not None:
+            self._items = np.where(kept, self._items, np.uint64(0))
         self._interesting = np.flatnonzero(self._items)
         self._features = Features.of(plan)
         self._kinds, self._values = self._features.kinds(batch), self._features.values(batch)
         self._operator = Operator(plan, batch)
         self._progress = progress_of_items(plan)
         self._event_ms = max(1.0, float(np.ptp(batch.time)) / max(1, len(batch) - 1)) if len(batch) else 1.0
+        self._comparisons = Comparisons.of(plan)
+        self._negations = Negations.of(plan, self._features.judged(batch).key, self._items)
+        self.branches = branching(plan)
 
     def run(self, load: MatchLoad, model: Model[JudgedMatches] | None) -> MatchCourse:
         """Lets the recording arrive at the load's rate.
@@ -117,14 +152,15 @@ class MatchOperator:
         counts, dropped = [], []
         parts: list[Matches] = []
         engine = RunsEngine(self.plan)
-        queue = Queue(len(self.batch), load.rate, load.interval, load.begun_s)
+        queue, saved, alive = Queue(len(self.batch), load.rate, load.interval, load.begun_s), 0.0, 0
         for start, stop in queue.intervals():
             live = live_runs(engine)
-            allowed = load.allowed(max(0.0, queue.waiting_s(start)), len(live))
+            saved += load.interval * ((load.most or 0.0) - (alive + len(live)) / 2)
+            allowed = load.allowed(max(0.0, queue.waiting_s(start)), len(live), saved)
             gone = 0
-            if model is not None and allowed < len(live):
-                judged = self.judged(live, int(self.batch.time[start]))
-                gone = end_runs(engine, live, model.gate(1.0 - allowed / len(live)).keep(judged))
+            if model is not None and (load.usual or allowed < len(live)):
+                gate = load.gate(model, allowed, len(live), saved)
+                gone = end_runs(engine, live, gate.keep(self.judged(engine, live, start)))
                 queue.decide(start, load.shedding_s * len(live))
             counts.append(len(live))
             dropped.append(gone)
@@ -138,33 +174,43 @@ class MatchOperator:
         gate, engine, found = model.gate(drop_ratio), RunsEngine(self.plan), []
         for start in range(0, len(self.batch), every):
             live = live_runs(engine)
-            end_runs(engine, live, gate.keep(self.judged(live, int(self.batch.time[start]))))
+            end_runs(engine, live, gate.keep(self.judged(engine, live, start)))
             found.append(self._fed(engine, start, min(len(self.batch), start + every), ends=start + every >= len(self.batch)))
         return [one for one in found if one.news]
 
-    def judged(self, live: LiveRuns, now_ms: int) -> JudgedMatches:
-        """Partial matches as shedders see them; ``remaining`` in events of the stream, by the recording's mean rate where the window is in time.
+    def judged(self, engine: RunsEngine, live: LiveRuns, row: int) -> JudgedMatches:
+        """Partial matches as shedders see them before the event of this row is fed; ``remaining`` in events of the stream, by the recording's mean rate where the window is in time.
 
-        What they bound is known by the attributes of the first and of the newest event.
+        What they bound is known by the attributes of the first and of the newest event, by what is known of the query's comparisons (`app.evaluation.slack`), and by whether
+        an event came since that a negation asks for.
         """
-        first, places = (self._operator.rows(one[:, 0], one[:, 1]) for one in (live.first, live.newest))
+        first, newest = (self._operator.rows(one[:, 0], one[:, 1]) for one in (live.first, live.newest))
+        values = [self._values[:, first], self._values[:, newest], self._negations.since(newest, row)]
+        now_ms = int(self.batch.time[min(row, len(self.batch) - 1)])
+        known = known_matches(live, self._progress, 1 / self._event_ms, now_ms)
+        if self.branches or self._comparisons.terms:
+            starts, items, rows = self._bound(engine, live)
+            run = np.repeat(np.arange(len(live)), np.diff(starts))
+            binding = np.array([item.bound_to for item in self.plan.items], np.int64)[items]
+            values.append(self._comparisons.slack(Bound(run, binding, rows, len(live), self._values, self._features.attributes)))
+            if self.branches:
+                known = replace(known, identity=Beginnings.of(starts, items, rows).whole)
         return replace(
-            known_matches(live, self._progress, 1 / self._event_ms, now_ms),
-            last_type=self._kinds[places],
+            known,
+            last_type=self._kinds[newest],
             last_position=np.zeros(len(live), np.int32),
-            values=np.concatenate([self._values[:, first], self._values[:, places]]),
+            values=np.concatenate(values),
         )
 
-    def observations(self, match_cost_s: float = 1.0) -> MatchObservations:
-        """Every step of every partial match, event by event.
+    def _bound(self, engine: RunsEngine, live: LiveRuns) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Starts, items and rows of what live partial matches bound."""
+        bound = bound_events(engine, live)
+        return bound.starts, bound.items, self._operator.rows(bound.places[:, 0], bound.places[:, 1])
 
-        Raises:
-            ValueError: partial matches of the query branch (skip-till-any-match), so their first event does not tell them apart.
-        """
-        assert self.plan.runs is not None  # noqa: S101 - plans for the runs evaluator have it
-        positive = [self.plan.runs.ways[item.bound_to] for item in self.plan.positive[1:]]
-        if any("skip-till-any-match" in (way.first, way.further) for way in positive):
-            raise ValueError("partial matches branch under skip-till-any-match, and it learns from such that do not")
+    def observations(self, match_cost_s: float = 1.0) -> MatchObservations:
+        """Every step of every partial match, event by event; where they branch, the steps at some events."""
+        if self.branches:
+            return self._of_branches(match_cost_s)
         before_all, after_all = [], []
         complete = len(self.plan.positive) - 1
         completed = self._completed()
@@ -179,22 +225,70 @@ class MatchOperator:
             now = _States.of(live, self._progress)
             looks.end(known.first[~np.isin(known.first, now.first, assume_unique=True)], completed, stop)
             if looks.due(stop) and len(live):
-                looks.look(self.judged(live, int(self.batch.time[stop - 1])), first_keys(live), stop)
+                looks.look(self.judged(engine, live, stop), first_keys(live), stop)
             for states in known.steps(now, completed, complete):
                 before_all.append(np.tile(states[0], stop - start))
                 after_all.append(np.tile(states[1], stop - start))
             known = now
+        return self._observations(before_all, after_all, match_cost_s, looks.outcomes(self.plan.weight, match_cost_s))
+
+    def _observations(
+        self,
+        before_all: Sequence[NDArray[np.int32]],
+        after_all: Sequence[NDArray[np.int32]],
+        match_cost_s: float,
+        outcomes: tuple[JudgedMatches, NDArray[np.float64], NDArray[np.float64]],
+    ) -> MatchObservations:
         before, after = (np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32) for parts in (before_all, after_all))
         return MatchObservations(
             np.zeros(len(before), np.int32),
             before,
             after,
             np.full(len(before), match_cost_s),
-            np.array([complete + 1], np.int32),
+            np.array([len(self.plan.positive)], np.int32),
             np.array([self.plan.weight]),
             np.array([self.window_events()]),
-            *looks.outcomes(self.plan.weight, match_cost_s),
+            *outcomes,
         )
+
+    def _of_branches(self, match_cost_s: float) -> MatchObservations:
+        """A partial match that takes an event goes on as its child: its state after the event is the furthest of its children's."""
+        window, end = self.window_events(), len(self.batch)
+        seen = np.arange(0, end, max(1, int(window / _STEPS)))
+        looks = {*range(0, end, max(1, int(window / _LOOKS))), end}
+        engine, branches, start = RunsEngine(self.plan), Branches(), 0
+        before_all, after_all = [], []
+        live = live_runs(engine)
+        known = Beginnings.of(*self._bound(engine, live))
+        states = self._progress[live.item]
+        for stop in sorted({*seen.tolist(), *(seen + 1).tolist(), *looks} - {0}):
+            matches = self.feed(engine, start, stop, ends=False)
+            complete, _ = self._beginnings_of(matches)
+            branches.found(complete)
+            live = live_runs(engine)
+            now, before = Beginnings.of(*self._bound(engine, live)), known.whole
+            if stop == start + 1:
+                new = ~np.isin(now.whole, before) & now.longer
+                after = furthest(before, states, now.parents(new), self._progress[live.item][new])
+                after = furthest(before, after, complete.parents(), np.full(len(complete.parents()), len(self.plan.positive) - 1))
+                still = np.isin(before, now.whole)
+                before_all.append(states[still])
+                after_all.append(after[still])
+            if stop in looks:
+                branches.look(self.judged(engine, live, stop), now, stop)
+            start, known, states = stop, now, self._progress[live.item]
+        sample, succession = branches.outcomes(self.plan.weight, match_cost_s)
+        totals = succession.totals(np.ones(len(sample), np.bool_))
+        return replace(self._observations(before_all, after_all, match_cost_s, (sample, *totals)), succession=succession)
+
+    def beginnings(self) -> tuple[Beginnings, NDArray[np.int64]]:
+        """Of all matches without shedding, and the row of the event that each of them ends with."""
+        return self._beginnings_of(self.feed(RunsEngine(self.plan), 0, len(self.batch), ends=True))
+
+    def _beginnings_of(self, matches: Matches) -> tuple[Beginnings, NDArray[np.int64]]:
+        bound = matches.constituents([item.index for item in self.plan.positive])
+        rows = self._operator.rows(matches.events.source[bound.rows], matches.events.offset[bound.rows])
+        return Beginnings.of(bound.starts, bound.items, rows), rows
 
     def _uneventful(self, start: int, live: LiveRuns) -> int:
         """The row up to which no event is of interest and no partial match runs out of window; at least the next one."""
@@ -252,3 +346,43 @@ class _States:
         yield self.state[own], after.state[others]
         done = np.isin(self.first, finished, assume_unique=True) & ~np.isin(self.first, after.first, assume_unique=True)
         yield self.state[done], np.full(np.count_nonzero(done), complete, np.int32)
+
+
+def branching(plan: Plan) -> bool:
+    """Whether partial matches that take an event also stay as they are: their first event does not tell them apart."""
+    if plan.runs is None:
+        return True
+    ways = [plan.runs.ways[item.bound_to] for item in plan.positive[1:]]
+    return any("skip-till-any-match" in (way.first, way.further) for way in ways)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Negations:
+    """Where events came that negations ask for.
+
+    Attributes:
+        key: int64 (events,), number of each event's partition.
+        places: by negated item, int64 ascending: partition times the number of rows, plus row.
+    """
+
+    key: NDArray[np.int64]
+    places: tuple[NDArray[np.int64], ...]
+
+    @staticmethod
+    def of(plan: Plan, key: NDArray[np.uint64], items: NDArray[np.uint64]) -> Negations:
+        """Those of a recording.
+
+        Args:
+            plan: of the query.
+            key: uint64 (events,), equal in a partition.
+            items: uint64 (events,), bit i: the event can be item i.
+        """
+        number = np.unique(key, return_inverse=True)[1] if len(key) else np.zeros(len(items), np.int64)
+        rows = [np.flatnonzero(items & np.uint64(1 << item.index)) for item in plan.items if item.negated]
+        return Negations(number, tuple(np.sort(number[own] * len(items) + own) for own in rows))
+
+    def since(self, newest: NDArray[np.int64], row: int) -> NDArray[np.float64]:
+        """float64 (negated items, newest): whether one came after this row in its partition, and before ``row``."""
+        base = self.key[newest] * len(self.key)
+        came = [np.searchsorted(own, base + row) > np.searchsorted(own, base + newest, side="right") for own in self.places]
+        return np.array(came, np.float64).reshape(len(self.places), len(newest))

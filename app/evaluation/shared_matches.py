@@ -66,7 +66,7 @@ class SharedOperator:
             burdens.append(burden)
             allowed = load.allowed(max(0.0, queue.waiting_s(start)), round(burden))
             if model is not None and allowed < burden:
-                judged = [one.judged(live, int(self.batch.time[start])) for one, live in zip(self.operators, lives, strict=True)]
+                judged = [one.judged(engine, live, start) for one, engine, live in zip(self.operators, engines, lives, strict=True)]
                 kept = np.split(model.gate(1.0 - allowed / burden).keep(together(judged)), np.cumsum(alive)[:-1])
                 alive = [len(live) - end_runs(engine, live, own) for engine, live, own in zip(engines, lives, kept, strict=True)]
             for one, engine, found in zip(self.operators, engines, parts, strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shedding.interface import Arrays, Gate, Json, Manifest, Model
+from shedding.interface import Arrays, Gate, Json, Manifest, Model, Priced
 
 
 class TimedModel:
@@ -45,6 +45,16 @@ class TimedModel:
     def gate(self, drop_ratio: float) -> TimedGate:
         """The model's gate, timed."""
         return TimedGate(self, self._model.gate(drop_ratio))
+
+    def priced(self, drop_ratio: float) -> TimedGate:
+        """The same of a model with prices.
+
+        Raises:
+            TypeError: it has none.
+        """
+        if not isinstance(self._model, Priced):
+            raise TypeError("a model without prices")
+        return TimedGate(self, self._model.priced(drop_ratio))
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,7 +287,7 @@ class MatchShedding:
         gone, asked = 0, 0.0
         if self._model is not None and self._detector is not None and (drops := self._detector.drops(len(live), waiting_s)):
             asked = drops / len(live)
-            kept = self._model.gate(asked).keep(self._matches.judged(live, int(self._batch.time[start])))
+            kept = self._model.gate(asked).keep(self._matches.judged(self.operator.engine, live, start))
             gone = end_runs(self.operator.engine, live, kept)
         decided = self._clock.now()
         self.operator.feed(start, stop, None)

@@ -10,7 +10,7 @@ decide (``b.x > a.x``: a large ``a.x`` hardly completes), the choice is by attri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from shedding.candidates import JudgedMatches, Mask
 from shedding.events.gspice_trees import Trees, compiled
 from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
-from shedding.observations import MatchObservations
+from shedding.observations import MatchObservations, Succession
 from shedding.partial_matches.kernels_forest import mean_of_leaves
 from shedding.partial_matches.markov import prospects
 from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
@@ -32,6 +32,7 @@ _ABSENT = -_LARGEST
 """Stands for an attribute that a partial match lacks: trees split it off."""
 _MOST_ROWS = 200_000
 """Outcomes that are learned from; more are left out by chance."""
+_PRICES = 100
 
 
 _NOTHING = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.zeros(1), np.zeros(1, np.int32))
@@ -66,7 +67,11 @@ class Outlook:
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
         """Expected weight per second, float64 (matches,)."""
-        rows, gain, cost_s = self.rows(matches), np.empty(len(matches)), np.empty(len(matches))
+        return self.worth(self.rows(matches))
+
+    def worth(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The same of `rows`."""
+        gain, cost_s = np.empty(len(rows)), np.empty(len(rows))
         for trees, found in ((self.gain, gain), (self.cost_s, cost_s)):
             mean_of_leaves(rows, trees.feature, trees.child, trees.content, trees.roots, found)
         return gain / np.maximum(self.least_s, cost_s)
@@ -86,6 +91,18 @@ class StatefulGate:
         return all_but_least(self.outlook.utilities(candidates), ties, round(self.drop_ratio * len(candidates)))
 
 
+@dataclass(frozen=True, slots=True)
+class PricedGate:
+    """Drops every partial match that promises less per second than a price, however many there are."""
+
+    outlook: Outlook
+    price: float
+
+    def keep(self, candidates: JudgedMatches) -> Mask:
+        """Which partial matches stay."""
+        return self.outlook.utilities(candidates) >= self.price
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StatefulModel:
     """What `Stateful` learned.
@@ -93,10 +110,12 @@ class StatefulModel:
     Attributes:
         manifest: where it comes from.
         outlook: what is expected.
+        prices: float64 (`_PRICES` + 1,), ascending: price k leaves about ``1 - k / _PRICES`` of the partial matches that there would be without shedding.
     """
 
     manifest: Manifest
     outlook: Outlook
+    prices: NDArray[np.float64]
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
         """Expected weight per second, float64 (matches,)."""
@@ -106,11 +125,15 @@ class StatefulModel:
         """Drops this share of whatever partial matches there are."""
         return StatefulGate(self.outlook, self.manifest.seed, drop_ratio)
 
+    def priced(self, drop_ratio: float) -> PricedGate:
+        """For a bound on the average: in the long run, so much less of what there would be without shedding; less where little is promised, more where much is."""
+        return PricedGate(self.outlook, float(np.interp(drop_ratio, np.linspace(0, 1, len(self.prices)), self.prices)))
+
     def arrays(self) -> Arrays:
         """For a file."""
         trees = {"gain": self.outlook.gain, "cost_s": self.outlook.cost_s}
         nodes = {f"{label}_{name}": getattr(one, name) for label, one in trees.items() for name in Trees.__slots__}
-        return {"chance": self.outlook.chance.utility, "bin_size": self.outlook.chance.bin_size, **nodes}
+        return {"chance": self.outlook.chance.utility, "bin_size": self.outlook.chance.bin_size, "prices": self.prices, **nodes}
 
     def parameters(self) -> Json:
         """For a file."""
@@ -126,12 +149,18 @@ class Stateful:
         depth: of a tree, at most.
         leaf: a leaf is learned from at least so many outcomes.
         bins: of the chain's table, see `shedding.partial_matches.pspice`.
+        rounds: where partial matches branch, so often are the forests learned, each time from what is left when the last ones have dropped.
+        share: of the partial matches that are left then.
+        samples: where partial matches branch, so many of the outcomes does each tree learn from.
     """
 
     trees: int = 10
     depth: int = 10
     leaf: int = 30
     bins: int = 256
+    rounds: int = 2
+    share: float = 0.3
+    samples: int = 40_000
 
     name = "stateful"
     level: Level = "partial matches"
@@ -148,25 +177,54 @@ class Stateful:
         chance = _completion(chain, observations, self.bins)
         sample, values = observations.sample, len(observations.sample.values)
         rows = Outlook(chance, _NOTHING, _NOTHING, values, 1.0).rows(sample)
-        chosen = np.arange(len(sample))
-        if len(chosen) > _MOST_ROWS:
-            chosen = np.sort(np.random.default_rng(training.seed).choice(chosen, _MOST_ROWS, replace=False))
-        gain, cost_s = (self._forest(rows[chosen], labels[chosen], training.seed) for labels in (observations.gain, observations.cost_s))
         least_s = float(observations.cost_s.mean()) * 1e-3 or 1.0
+        outlook = self._learned(Outlook(chance, _NOTHING, _NOTHING, values, least_s), rows, observations, training.seed)
         manifest = training.manifest(self.name, len(observations.query) + len(sample))
-        return StatefulModel(manifest, Outlook(chance, gain, cost_s, values, least_s))
+        return StatefulModel(manifest, outlook, _prices(outlook.worth(rows), observations.succession))
 
-    def _forest(self, rows: NDArray[np.float32], labels: NDArray[np.float64], seed: int) -> Trees:
+    def _learned(self, blank: Outlook, rows: NDArray[np.float32], observations: MatchObservations, seed: int) -> Outlook:
+        """With forests for weight and seconds.
+
+        Where partial matches branch, those that nobody would keep cost nothing: what is left of each when the least of all are dropped is learned again, some rounds.
+        """
+        succession = observations.succession
+        if succession is None:
+            chosen = np.arange(len(rows))
+            if len(chosen) > _MOST_ROWS:
+                chosen = np.sort(np.random.default_rng(seed).choice(chosen, _MOST_ROWS, replace=False))
+        else:
+            chosen = np.flatnonzero(succession.ended())
+        outlook, labels = blank, (observations.gain, observations.cost_s)
+        for again in range(1 if succession is None else self.rounds):
+            if succession is not None and again:
+                worth = outlook.worth(rows)
+                labels = succession.totals(worth >= _prices(worth, succession)[round((1 - self.share) * _PRICES)])
+            gain, cost_s = (self._forest(rows[chosen], one[chosen], self.samples if succession else len(chosen), seed) for one in labels)
+            outlook = replace(blank, gain=gain, cost_s=cost_s)
+        return outlook
+
+    def _forest(self, rows: NDArray[np.float32], labels: NDArray[np.float64], samples: int, seed: int) -> Trees:
         from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - a second, which models in use do not need
 
         settings: dict[str, Any] = {"max_depth": self.depth, "min_samples_leaf": min(self.leaf, len(rows)), "max_features": 0.7}
+        settings["max_samples"] = min(1.0, samples / len(rows))
         return compiled(RandomForestRegressor(self.trees, n_jobs=1, random_state=seed % 2**32, **settings).fit(rows, labels).estimators_)
 
     def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> StatefulModel:
         """The model of a file."""
         chance = UtilityTable(np.ascontiguousarray(arrays["chance"]), arrays["bin_size"])
         gain, cost_s = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost_s"))
-        return StatefulModel(manifest, Outlook(chance, gain, cost_s, parameters["values"], parameters["least_s"]))
+        return StatefulModel(manifest, Outlook(chance, gain, cost_s, parameters["values"], parameters["least_s"]), arrays["prices"])
+
+
+def _prices(worth: NDArray[np.float64], succession: Succession | None) -> NDArray[np.float64]:
+    """float64 (`_PRICES` + 1,), see `StatefulModel`; what would have grown from a dropped partial match is not there either."""
+    wanted = np.linspace(0, 1, _PRICES + 1)
+    tried = np.quantile(worth, wanted)
+    if succession is None:
+        return tried
+    gone = [1.0 - float(succession.survive(worth >= price).mean()) for price in tried]
+    return np.interp(wanted, np.maximum.accumulate([*gone, 1.0]), [*tried, np.inf if not len(tried) else np.nextafter(tried[-1], np.inf)])
 
 
 def _completion(model: PspiceModel, observations: MatchObservations, bins: int) -> UtilityTable:

@@ -17,6 +17,7 @@ from app.cep.runs import arrays as at
 from app.cep.runs import kernels_live
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.kernels_time import count_runs
+from app.cep.runs.returns import chains
 
 _ENDLESS = np.int64(2**62)
 
@@ -97,3 +98,25 @@ def end_runs(engine: RunsEngine, live: LiveRuns, kept: NDArray[np.bool_]) -> int
     marks = np.zeros(len(parts.store.nodes), np.int64)
     marks[live.node[~kept]] = 1
     return int(kernels_live.end_runs(parts.world(), marks))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundEvents:
+    """What partial matches have bound, in total order.
+
+    Attributes:
+        starts: int64 (runs + 1,), the events of run k stand at ``starts[k] : starts[k + 1]``.
+        items: int64 (bound,), index in `Plan.items`.
+        places: int64 (bound, 2), source and offset.
+    """
+
+    starts: Integers
+    items: Integers
+    places: Integers
+
+
+def bound_events(engine: RunsEngine, live: LiveRuns) -> BoundEvents:
+    """The events of live partial matches; the engine was not fed since ``live`` was taken."""
+    parts = engine.parts()
+    bound = chains(parts.world(), live.node)
+    return BoundEvents(bound.starts, bound.items, parts.store.cells[bound.rows][:, [CELL_SOURCE, CELL_OFFSET]])

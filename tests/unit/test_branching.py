@@ -1,0 +1,158 @@
+"""Partial matches that branch: what is known of them, what they promise and cost, and a bound on the average."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import isnan
+
+import numpy as np
+import pytest
+
+from app.bucket.recording import rows_between
+from app.cep.runs.engine import RunsEngine
+from app.cep.runs.live import bound_events, live_runs
+from app.cep.runs.plain_values import MISSING, aggregate, value
+from app.evaluation.contest import Contest, Terms
+from app.evaluation.observing import shape_of
+from app.evaluation.operator import Operator
+from app.evaluation.partial_matches import MatchLoad, MatchOperator
+from app.events.batch import EventBatch
+from app.query import expressions as e
+from ops.experiments.sharp_streams import plan_of, stream_of
+from shedding.observations import Succession
+from shedding.registry import method
+
+WINDOW = {"Q1+Q2": 500, "Q3+Q4": 1000, "Q5+Q6": 1000}
+
+
+def chains_after(operator: MatchOperator, row: int) -> tuple[RunsEngine, list[list[tuple[int, int]]]]:
+    """Live partial matches once the rows before this one were fed, as lists of (item, row)."""
+    engine = RunsEngine(operator.plan)
+    operator.feed(engine, 0, row, ends=False)
+    bound = bound_events(engine, live_runs(engine))
+    pairs = list(zip(bound.items.tolist(), bound.places[:, 1].tolist(), strict=True))
+    return engine, [pairs[start:stop] for start, stop in pairwise(bound.starts.tolist())]
+
+
+def known(side: object, chain: list[tuple[int, int]], batch: EventBatch) -> float:
+    """The sum of the terms of a side that are known, by the plain evaluator of single matches; NaN for none."""
+    if isinstance(side, e.Arithmetic) and side.operator == "+":
+        parts = [known(side.left, chain, batch), known(side.right, chain, batch)]
+        return np.nan if all(map(isnan, parts)) else float(np.nansum(parts))
+
+    def looked_up(asked: object) -> object:
+        assert isinstance(asked, e.AttributeOf | e.Aggregate)
+        cells = [batch.columns[str(asked.attribute)].values[row].item() for item, row in chain if item == asked.item]
+        if not cells:
+            return MISSING
+        return aggregate(asked, cells) if isinstance(asked, e.Aggregate) else cells[0]
+
+    found = (
+        value(side, looked_up)
+        if all(looked_up(one) is not MISSING for one in e.walk(side) if isinstance(one, e.AttributeOf | e.Aggregate))
+        else None
+    )
+    return np.nan if found is None else float(found)
+
+
+@pytest.mark.parametrize("name", ["Q1+Q2", "Q3+Q4"])
+def test_slack_is_what_is_known_of_right_minus_left(name: str) -> None:
+    batch = stream_of(name, 700, 5)
+    operator = MatchOperator(plan_of(name), batch)
+    engine, chains = chains_after(operator, 600)
+    judged = operator.judged(engine, live_runs(engine), 600)
+    comparisons = [join.condition for join in operator.plan.joins if isinstance(join.condition, e.Comparison)]
+    slack = judged.values[-len(comparisons) :]
+    assert len(chains) > 100
+    for comparison, row in zip(comparisons, slack, strict=True):
+        for chain, found in zip(chains, row.tolist(), strict=True):
+            right, left = known(comparison.right, chain, batch), known(comparison.left, chain, batch)
+            expected = np.nan if isnan(right) and isnan(left) else np.nansum([right, -left])
+            assert found == pytest.approx(expected, nan_ok=True)
+    assert len(set(judged.identity.tolist())) == len(chains)
+
+
+def test_it_is_known_whether_a_negated_event_came_since() -> None:
+    batch = stream_of("Q5+Q6", 600, 6)
+    operator = MatchOperator(plan_of("Q5+Q6"), batch)
+    engine, chains = chains_after(operator, 500)
+    came = operator.judged(engine, live_runs(engine), 500).values[2 * len(operator._features.attributes)]
+    types, own = batch.type.values, batch.columns["id"].values
+    expected = [any(types[row] == 2 and own[row] == own[chain[-1][1]] for row in range(chain[-1][1] + 1, 500)) for chain in chains]
+    assert came.tolist() == expected
+    assert 0.1 < np.mean(expected) < 0.9
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_what_is_left_of_a_partial_match_by_playing_it_through(share: float) -> None:
+    """`Succession` sums backwards; here each partial match is kept alone, and grows forwards until nothing is left."""
+    batch = stream_of("Q3+Q4", 1500, 7)
+    operator = MatchOperator(plan_of("Q3+Q4"), batch)
+    observed = operator.observations()
+    succession = observed.succession
+    assert succession is not None
+    sample, starts = observed.sample, succession.starts
+    kept = np.random.default_rng(1).random(len(sample)) < share
+    gain, cost_s = succession.totals(kept)
+    complete, rows = operator.beginnings()
+    ends = rows[complete.starts[1:] - 1]
+    every = 62
+    sets = [set(sample.identity[a:b].tolist()) for a, b in pairwise(starts.tolist())]
+    allowed = [set(sample.identity[a:b][kept[a:b]].tolist()) for a, b in pairwise(starts.tolist())]
+    prefixes = [complete.name[a:b].tolist() for a, b in pairwise(complete.starts.tolist())]
+    chosen = np.random.default_rng(2).choice(np.flatnonzero(gain > 0), 10, replace=False)
+    for number in chosen.tolist():
+        look = int(np.searchsorted(starts, number, side="right")) - 1
+        own, found = int(sample.identity[number]), 0
+        for names, end in zip(prefixes, ends.tolist(), strict=True):
+            if own not in names or end < every * (look + 1) or next((n for n in reversed(names) if n in sets[look]), None) != own:
+                continue
+            last = next(k for k in range(len(sets) - 1, -1, -1) if every * (k + 1) <= end)
+            owners = [next((n for n in reversed(names) if n in sets[k]), None) for k in range(look + 1, last + 1)]
+            found += all(owner in allowed[look + 1 + k] for k, owner in enumerate(owners))
+        assert gain[number] == found
+    assert np.all(cost_s >= succession.spent_s)
+
+
+def test_what_survives_grew_from_what_survived() -> None:
+    """Two looks: 0 and 1, then 2 (which is 0), 3 (grew from 1), 4 (new)."""
+    succession = Succession(np.array([0, 2, 5]), np.array([-1, -1, 0, 1, -1]), np.zeros(5), np.ones(5))
+    assert succession.survive(np.array([True, False, True, True, True])).tolist() == [True, False, True, False, True]
+    assert succession.totals(np.array([True, True, True, False, True]))[1].tolist() == [2, 1, 1, 1, 1]
+    assert succession.ended().tolist() == [False, False, False, False, False]
+
+
+@pytest.mark.parametrize("name", WINDOW)
+def test_a_pair_is_both_of_its_queries(name: str) -> None:
+    batch = stream_of(name, 2500, 3)
+    both = Operator(plan_of(name), batch).run()
+    apart = [Operator(plan_of(one), batch).run() for one in name.split("+")]
+    assert len(both) == sum(map(len, apart))
+    rows = {tuple(one.rows[a:b].tolist()) for one in apart for a, b in pairwise(one.starts.tolist())}
+    assert {tuple(both.rows[a:b].tolist()) for a, b in pairwise(both.starts.tolist())} == rows
+    assert all(len(one) > 10 for one in apart)
+
+
+def test_prefix_knows_an_or_at_the_end_of_a_sequence() -> None:
+    shape = shape_of(plan_of("Q3+Q4"))
+    assert shape is not None
+    assert shape.needs == (-1, 0, 1, 2, 3, 4, 5, 3, 7, 8)
+
+
+def test_a_bound_on_the_average_is_used_up_and_not_exceeded() -> None:
+    batch = stream_of("Q5+Q6", 5000, 2)
+    terms = Terms(fixed=True, match_share=1.0, average_over=300, priced=True)
+    contest = Contest(plan_of("Q5+Q6"), rows_between(batch, 0, 3000), rows_between(batch, 3000, 5000), terms)
+    recall = {}
+    for name in ("stateful", "pm-random"):
+        own = method(name)
+        (standing,) = contest.standings(own, contest.train(own), [2.0])
+        assert 0.35 < standing.held < 0.53
+        assert standing.quality.precision == 1.0
+        recall[name] = standing.quality.recall
+    assert recall["stateful"] > recall["pm-random"] + 0.2
+
+
+def test_saved_work_may_be_used_later() -> None:
+    load = MatchLoad(1.0, 0.0, 0.0, most=10.0, average_over=100)
+    assert [load.allowed(0.0, 50, saved) for saved in (0.0, 1000.0, -2000.0)] == [10, 20, 0]

@@ -1,0 +1,41 @@
+"""SHARP's experiment: verdicts follow from the points and can fail; a small run gives points of every kind."""
+
+from __future__ import annotations
+
+from ops.experiments import sharp
+from ops.experiments.sharp_verdicts import COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
+from ops.experiments.shedding_command import Size
+from ops.experiments.shedding_figures import Point, Points
+
+LOST = {"stateful": 3.0, "prefix": 40.0, "pm-random": 94.0, "random": 99.0, "oracle": 0.0}
+
+
+def made(**other: float) -> Points:
+    lost = {**LOST, **other}
+    points = [Point(pair, curve, bound, 0, value) for pair in PAIRS for curve, value in lost.items() for bound in sharp.BOUNDS]
+    points += [Point(pair + WORK, "stateful", bound, 0, bound) for pair in PAIRS for bound in sharp.BOUNDS]
+    return Points([*points, *(Point("Q3+Q4" + EVERY, "stateful", bound, 0, 50.0) for bound in COMPARED)])
+
+
+def statuses(points: Points) -> dict[str, str]:
+    return {one.claim: one.status for one in sharp_verdicts(points)}
+
+
+def test_verdicts_follow_from_the_points() -> None:
+    assert set(statuses(made()).values()) == {"reproduced"}
+    worse = statuses(made(stateful=28.0, prefix=40.0))
+    assert worse["SHARP 1"] == "not reproduced"
+    assert worse["SHARP 2"] == "reproduced"
+    assert worse["SHARP 3, Q5+Q6"] == "reproduced", "72 % are reported there"
+    assert worse["SHARP 3, Q3+Q4"] == "not reproduced"
+    assert statuses(made(random=1.0))["SHARP 5, Q1+Q2"] == "not reproduced"
+    assert sharp_verdicts(Points([])) == []
+
+
+def test_a_small_run_gives_points_of_every_kind() -> None:
+    size = Size(1, 1500, 600)
+    points = Points([*sharp.of_matches("Q5+Q6", size, 0), *sharp.of_events("Q5+Q6", size, 0)])
+    assert set(points.curves("Q5+Q6")) == {*sharp.MATCHES, *sharp.EVENTS, "oracle"}
+    assert points.xs("Q5+Q6", "stateful") == sorted(sharp.BOUNDS)
+    assert points.mean("Q5+Q6", "oracle", 50) < points.mean("Q5+Q6", "pm-random", 50)
+    assert points.mean("Q5+Q6" + WORK, "random", 10) < 30
