@@ -255,7 +255,6 @@ class MatchShedding:
         model: None drops nothing.
         detector: tells how many; None where there is no model.
         clock: times decisions.
-        batch: the recording.
 
     Attributes:
         dropped: share of all partial matches so far.
@@ -269,10 +268,9 @@ class MatchShedding:
         model: Model[JudgedMatches] | None,
         detector: MatchDetector | None,
         clock: Clock,
-        batch: EventBatch,
     ) -> None:
         self.operator = operator
-        self._matches, self._model, self._detector, self._clock, self._batch = matches, model, detector, clock, batch
+        self._matches, self._model, self._detector, self._clock = matches, model, detector, clock
         self._lost = 0
         self.samples: Samples = []
 

@@ -144,7 +144,7 @@ def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
     known = data.steps(measure, seed + 1_000, LEADERS)
     setting = Setting(plan, known, lambda events: data.steps(events, seed, LEADERS), {}, apart=False)
     capacity, size = _calibrated(setting, clock, MATCH_BATCH_S)
-    free = MatchShedding(WholeStream(plan, known), MatchOperator(plan, known), None, None, clock, known)
+    free = MatchShedding(WholeStream(plan, known), MatchOperator(plan, known), None, None, clock)
     for start in range(0, measure, size):
         free.work(start, min(start + size, measure), 0.0)
     stream = setting.judging(_needed(capacity, max(RATES)))
@@ -158,7 +158,7 @@ def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
             if one.level == "events":
                 worker = EventShedding(operator, Candidates(judged), model, EventDetector(pace), clock)
             else:
-                worker = MatchShedding(operator, matches, model, MatchDetector(pace, free.samples), clock, stream)
+                worker = MatchShedding(operator, matches, model, MatchDetector(pace, free.samples), clock)
             course = _run(events, pace, worker, clock)
             yield from _points(figure, name, pace, seed, course, _quality(truth, operator.outcome(), events), worker.dropped)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from ops.experiments import sharp
+from pathlib import Path
+
+import pytest
+
+from ops.experiments import sharp, shedding_own
 from ops.experiments.sharp_verdicts import COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
 from ops.experiments.shedding_command import Size
-from ops.experiments.shedding_figures import Point, Points
+from ops.experiments.shedding_figures import Point, Points, kept
 
 LOST = {"stateful": 3.0, "prefix": 40.0, "pm-random": 94.0, "random": 99.0, "oracle": 0.0}
 
@@ -39,3 +43,10 @@ def test_a_small_run_gives_points_of_every_kind() -> None:
     assert points.xs("Q5+Q6", "stateful") == sorted(sharp.BOUNDS)
     assert points.mean("Q5+Q6", "oracle", 50) < points.mean("Q5+Q6", "pm-random", 50)
     assert points.mean("Q5+Q6" + WORK, "random", 10) < 30
+
+
+def test_the_table_of_own_methods_says_where_they_lose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lost = {("prefix", 1): 10.0, ("prefix", 2): 50.0, ("bl", 1): 20.0, ("bl", 2): 30.0, ("oracle", 1): 0.0}
+    kept([Point("F", curve, x, 0, value) for (curve, x), value in lost.items()], tmp_path, "gspice")
+    shedding_own.main([str(tmp_path)])
+    assert capsys.readouterr().out.splitlines()[2:] == ["| F | prefix | 1 of 2 | 30.0 | 25.0 | 50.0 against bl 30.0 at 2 |"]

@@ -231,7 +231,7 @@ def test_partial_matches_are_dropped_on_a_clock() -> None:
     contest = Contest(plan, stream, rows_between(stream, 0, 0), Terms())
     clock = ProcessorClock()
     model = contest.train(method("pm-random"))
-    free = MatchShedding(WholeStream(plan, stream), MatchOperator(plan, stream), None, None, clock, stream)
+    free = MatchShedding(WholeStream(plan, stream), MatchOperator(plan, stream), None, None, clock)
     for start in range(0, len(stream), 50):
         free.work(start, start + 50, 0.0)
     assert free.dropped == 0
@@ -239,7 +239,7 @@ def test_partial_matches_are_dropped_on_a_clock() -> None:
     capacity = 1e-3 * len(stream)  # so slow a stream that nothing must be dropped for the work, and a queue that is far too long
     pace = Pace(capacity, capacity, 50)
     detector = MatchDetector(pace, [(0, 1 / capacity), (100, 10 / capacity)])
-    tight = MatchShedding(WholeStream(plan, stream), MatchOperator(plan, stream), model, detector, clock, stream)
+    tight = MatchShedding(WholeStream(plan, stream), MatchOperator(plan, stream), model, detector, clock)
     asked = [tight.work(start, start + 50, 5.0).asked for start in range(0, len(stream), 50)]
     assert max(asked) == 1.0
     assert 0 < tight.dropped <= 1
