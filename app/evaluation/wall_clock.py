@@ -261,7 +261,7 @@ class MatchShedding:
         samples: partial matches, and seconds that an event took, batch by batch.
     """
 
-    def __init__(  # noqa: PLR0917 - as `EventShedding`
+    def __init__(
         self,
         operator: WholeStream,
         matches: MatchOperator,
