@@ -90,6 +90,19 @@ class Points:
             raise KeyError(f"{figure}: nothing measured for {curve} at {x}")
         return np.array([getattr(runs[seed], what) for seed in sorted(runs)], dtype=np.float64)
 
+    def pair(self, figure: str, one: str, other: str, x: float, what: str = "lost") -> tuple[np.ndarray, np.ndarray]:
+        """Values of two lines at a point, float64 (seeds,), by the seeds that both have.
+
+        Raises:
+            KeyError: no seed has both.
+        """
+        runs = [self._by.get((figure, curve, x), {}) for curve in (one, other)]
+        seeds = sorted(set(runs[0]) & set(runs[1]))
+        if not seeds:
+            raise KeyError(f"{figure}: nothing measured for {one} and {other} at {x}")
+        first, second = (np.array([getattr(own[seed], what) for seed in seeds], dtype=np.float64) for own in runs)
+        return first, second
+
     def mean(self, figure: str, curve: str, x: float, what: str = "lost") -> float:
         """Over the seeds."""
         return float(self.values(figure, curve, x, what).mean())
@@ -111,13 +124,14 @@ def difference(  # noqa: PLR0917 - where in the points
     points: Points, figure: str, one: str, other: str, x: float, what: str = "lost"
 ) -> tuple[float, float, float]:
     """Mean of ``one`` minus ``other`` and its paired interval."""
-    gap = points.values(figure, one, x, what) - points.values(figure, other, x, what)
+    first, second = points.pair(figure, one, other, x, what)
+    gap = first - second
     return (float(gap.mean()), *interval(gap))
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure: which points, what of them, and how the axes are called."""
+    """A figure: which points, what of them, how the axes are called, and whether there is a table of it as well."""
 
     figure: str
     title: str
@@ -125,6 +139,7 @@ class Plot:
     what: str = "lost"
     y: str = "false negatives, %"
     log: bool = False
+    tabled: bool = True
 
 
 def draw(points: Points, plot: Plot, folder: Path) -> None:
@@ -168,7 +183,7 @@ def written(points: Points, plots: Sequence[Plot], folder: Path, verdicts: Calla
     for plot in drawn:
         draw(points, plot, folder)
     judged = list(verdicts(points))
-    text = "\n\n".join([*(table(points, plot.figure, plot.what) for plot in drawn), *map(str, judged)])
+    text = "\n\n".join([*(table(points, plot.figure, plot.what) for plot in drawn if plot.tabled), *map(str, judged)])
     (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     print(text)
 

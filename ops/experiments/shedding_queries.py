@@ -52,11 +52,10 @@ def _asked(condition: str, never: str, *, blind: bool) -> str:
 # --- gSPICE -----------------------------------------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def g1(k: int = 5, where: str | None = None, *, blind: bool = False) -> Plan:
-    """Q1: a sequence with local predicates; another ``where`` for the adverse setting; ``blind``: see `_asked`."""
-    return compiled(
-        "g1", "SEQ(A a, B b, C c)", where or _at_most("abc", k, blind=blind), "window: {size: 250 s, slide: 10 s}", LETTERS_SCHEMA
-    )
+def g1(k: int = 5, where: str | None = None, *, blind: bool = False, within: str = "") -> Plan:
+    """Q1: a sequence with local predicates; another ``where`` for the adverse setting; ``blind``: see `_asked`; ``within``: from each A instead of windows."""
+    span = f"within: {within}" if within else "window: {size: 250 s, slide: 10 s}"
+    return compiled("g1", "SEQ(A a, B b, C c)", where or _at_most("abc", k, blind=blind), span, LETTERS_SCHEMA)
 
 
 def g2(k: int = 5) -> Plan:

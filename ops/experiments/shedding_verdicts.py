@@ -64,6 +64,10 @@ def _judged(rules: Sequence[Callable[[Points], Verdict]], points: Points) -> lis
     return found
 
 
+_SEEDS = 2
+"""Of a single run nothing is said."""
+
+
 def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> Callable[[Points], str]:
     """Where a method of this project loses fewer matches than the best of others, and where more; paired 95 % intervals over the seeds decide.
 
@@ -75,20 +79,20 @@ def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> 
 
     def table(points: Points) -> str:
         rows = [f"| {own} against the best of {', '.join(others)} | at | {own} loses | best other loses | difference | |", "|---" * 6 + "|"]
-        won = lost = even = 0
+        words = []
         for figure in dict.fromkeys(one.figure for one in points.all if one.curve == own and one.figure not in left_out):
             for x in points.xs(figure, own):
                 there = [name for name in others if name in points.curves(figure) and x in points.xs(figure, name)]
-                if not there:
+                pairs = {name: points.pair(figure, own, name, x) for name in there}
+                best = min(pairs, key=lambda name, found=pairs: found[name][1].mean(), default="")  # type: ignore[misc]
+                if not best or len(pairs[best][0]) < _SEEDS:
                     continue
-                best = min(there, key=lambda name, at=(figure, x): points.mean(at[0], name, at[1]))  # type: ignore[misc]
                 gap = difference(points, figure, own, best, x)
-                word = "fewer" if gap[2] < 0 else "more" if gap[1] > 0 else ""
-                won, lost, even = won + (gap[2] < 0), lost + (gap[1] > 0), even + (word == "")
-                rows.append(
-                    f"| {figure} | {x:g} | {points.mean(figure, own, x):.1f} | {points.mean(figure, best, x):.1f} ({best}) | {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}] | {word} |"
-                )
-        return "\n".join([*rows, "", f"{own}: fewer in {won}, more in {lost}, no difference beyond doubt in {even} settings."])
+                words.append("fewer" if gap[2] < 0 else "more" if gap[1] > 0 else "")
+                means = f"{pairs[best][0].mean():.1f} | {pairs[best][1].mean():.1f} ({best})"
+                rows.append(f"| {figure} | {x:g} | {means} | {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}] | {words[-1]} |")
+        counts = f"fewer in {words.count('fewer')}, more in {words.count('more')}, no difference beyond doubt in {words.count('')} settings"
+        return "\n".join([*rows, "", f"{own}: {counts}."])
 
     return table
 

@@ -270,7 +270,7 @@ def plots(clock: str) -> list[Plot]:
         *(Plot(figure, f"{figure} clock", over) for figure in rated),
         *(Plot(figure, f"{figure} clock: latency that 1 % exceed", over, "p99_ms", "ms") for figure in rated),
         *(
-            Plot(f"{clock}-{name}-course", f"{clock} clock, {name} at 200 %", "s", y="greatest latency, ms")
+            Plot(f"{clock}-{name}-course", f"{clock} clock, {name} at 200 %", "s", y="greatest latency, ms", tabled=False)
             for name in (*SETTINGS, MATCHES)
         ),
     ]

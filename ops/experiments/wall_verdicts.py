@@ -43,13 +43,14 @@ def means(clock: str) -> Callable[[Points], str]:
 
 
 def wall_verdicts(clock: str) -> Callable[[Points], Sequence[Verdict]]:
-    """On S1, S5, S8 and S10, and E-d."""
+    """On S1, S2, S5, S8 and S10, E3, E4 and E-d. The other claims compare what shedders choose, which takes no clock."""
 
     def judged(points: Points) -> list[Verdict]:
         found = []
         for rule in (
             _s1(clock, ("Q1", "Q3"), ""),
             _s1(clock, ("Q1-selection",), ", behind selection"),
+            _s2(clock),
             _recordings(clock),
             _s5(clock),
             _s8(clock),
@@ -79,6 +80,17 @@ def _s1(clock: str, names: Sequence[str], label: str) -> Callable[[Points], Verd
         return verdict(
             f"S1, {clock} clock{label}", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others)
         )
+
+    return rule
+
+
+def _s2(clock: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        figures = [f"{clock}-{name}" for name in ("Q1", "Q3")]
+        gaps = [difference(points, figure, "espice", "gspice", 200, "wrong") for figure in figures]
+        numbers = "wrong, " + "; ".join(_listed(points, figure, ("gspice", "espice", "bl"), 200, "wrong") for figure in figures)
+        text = "eSPICE has fewer false positives than gSPICE (Q1, Q3 at 200 %)"
+        return verdict(f"S2, {clock} clock", text, numbers, figures=all(gap[2] < 0 for gap in gaps), shape=all(gap[0] < 0 for gap in gaps))
 
     return rule
 

@@ -228,6 +228,23 @@ def test_a_run_goes_on_where_an_earlier_one_stopped(tmp_path: Path, monkeypatch:
     assert added == {(point["curve"], point["x"]): point["lost"] for point in whole if point["curve"] == "prefix" and point["x"] != 120}
 
 
+def test_differences_are_between_the_seeds_that_both_have() -> None:
+    points = Points([*(Point("f", "a", 1, seed, seed) for seed in range(9)), *(Point("f", "b", 1, seed, seed - 1) for seed in (2, 7))])
+    assert difference(points, "f", "a", "b", 1) == (1.0, 1.0, 1.0)
+    assert "a loses | best other" in own_table("a", ("b",))(points)
+    alone = Points([Point("f", "a", 1, 0, 5.0), Point("f", "b", 1, 0, 9.0)])
+    assert own_table("a", ("b",))(alone).endswith("a: fewer in 0, more in 0, no difference beyond doubt in 0 settings."), (
+        "one run says nothing"
+    )
+
+
+def test_own_methods_take_part_on_the_other_papers_streams() -> None:
+    points = list(pspice.own_methods(pspice.Size(1, 150, 150), 0))
+    assert {"own-DS1", "own-queue-DS1"} <= {one.figure for one in points}
+    assert {"stateful", "prefix", "pspice", "gspice", "e-bl", "pm-random"} == {one.curve for one in points}
+    assert all(0 <= one.lost <= 100 and one.true > 20 for one in points if "DS1" in one.figure)
+
+
 def test_own_methods_are_told_to_win_and_to_lose() -> None:
     lines = {"stateful": [1.0, 50.0, 20.0], "pspice": [10.0, 30.0, 20.0], "bl": [90.0, 90.0, 90.0]}
     text = own_table("stateful", ("pspice", "bl"))(Points(quality({"F": lines}, [120, 160, 200])))
