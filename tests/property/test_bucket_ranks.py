@@ -49,7 +49,7 @@ def watched() -> Iterator[Seen]:
             return super().feed(batch, items, watermarks)
 
     alive: list[Any] = []  # so that no id is used twice
-    with patch.object(matching, "new_engine", Watched):
+    with patch.object(matching, "new_engine", lambda plan, _memory: Watched(plan)):
         yield seen
 
 
