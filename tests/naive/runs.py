@@ -149,7 +149,8 @@ class Player:
             return [*on, run]
         others = [way.path for way in self.open_ways(run) if self.strategy(run, way) != ANY]
         passed = replace(run, closed=run.closed.union(others))
-        return [*on, passed] if self.open_ways(passed) else on
+        left = [way for way in self.open_ways(passed) if not self.is_stopped(passed, way, event)]
+        return [*on, passed] if left else on
 
     def open_ways(self, run: Run) -> list[Way]:
         """The ways that the run has not passed for good."""
