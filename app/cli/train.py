@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.best_shedder import AUTO, best_shedder
 from app.cli.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
 from app.errors import CepError
 from app.evaluation.calibration import calibrated
@@ -24,7 +25,8 @@ def train(  # noqa: PLR0917 - the command's options
     events: Annotated[Path, typer.Option(help="A recording without overload: JSON lines, .csv or .avro; .gz is unpacked.")],
     out: Annotated[Path, typer.Option(help="The model's file; with several queries a folder for <query>.model.")],
     shedder: Annotated[
-        str | None, typer.Option(help="Who learns; the shedder that the query names when not given.", show_default="the query's")
+        str | None,
+        typer.Option(help="Who learns; auto: whoever does best on the recording, as --selected of evaluate.", show_default="the query's"),
     ] = None,
     query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
@@ -33,11 +35,14 @@ def train(  # noqa: PLR0917 - the command's options
     """Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).
 
     Every composite event of the query in the recording counts for the events that it is made of. Exit code 1 when nothing can be learned: a
-    query that finds nothing in the recording, or a shedder that does not fit the query.
+    query that finds nothing in the recording, or a shedder that does not fit the query. With auto the shedders that the application runs compete
+    on the recording, and the winner is to be written into the query.
     """
     found = read_shed_queries(queries, events, config, query)
     for one in found:
         name = shedder or one.plan.shedding.shedder
+        if name == AUTO:
+            name = best_shedder(one.selected(), seed)
         chosen_shedders([name])
         if not METHODS[name].learns:
             raise CepError(

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shedding.model_file import load
+
 TWO = """
 name: windowed
 from: s
@@ -112,6 +114,17 @@ def test_training_needs_a_shedder_that_learns_and_queries_that_find_something(ce
     code, _, told = cep("train", *options(files), "--query", "plains", "--out", out)
     assert code == 1
     assert 'there is no query "plains"' in told
+
+
+def test_auto_trains_whoever_does_best_on_the_recording(cep, files, tmp_path):
+    model = tmp_path / "auto.model"
+    code, _, told = cep("train", *options(files), "--query", "windowed", "--shedder", "auto", "--out", str(model))
+    assert code == 0, told
+    line = next(line for line in told.splitlines() if "lost and wrong" in line)
+    shares = [part.rsplit(" ", 1) for part in line.split(": ", 2)[2].split(", ")]
+    assert len(shares) >= 5
+    assert [float(share.rstrip("%")) for _, share in shares] == sorted(float(share.rstrip("%")) for _, share in shares)
+    assert load(model).manifest.method in {name for name, share in shares if share == shares[0][1]}
 
 
 def test_shedders_are_compared_in_a_table_in_json_and_in_plots(cep, files, tmp_path):
