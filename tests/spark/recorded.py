@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from app.local.generators.json_lines import json_lines
 from app.pipeline.schemas import KeptSchemas
 
 PARTITIONS = 3
+FIRST_S = 1_700_000_000
+"""Two files of the same millisecond would be read in any order."""
 ROOT = Path(__file__).parents[2]
 COLUMNS = pa.schema(
     [
@@ -72,7 +75,7 @@ def recorded(batch: EventBatch, topic: str, key: str, registry: KnownSchemas) ->
 
 
 def write_parquet(folder: Path, records: list[dict], files: int) -> None:
-    """Files in the order in which they are to be read; each has its records by topic partition and offset, as Kafka's batches do."""
+    """Files in the order in which they are to be read, which Spark takes from their times; each has its records by topic partition and offset, as Kafka's batches do."""
     folder.mkdir(exist_ok=True)
     for number, part in enumerate(np.array_split(np.arange(len(records)), files)):
         rows = sorted((records[k] for k in part), key=lambda r: (r["topic"], r["partition"], r["offset"]))
@@ -87,4 +90,6 @@ def write_parquet(folder: Path, records: list[dict], files: int) -> None:
             },
             schema=COLUMNS,
         )
-        pq.write_table(table, folder / f"{number:04}.parquet")
+        file = folder / f"{number:04}.parquet"
+        pq.write_table(table, file)
+        os.utime(file, (FIRST_S + number, FIRST_S + number))
