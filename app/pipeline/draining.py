@@ -15,6 +15,7 @@ from app.config.settings import Settings
 from app.control.directives import DirectiveLog
 from app.pipeline.deployment import Deployment, OutputTopic, load_deployment
 from app.pipeline.models import StoredModel
+from app.pipeline.query_texts import QueryTexts, narrowed
 from app.query.compile import Compilation
 from app.query.plan import Draining, Plan
 
@@ -40,6 +41,7 @@ class Old:
     output: OutputTopic
     timeouts: OutputTopic | None
     model: StoredModel | None
+    texts: QueryTexts
 
 
 def past_of(settings: Settings) -> Past | None:
@@ -72,7 +74,8 @@ def old_versions(compiled: Compilation, past: Past | None, lateness_ms: int) -> 
             continue
         marked = replace(plan, draining=_marked(plan, past))
         if not _over(marked, past, lateness_ms):
-            found.append(Old(marked, deployment.outputs[number], deployment.timeouts[number], deployment.models[number]))
+            texts = narrowed(deployment.texts_of(number), plan.name)
+            found.append(Old(marked, deployment.outputs[number], deployment.timeouts[number], deployment.models[number], texts))
     return found
 
 

@@ -16,9 +16,10 @@ from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import StreamSchema
-from app.pipeline.deployment import INGESTED, Deployment, OutputTopic, StreamDeployment
+from app.pipeline.deployment import Deployment, OutputTopic, StreamDeployment, shipped
 from app.pipeline.draining import Past, old_versions
 from app.pipeline.models import as_it_sheds, read_models
+from app.pipeline.query_texts import files_of
 from app.query.compile import Compilation, read_queries
 from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan
@@ -121,9 +122,7 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
     Raises:
         ConfigurationError: with all findings of all files.
     """
-    schemas: dict[str, StreamSchema] = {
-        s.rules.stream: stream_records(s.definition, [parse_schema(text) for text in s.readers]).schema for s in streams
-    }
+    schemas: dict[str, StreamSchema] = {stream.rules.stream: stream.texts.schema for stream in streams}
     compiled = read_queries(settings.queries.paths, schemas)
     if compiled.errors:
         raise ConfigurationError(compiled.errors)
@@ -242,7 +241,6 @@ def prepare(
     if wrong:
         raise ConfigurationError(wrong)
     plans = tuple(plan if plan in old else as_it_sheds(plan, models) for plan in catalog.plans)
-    shipped = Catalog(catalog.version, plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups))
     outputs = []
     for plan in catalog.plans:
         if plan in old:
@@ -253,7 +251,7 @@ def prepare(
     report = SHED_REPORT.read_text(encoding="utf-8")
     audit = OutputTopic(settings.topics.audit, _registered(settings, registry, f"{settings.topics.audit}-cep.ShedReport", report), report)
     return Deployment(
-        shipped,
+        shipped(replace(catalog, plans=plans)),
         streams,
         topics,
         tuple(place.get(topic) for topic in topics),
@@ -263,7 +261,9 @@ def prepare(
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
+        files_of(compiled),
         tuple(old[plan].model if plan in old else models.get(plan.name) for plan in catalog.plans),
+        tuple(old[plan].texts if plan in old else None for plan in catalog.plans),
     )
 
 

@@ -143,7 +143,7 @@ class Application:
         return sum(end for (topic, _), end in self.committed().items() if topic in topics) >= events
 
     def deployment(self) -> Deployment:
-        (file,) = (self.checkpoint / "deployments").glob("*.pickle")
+        (file,) = (self.checkpoint / "deployments").glob("*.json")
         return load_deployment(str(self.checkpoint), file.stem)
 
 
