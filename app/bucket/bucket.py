@@ -75,7 +75,7 @@ class Bucket:
         catalog: all queries.
         rules: of every stream that they read.
         number: the bucket's, for messages only.
-        topics: the application's sorted topics, which ``source`` numbers count along; only needed where queries read other queries.
+        topics: by number (`app.events.topics`); only needed where queries read other queries.
         memory_of: makes the bounded memory of temporal queries that ask for one.
     """
 

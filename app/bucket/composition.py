@@ -92,7 +92,7 @@ class Composition:
 
     Args:
         catalog: all queries.
-        topics: the application's sorted topics; identities speak of them.
+        topics: by number; identities speak of them.
     """
 
     def __init__(self, catalog: Catalog, topics: Sequence[str]) -> None:

@@ -441,7 +441,7 @@ class Settings(_Section):
 
     @property
     def source_topics(self) -> tuple[str, ...]:
-        """All topics that are read, sorted, the heartbeat's included: a topic's place here is its ``topic_index`` in event sources."""
+        """All topics that are read, sorted, the heartbeat's included. A checkpoint gives them numbers that last (`app.pipeline.numbers`)."""
         heartbeat = (self.topics.heartbeat,) if self.heartbeat.enabled else ()
         return tuple(sorted({topic for stream in self.streams.values() for topic in stream.topics}.union(heartbeat)))
 

@@ -22,7 +22,7 @@ class FinishedBatch:
         now_ms: the clock.
         newest_broker_ms: per topic partition, the Kafka timestamp of the newest record ever read.
         watermarks: per stream, ms; missing where no event was seen yet.
-        topics: those that are read, as event sources count them.
+        numbers: by topic that is read, its number in event sources.
     """
 
     progress: Progress
@@ -31,11 +31,11 @@ class FinishedBatch:
     now_ms: int
     newest_broker_ms: Mapping[tuple[str, int], int]
     watermarks: Mapping[str, int]
-    topics: tuple[str, ...]
+    numbers: Mapping[str, int]
 
     def events_of(self, topic: str, partition: int) -> int:
         """Records that tasks read. Offsets would tell less: those of a first batch have no beginning, and markers and compaction leave gaps."""
-        source = self.totals.sources.get(source_number(self.topics.index(topic), partition)) if topic in self.topics else None
+        source = self.totals.sources.get(source_number(self.numbers[topic], partition)) if topic in self.numbers else None
         return 0 if source is None else source.events
 
 

@@ -33,6 +33,7 @@ from app.control.reports import BatchTotals, StageReport
 from app.control.selection import Sequences
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
+from app.events.topics import topic_numbers
 from app.observe.logs import get_logger
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress, read_progress
@@ -58,11 +59,13 @@ class RunningCatalog:
     Attributes:
         deployment: fingerprint of the compiled catalog, passed on in directives.
         schema_ids: registry ids of output schemas, by subject, passed on in directives.
+        topics: by number (`app.events.topics`); where nothing is kept, those of the settings.
     """
 
     catalog: Catalog
     deployment: str = ""
     schema_ids: Mapping[str, int] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
 
 
 class ControlPlane:
@@ -96,7 +99,8 @@ class ControlPlane:
             {name: stream.idle_after for name, stream in settings.streams.items()},
             {name: stream.allowed_lateness for name, stream in settings.streams.items()},
         )
-        self._topics = settings.source_topics
+        self._numbers = topic_numbers(settings.source_topics)
+        self._streams = self._streams_by_number()
         self._newest_broker_ms: dict[tuple[str, int], int] = {}
         self._last_totals: BatchTotals | None = None
         self._greatest_times: dict[int, int] = {}
@@ -146,6 +150,8 @@ class ControlPlane:
         """
         with self._lock:
             first = self._log is None
+            self._numbers = topic_numbers(running.topics or self._settings.source_topics)
+            self._streams = self._streams_by_number()
             self._log = self._log or DirectiveLog(Path(self._settings.checkpoint.directives_folder))
             latest = self._log.latest()
             watchdog = Watchdog(
@@ -168,7 +174,7 @@ class ControlPlane:
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
         with self._lock:
-            self._idle.assign(self._known_sources(self._source(*tp) for tp in partitions if tp[0] in self._topics), self._clock())
+            self._idle.assign(self._known_sources(self._source(*tp) for tp in partitions if tp[0] in self._numbers), self._clock())
 
     def start_heartbeat(self, producer: Producer) -> None:
         """Begins to write heartbeats when they are due."""
@@ -224,7 +230,7 @@ class ControlPlane:
         self._log.prune(progress.batch)
         with self._lock:
             now = self._clock()
-            self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._topics), now)
+            self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._numbers), now)
             self._remember(progress, totals, greatest)
             for stream in self._sequences.observe(totals.selection) if self._sequences is not None else ():
                 self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)
@@ -233,7 +239,7 @@ class ControlPlane:
             if directive is not None and self._catalog is not None:
                 plans = {plan.name: plan for plan in self._catalog.catalog.current}
                 watermarks = self._watermarks(directive, now)
-                batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._topics)
+                batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._numbers)
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
                 self._show_shedding(plans)
             self.first_batch.good()
@@ -315,7 +321,7 @@ class ControlPlane:
     def _listen(self, batch: int, now: int) -> None:
         """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run."""
         speaking = self._speakers(batch)
-        places = [self._source(*place) for place in speaking or () if place[0] in self._topics]
+        places = [self._source(*place) for place in speaking or () if place[0] in self._numbers]
         self._idle.assign(self._known_sources(places), now)
         self._idle.hear(places if self._decided else self._idle.sources, now)
         self._decided = True
@@ -339,7 +345,7 @@ class ControlPlane:
     def _remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
         self._last_totals, self._greatest_times = totals, dict(greatest_times)
         for topic_partition in progress.end:
-            if topic_partition[0] in self._topics:
+            if topic_partition[0] in self._numbers:
                 source = totals.sources.get(self._source(*topic_partition))
                 if source is not None and source.newest_broker_ms is not None:
                     known = self._newest_broker_ms.get(topic_partition, source.newest_broker_ms)
@@ -348,21 +354,24 @@ class ControlPlane:
     def _watermarks(self, directive: Directive, now: int) -> dict[str, int]:
         found: dict[str, int] = {}
         for name, stream in self._settings.streams.items():
-            places = {k for k, topic in enumerate(self._topics) if topic in stream.topics}
-            times = [t for s, t in self._greatest_times.items() if s not in directive.idle and s >> PARTITION_BITS in places]
+            own = [(s, t) for s, t in self._greatest_times.items() if self._streams.get(s >> PARTITION_BITS) == name]
+            times = [t for s, t in own if s not in directive.idle]
             time_ms = min(times) if times else directive.stream_times.get(name)
             if time_ms is not None:
                 found[name] = time_ms - stream.allowed_lateness
         return found
 
     def _known_sources(self, sources: Iterable[int]) -> list[SourceOfStream]:
-        streams = [self._settings.stream_of(topic) for topic in self._topics]
-        places = ((source, source >> PARTITION_BITS) for source in sources)
-        named = ((source, streams[place]) for source, place in places if place < len(streams))
+        named = ((source, self._streams.get(source >> PARTITION_BITS)) for source in sources)
         return [SourceOfStream(source, stream) for source, stream in named if stream is not None]
 
     def _source(self, topic: str, partition: int) -> int:
-        return source_number(self._topics.index(topic), partition)
+        return source_number(self._numbers[topic], partition)
+
+    def _streams_by_number(self) -> dict[int, str]:
+        """Of the topics that are read now."""
+        named = ((number, self._settings.stream_of(topic)) for topic, number in self._numbers.items())
+        return {number: stream for number, stream in named if stream is not None}
 
     def _value(self, name: str, **labels: str) -> float:
         return self.metrics.value(name, **labels) or 0.0

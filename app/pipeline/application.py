@@ -26,6 +26,7 @@ from app.observe.logs import get_logger
 from app.pipeline.deployment import Deployment, store_deployment
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
+from app.pipeline.numbers import load_numbers, store_numbers
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
 from app.pipeline.schemas import SchemaKeeping
@@ -103,7 +104,7 @@ def schema_keeping(settings: Settings) -> SchemaKeeping:
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
     fingerprint = store_deployment(settings.checkpoint.path, deployment)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint), PlannedOffsets(settings.checkpoint.path).speakers)
+    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), PlannedOffsets(settings.checkpoint.path).speakers)
     return fingerprint
 
 
@@ -127,8 +128,10 @@ def opened(spark: SparkSession, settings: Settings, registry: Registry | None = 
         kafka: see `task_settings`.
     """
     asked = registry or Registry(registry_settings(settings.schema_registry))
-    streams = read_streams(settings, asked)
-    deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings))
+    numbers = load_numbers(settings.checkpoint.path).in_buckets(settings.spark.buckets).reading(settings.source_topics)
+    streams = read_streams(settings, asked, numbers.labels)
+    deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings), topics=numbers.labels)
+    store_numbers(settings.checkpoint.path, numbers)
     plane = control_plane(settings)
     listener = ProgressListener(plane, threading.Event())
     try:

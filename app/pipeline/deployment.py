@@ -103,9 +103,9 @@ class Deployment:
     catalog: Catalog
     streams: tuple[StreamDeployment, ...]
     topics: tuple[str, ...]
-    """All topics that are read, sorted: ``source`` numbers speak of places in it."""
+    """By number (`app.events.topics`): those that are read, and those that ever were."""
     stream_of_topic: tuple[int | None, ...]
-    """For each of `topics` its place in `streams`; None for the heartbeat."""
+    """For each of `topics` its place in `streams`; None for the heartbeat, and for those that are no longer read."""
     outputs: tuple[OutputTopic, ...]
     """By query, in the order of `Catalog.plans`."""
     timeouts: tuple[OutputTopic | None, ...]

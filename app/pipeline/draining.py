@@ -6,13 +6,15 @@ before the change. How far time had come then is known for certain one start lat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.bucket.composition import reach_ms
+from app.bucket.hold import NEVER
 from app.config.settings import Settings
 from app.control.directives import DirectiveLog
+from app.events.batch import PARTITION_BITS
 from app.pipeline.deployment import Deployment, OutputTopic, load_deployment
 from app.pipeline.models import StoredModel
 from app.pipeline.query_texts import QueryTexts, narrowed
@@ -31,6 +33,10 @@ class Past:
 
     deployment: Deployment
     times: dict[int, int]
+
+    def of_topics(self, numbers: Collection[int]) -> Past:
+        """Without the times of topics that are no longer read: they would be waited for in vain."""
+        return replace(self, times={source: time for source, time in self.times.items() if source >> PARTITION_BITS in numbers})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +101,4 @@ def _marked(plan: Plan, past: Past) -> Draining:
 
 def _over(plan: Plan, past: Past, lateness_ms: int) -> bool:
     until = None if plan.draining is None else plan.draining.until_ms
-    return until is not None and min(past.times.values()) - lateness_ms > until
+    return until is not None and min(past.times.values(), default=NEVER) - lateness_ms > until

@@ -30,6 +30,7 @@ from app.pipeline.assemble import outputs, to_kafka
 from app.pipeline.causes import cause
 from app.pipeline.deployment import Deployment
 from app.pipeline.draining import past_of
+from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
@@ -122,7 +123,9 @@ def run(settings: Settings, stop: Stop) -> None:
         cleanup.enter_context(sole_driver(settings))
         plane = _listening(settings)
         cleanup.callback(plane.close)
-        deployment = _prepared(settings, stop)
+        numbers = load_numbers(settings.checkpoint.path).in_buckets(settings.spark.buckets).reading(settings.source_topics)
+        deployment = _prepared(settings, numbers, stop)
+        store_numbers(settings.checkpoint.path, numbers)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
         spark = start_session(settings)
@@ -132,7 +135,9 @@ def run(settings: Settings, stop: Stop) -> None:
         listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
         cleanup.callback(_forget, spark, listener)
-        query = to_kafka(outputs(kafka_records(spark, settings), settings, task_settings(settings, plane)), settings).start()
+        query = to_kafka(
+            outputs(kafka_records(spark, settings, deployment.topics), settings, task_settings(settings, plane)), settings
+        ).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
@@ -155,16 +160,18 @@ def _words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _prepared(settings: Settings, stop: Stop) -> Deployment:
+def _prepared(settings: Settings, numbers: Numbers, stop: Stop) -> Deployment:
     registry = Registry(registry_settings(settings.schema_registry))
     wait_ms = settings.schema_registry.retry_for
-    streams = patiently("schema registry", lambda: read_streams(settings, registry), wait_ms, stop)
+    streams = patiently("schema registry", lambda: read_streams(settings, registry, numbers.labels), wait_ms, stop)
     compiled = compile_queries(settings, streams)
     for finding in compiled.warnings:
         log.warning("query warning", finding=finding.render())
     patiently("broker", lambda: check_topics(settings, compiled.catalog), wait_ms, stop)
     past = past_of(settings)
-    deployment = patiently("schema registry", lambda: prepare(settings, compiled, streams, registry, past), wait_ms, stop)
+    deployment = patiently(
+        "schema registry", lambda: prepare(settings, compiled, streams, registry, past, topics=numbers.labels), wait_ms, stop
+    )
     for query, shedder in without_models(compiled, deployment):
         folder = settings.queries.models or "queries.models is not set"
         log.warning("no model: sheds at random", query=query, shedder=shedder, models=str(folder), hint="write one with cep train")

@@ -20,7 +20,7 @@ from app.control.client import client_of
 from app.control.directives import Directive
 from app.control.reports import QueryTally, StageReport
 from app.delivery.originals import Original, OriginalReader
-from app.events.batch import PARTITION_BITS
+from app.events.topics import topic_partition
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.pipeline.arrivals import Arrivals
 from app.pipeline.deployment import Deployment, load_deployment
@@ -157,7 +157,7 @@ def _late_of_bucket(output: BucketOutput) -> list[Refused]:
 def _deliver_refused(records: Records, refused: Sequence[Refused], deployment: Deployment, settings: TaskSettings) -> None:
     """Late events and dead letters, with the originals read again from the broker (file sources have none: places and reasons remain)."""
     for one in refused:
-        topic, partition = deployment.topics[one.source >> PARTITION_BITS], one.source & ((1 << PARTITION_BITS) - 1)
+        topic, partition = topic_partition(deployment.topics, one.source)
         if settings.kafka_options:
             originals = list(_reader(settings.kafka_options).read(topic, partition, one.offsets))
         else:

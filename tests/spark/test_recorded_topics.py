@@ -106,7 +106,9 @@ def run(spark, folder, name: str, buckets: int) -> None:
     registry.teach(schema_keeping(settings))
     with opened(spark, settings, registry, kafka=False) as ready:
         ready.plane.assign((topic, partition) for topic in ready.deployment.topics for partition in range(3))
-        written = outputs(recorded_records(spark, settings, str(folder / f"topics-{name}")), settings, ready.tasks)
+        written = outputs(
+            recorded_records(spark, settings, str(folder / f"topics-{name}"), topics=ready.deployment.topics), settings, ready.tasks
+        )
         options = {"checkpointLocation": f"{settings.checkpoint.path}/spark", "path": str(folder / f"out-{name}")}
         query = written.writeStream.format("parquet").options(**options).trigger(availableNow=True).start()
         query.awaitTermination()
