@@ -14,7 +14,7 @@ import typer
 from app.cli.progress import Progress
 from app.config.durations import parse_duration
 from app.config.settings import load_settings
-from app.delivery.security import client_options
+from app.delivery.security import consumer_options
 from app.delivery.span import Part, Span
 from app.errors import ConfigurationError, Finding
 from app.events.avro import parse_schema
@@ -47,7 +47,7 @@ def record(
     (deployed,) = read_streams(loaded.model_copy(update={"streams": {stream: own}}), registry)
     decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry)
     since_ms = None if since is None else int(time.time() * 1000) - parse_duration(since)
-    span = Span(client_options(loaded.kafka), own.topics, since_ms)
+    span = Span(consumer_options(loaded.kafka), own.topics, since_ms)
     written, refused = 0, 0
     progress = Progress(f"recording {stream}, records", span.size)
     with gzip.open(out, "wb") if out.suffix == ".gz" else out.open("wb") as file:

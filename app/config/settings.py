@@ -146,6 +146,8 @@ class Kafka(_Section):
     """Bytes per partition and fetch; goes with `max_poll_records`."""
     fail_on_data_loss: bool = True
     """Whether to stop when retention deleted unread records. False goes on silently, so it is not the default."""
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    """Which records of transactional producers are read. ``read_committed``: those of committed transactions, once they are committed; an open transaction holds its topic partition up until then. ``read_uncommitted``: all at once, those of aborted transactions as well."""
     group_id_prefix: str | None = None
     """Prefix of the source's consumer groups, for ACLs; Spark makes up ``spark-kafka-source-…`` without it."""
 
@@ -153,7 +155,8 @@ class Kafka(_Section):
     def _options_allowed(self) -> Kafka:
         refused = sorted(REFUSED_CLIENT_OPTIONS & {name.removeprefix("kafka.") for name in self.client_options})
         if refused:
-            raise ValueError(f"client_options: {', '.join(refused)} may not be set, the application needs to")
+            own = "; kafka.isolation_level is a setting of its own" if "isolation.level" in refused else ""
+            raise ValueError(f"client_options: {', '.join(refused)} may not be set, the application needs to{own}")
         secret = sorted(name for name in self.client_options if any(word in name for word in SECRET_OPTION_WORDS))
         if secret:
             raise ValueError(f"client_options: {', '.join(secret)} belongs under kafka.security, where it is kept out of logs and plans")

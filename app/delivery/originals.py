@@ -1,6 +1,7 @@
 """Original records, read again by offset: a late event or dead letter is delivered with the key, value, headers and timestamp it came with.
 
 Headers in the hot path triple the ingress' cost (kafka-facts.md, section 3), and bad records are few; so only these are read twice.
+Offsets may have gaps (transactions, compaction), so the end of a sweep is what the broker calls the end, never a count.
 """
 
 from __future__ import annotations
@@ -9,15 +10,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 CLOSE = 500
 """Offsets nearer than this are read in one sweep; a seek costs a round trip (about 1 ms), a record in between 3 µs."""
+IMPATIENT_S = 1.0
+"""How long a sweep may take after one that got no answer: a broker that is away must not hold the batch up once per letter."""
+PASSING = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT})  # noqa: SLF001 - so named
+"""Errors after which the client goes on trying by itself."""
+NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - so named
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A record as the broker has it. ``found`` is false when retention or compaction took it meanwhile."""
+    """A record as the broker has it.
+
+    Attributes:
+        found: false when retention or compaction took it meanwhile, or when it could not be read.
+        problem: why it could not be read; empty when it was, and when it is gone.
+    """
 
     topic: str
     partition: int
@@ -27,61 +38,90 @@ class Original:
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = field(default=())
     found: bool = True
+    problem: str = ""
+
+
+class UnreadableError(Exception):
+    """The broker did not let a sweep come to its end; the message says why."""
 
 
 class OriginalReader:
-    """Reads single records. Keeps one consumer, assigned by hand; commits nothing."""
+    """Reads single records. Keeps one consumer, assigned by hand; commits nothing.
+
+    Args:
+        options: of the client; see `app.delivery.security.consumer_options`.
+        timeout_s: how long one sweep may take.
+    """
 
     def __init__(self, options: dict[str, str], timeout_s: float = 20.0) -> None:
-        self._consumer = Consumer(
-            {
-                **options,
-                "group.id": "cep-originals",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-            }
-        )
-        self._timeout_s = timeout_s
+        own = {
+            "group.id": "cep-originals",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+        }
+        self._consumer = Consumer({**options, **own})
+        self._timeout_s = self._patience_s = timeout_s
 
     def close(self) -> None:
         """Leaves the broker."""
         self._consumer.close()
 
     def read(self, topic: str, partition: int, offsets: Iterable[int]) -> Iterator[Original]:
-        """The records at these offsets of one topic partition, ascending; those that are gone come with ``found=False``."""
-        wanted = sorted(set(offsets))
-        for run in _runs(wanted):
-            found = self._sweep(topic, partition, run)
-            yield from (found.get(offset, Original(topic, partition, offset, found=False)) for offset in run)
+        """The records at these offsets of one topic partition, ascending.
 
-    def _sweep(self, topic: str, partition: int, run: list[int]) -> dict[int, Original]:
-        wanted, found, deadline = set(run), {}, monotonic() + self._timeout_s
-        self._consumer.assign([TopicPartition(topic, partition, run[0])])
+        Those that are gone come with ``found=False``, those that could not be read with a ``problem`` as well.
+        """
+        for run in _runs(sorted(set(offsets))):
+            found: dict[int, Original] = {}
+            problem = ""
+            try:
+                self._sweep(TopicPartition(topic, partition, run[0]), run, found)
+                self._patience_s = self._timeout_s
+            except UnreadableError as error:
+                problem, self._patience_s = str(error), IMPATIENT_S
+            yield from (found.get(offset, Original(topic, partition, offset, found=False, problem=problem)) for offset in run)
+
+    def _sweep(self, begin: TopicPartition, run: list[int], found: dict[int, Original]) -> None:
+        """Puts the records of a run into ``found``; those that are not there when this returns are gone.
+
+        Raises:
+            UnreadableError: nobody knows what became of the others.
+        """
+        wanted, deadline, reason = set(run), monotonic() + self._patience_s, "no answer"
         try:
+            self._consumer.assign([begin])
             while monotonic() < deadline:
-                message = self._consumer.poll(1.0)
+                message = self._consumer.poll(min(1.0, self._patience_s))
                 if message is None:
                     continue
-                if message.error() is not None or message.offset() > run[-1]:
-                    break  # end of partition, offset out of range, or past the last one: what is missing is gone
-                if message.offset() in wanted:
-                    found[message.offset()] = Original(
-                        topic,
-                        partition,
-                        message.offset(),
-                        message.timestamp()[1],
-                        message.key(),
-                        message.value(),
-                        tuple((name, bytes(value) if value is not None else None) for name, value in message.headers() or ()),
-                    )
-                if message.offset() == run[-1]:
-                    break
-        except KafkaException:
-            pass  # reported as not found: the letter is then delivered without its original
-        return found
+                error = message.error()
+                if error is None:
+                    if message.offset() in wanted:
+                        found[message.offset()] = _original(message)
+                    if message.offset() >= run[-1]:
+                        return
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - so named
+                    low, high = self._consumer.get_watermark_offsets(begin, timeout=self._patience_s)
+                    if not run[0] < low <= run[-1] < high:
+                        return
+                    self._consumer.assign([TopicPartition(begin.topic, begin.partition, low)])  # retention took the first ones only
+                elif error.code() in (KafkaError._PARTITION_EOF, *NO_TOPIC):  # noqa: SLF001 - so named
+                    return
+                elif error.code() in PASSING:
+                    reason = error.str()
+                else:
+                    raise UnreadableError(error.str())
+        except KafkaException as error:
+            raise UnreadableError(error.args[0].str()) from error
+        raise UnreadableError(f"{reason} in {self._patience_s:g} s")
+
+
+def _original(message: Message) -> Original:
+    headers = tuple((name, bytes(value) if value is not None else None) for name, value in message.headers() or ())
+    place = (message.topic(), message.partition(), message.offset())
+    return Original(*place, message.timestamp()[1], message.key(), message.value(), headers)
 
 
 def _runs(offsets: list[int]) -> list[list[int]]:

@@ -103,3 +103,8 @@ def client_options(kafka: Kafka) -> dict[str, str]:
     if not security.verify_hostname:
         options["ssl.endpoint.identification.algorithm"] = "none"
     return options
+
+
+def consumer_options(kafka: Kafka) -> dict[str, str]:
+    """`client_options` of a consumer that sees the same records as Spark's source."""
+    return {**client_options(kafka), "isolation.level": kafka.isolation_level}

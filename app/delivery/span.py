@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from numpy.typing import NDArray
 
 from app.errors import DependencyError
@@ -52,7 +52,7 @@ class Span:
     """
 
     def __init__(self, options: dict[str, str], topics: Sequence[str], since_ms: int | None) -> None:
-        own = {"group.id": "cep-record", "enable.auto.commit": False, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        own = {"group.id": "cep-record", "enable.auto.commit": False, "auto.offset.reset": "earliest", "enable.partition.eof": True}
         self._consumer, self._topics = Consumer({**options, **own, "log_level": 0}), list(topics)
         try:
             self._begin, self._end = self._bounds(since_ms)
@@ -76,6 +76,7 @@ class Span:
         try:
             while left:
                 messages = self._consumer.consume(AT_ONCE, 1.0) or self._consumer.consume(1, WAIT_S)
+                ended = [one for one in messages if one.error() is not None and one.error().code() == KafkaError._PARTITION_EOF]  # noqa: SLF001 - so named
                 good = [one for one in messages if one.error() is None and one.offset() < self._end[one.topic(), one.partition()]]
                 if good:
                     yield self._part(good)
@@ -83,6 +84,7 @@ class Span:
                 if not messages and not any(at[place] >= self._end[place] for place in left):
                     raise DependencyError(f"the brokers sent nothing for {WAIT_S:.0f} s")
                 left -= {place for place in left if at[place] >= self._end[place]}
+                left -= {(one.topic(), one.partition()) for one in ended}  # the log may end in markers, or in an open transaction
         finally:
             self._consumer.close()
 

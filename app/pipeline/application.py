@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from app import __version__
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
-from app.delivery.security import client_options
+from app.delivery.security import consumer_options
 from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.pipeline.deployment import Deployment, store_deployment
@@ -88,7 +88,7 @@ def task_settings(settings: Settings, plane: ControlPlane, *, kafka: bool = True
         settings.checkpoint.path,
         plane.address,
         schema_keeping(settings),
-        tuple(sorted(client_options(settings.kafka).items())) if kafka else (),
+        tuple(sorted(consumer_options(settings.kafka).items())) if kafka else (),
         settings.application,
         uuid.uuid4().hex[:12],
         settings.topics.max_record_bytes,

@@ -46,6 +46,7 @@ class TaskSettings:
     control: ControlAddress
     schemas: SchemaKeeping
     kafka_options: tuple[tuple[str, str], ...]
+    """Of consumers that see what Spark's source sees; empty where records do not come from Kafka."""
     application: str
     run: str
     """The driver's run; reports of an earlier run of a batch are forgotten."""

@@ -38,7 +38,8 @@ def _columns(records: DataFrame, topics: Sequence[str], *more: Column | str) -> 
 def kafka_records(spark: SparkSession, settings: Settings, topics: Sequence[str] | None = None) -> DataFrame:
     """The records of all input topics and of the heartbeat topic.
 
-    Headers are read only when a stream keeps its schema id there: they triple the ingress' cost.
+    With transactions offsets have gaps (aborted records, markers of commits and aborts), and a batch may end in them: nothing downstream
+    takes offsets for a count. Headers are read only when a stream keeps its schema id there: they triple the ingress' cost.
 
     Args:
         spark: the session.
@@ -54,6 +55,7 @@ def kafka_records(spark: SparkSession, settings: Settings, topics: Sequence[str]
         "kafka.max.poll.records": str(settings.kafka.max_poll_records),
         "kafka.max.partition.fetch.bytes": str(settings.kafka.max_partition_fetch_bytes),
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
+        "kafka.isolation.level": settings.kafka.isolation_level,
         "includeHeaders": str(with_headers).lower(),
         **jvm_options(settings.kafka),
     }

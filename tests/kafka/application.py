@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import yaml
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from app.bucket.bucket import Bucket
 from app.bucket.composite import CompositeEvent, composite_events
@@ -58,7 +58,13 @@ class Record:
 def records_of(servers: str, *topics: str) -> list[Record]:
     """All records of the topics, from the beginning to now."""
     consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "tests", "enable.auto.commit": False, "isolation.level": "read_committed"}
+        {
+            "bootstrap.servers": servers,
+            "group.id": "tests",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
     )
     found = []
     for topic in topics:
@@ -68,6 +74,9 @@ def records_of(servers: str, *topics: str) -> list[Record]:
         left = {number for number, end in ends.items() if end}
         while left:
             message = consumer.poll(10)
+            if message is not None and message.error() is not None and message.error().code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())  # what follows the last record are markers of transactions
+                continue
             assert message is not None and message.error() is None, f"{topic}: {message and message.error()}"
             headers = dict(message.headers() or ())
             found.append(Record(topic, message.partition(), message.offset(), message.key(), message.value(), headers))
