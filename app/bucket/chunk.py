@@ -70,7 +70,7 @@ def pack_chunk(chunk: Chunk) -> bytes:
     return b"".join([MAGIC, struct.pack("<I", len(text)), text, *bodies])
 
 
-def unpack_chunk(data: bytes) -> Chunk:
+def unpack_chunk(data: bytes | memoryview) -> Chunk:
     """The chunk of the bytes; arrays look into them (read-only) wherever they can.
 
     Raises:
@@ -80,7 +80,7 @@ def unpack_chunk(data: bytes) -> Chunk:
         raise SnapshotError("not a chunk of this format")
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     at = len(MAGIC) + 4 + length
-    header = json.loads(data[len(MAGIC) + 4 : at])
+    header = json.loads(bytes(data[len(MAGIC) + 4 : at]))
     view, sections = memoryview(data), []
     for group, layout, size, keys in header["sections"]:
         hashes = np.frombuffer(view[at : at + 8 * keys], dtype=np.uint64)

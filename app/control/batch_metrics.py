@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from app.control.directives import Directive
 from app.control.levels import sheds_matches
-from app.control.reports import ENDS, BatchTotals
+from app.control.reports import ENDS
+from app.control.totals import BatchTotals
 from app.events.batch import source_number
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress

@@ -5,9 +5,7 @@ One thread per connection, standard library only. It starts before Spark, so tha
 
 from __future__ import annotations
 
-import hmac
 import json
-import re
 import socketserver
 import threading
 from collections.abc import Callable
@@ -16,10 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from app.control.health import QUESTIONS, Health
-from app.control.reports import StageReport
 
-MAX_BODY_BYTES = 16 << 20
-"""A report of a thousand queries has about 100 kB; more than this is no report."""
 IDLE_CONNECTION_S = 120
 """Workers keep their connection over quiet times; dead ones must not keep a thread for ever."""
 
@@ -37,8 +32,6 @@ class Endpoints:
         metrics: Prometheus text and its content type.
         queries: JSON values for ``/queries``.
         version: JSON values for ``/version``.
-        directive: the directive of a batch as JSON; may raise `NotReadyError`.
-        report: takes a report and returns when it is safe.
     """
 
     token: str
@@ -46,8 +39,6 @@ class Endpoints:
     metrics: Callable[[], tuple[bytes, str]]
     queries: Callable[[], object]
     version: Callable[[], object]
-    directive: Callable[[int], bytes]
-    report: Callable[[StageReport], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +100,6 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(self._get)
 
-    def do_POST(self) -> None:
-        self._answer(self._post)
-
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class' name
         """Requests are not logged: probes and tasks would fill the log."""
 
@@ -141,23 +129,9 @@ class _Handler(BaseHTTPRequestHandler):
             "/metrics": self._metrics,
             "/queries": lambda: _json(self.served.queries()),
             "/version": lambda: _json(self.served.version()),
-            "/directive": lambda: self._directive(asked.get("batch", [""])[0]),
         }
         route = routes.get(url.path)
         return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
-
-    def _post(self) -> _Reply:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            self.close_connection = True  # the body was not read, so the next request's beginning is unknown
-            return _Reply(413, b"a body of known, moderate length is needed\n")
-        body = self.rfile.read(int(length))
-        if urlsplit(self.path).path != "/report":
-            return _Reply(404, b"known here: /report\n")
-        if not self._trusted():
-            return _Reply(401, b"token missing or wrong\n")
-        self.served.report(StageReport.from_json(body))
-        return _Reply(204)
 
     def _health(self, question: str, verbose: bool) -> _Reply:  # noqa: FBT001 - from the query string
         answer = self.served.health.ask(question)  # type: ignore[arg-type]
@@ -168,17 +142,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _metrics(self) -> _Reply:
         body, content_type = self.served.metrics()
         return _Reply(200, body, content_type)
-
-    def _directive(self, batch: str) -> _Reply:
-        if not self._trusted():
-            return _Reply(401, b"token missing or wrong\n")
-        if re.fullmatch(r"\d{1,18}", batch) is None:
-            return _Reply(400, b"batch must be a number\n")
-        return _Reply(200, self.served.directive(int(batch)), "application/json")
-
-    def _trusted(self) -> bool:
-        shown = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        return hmac.compare_digest(shown.encode(), self.served.token.encode())
 
 
 def _json(value: object) -> _Reply:

@@ -2,8 +2,8 @@
 
 Decisions are made by the modules around; here they are asked at the right moment:
 
-* a task asks for a directive → the log, or the decision of now (`_decide`);
-* a task reports → the log, then idle detection;
+* a batch begins → its directive from the log, or the decision of now (`_decide`);
+* a batch's tasks and owners are done (`finish`) → the log, then idle detection;
 * Spark finished a batch (`on_progress`) → watchdog, metrics, pruning;
 * the heartbeat thread asks whether to beat (`_heartbeat_is_due`).
 """
@@ -11,26 +11,24 @@ Decisions are made by the modules around; here they are asked at the right momen
 from __future__ import annotations
 
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.config.settings import Settings
 from app.control.audit_reports import shed_reports
+from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
-from app.control.client import ControlAddress
-from app.control.directives import Directive, DirectiveLog, Frozen
+from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels, moved
-from app.control.reports import BatchTotals, StageReport
 from app.control.selection import Sequences
+from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
 from app.events.topics import topic_numbers
@@ -38,6 +36,7 @@ from app.observe.logs import get_logger
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress, read_progress
 from app.query.plan import Catalog, Plan
+from app.storage.open import open_store
 
 KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
@@ -88,7 +87,7 @@ class ControlPlane:
         self._settings = settings
         self._clock = clock
         self._lock = threading.RLock()
-        self._log: DirectiveLog | None = None
+        self._log: BatchLog | None = None
         self._catalog: RunningCatalog | None = None
         self._speakers: Speakers = lambda _: None
         self._decided = False
@@ -126,17 +125,13 @@ class ControlPlane:
             metrics=self.metrics.text,
             queries=self.queries,
             version=lambda: dict(version),
-            directive=lambda batch: self.directive(batch).to_json(),
-            report=self.report,
         )
         self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
 
     @property
-    def address(self) -> ControlAddress:
-        """What tasks need to reach this driver."""
-        http, spark = self._settings.http, self._settings.spark
-        local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
-        return ControlAddress(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+    def port(self) -> int:
+        """Where the HTTP server listens, also when any free port was asked for."""
+        return self._server.port
 
     def open(self, running: RunningCatalog, speakers: Speakers = lambda _: None) -> None:
         """Makes a catalog the running one: directives are decided from now on. Goes on from the checkpoint's last directive.
@@ -152,7 +147,7 @@ class ControlPlane:
             first = self._log is None
             self._numbers = topic_numbers(running.topics or self._settings.source_topics)
             self._streams = self._streams_by_number()
-            self._log = self._log or DirectiveLog(Path(self._settings.checkpoint.directives_folder))
+            self._log = self._log or BatchLog(open_store(self._settings.checkpoint.path))
             latest = self._log.latest()
             watchdog = Watchdog(
                 [WatchedQuery.of(plan) for plan in running.catalog.current],
@@ -198,16 +193,22 @@ class ControlPlane:
             raise NotReadyError("no catalog runs yet")
         return self._log.directive(batch, self._decide)
 
-    def report(self, report: StageReport) -> None:
-        """Takes a task's report; it is safe when this returns.
+    def begin_run(self) -> int:
+        """Counts this run of the driver on its checkpoint; see `app.control.batch_log.BatchLog.begin_run`."""
+        if self._log is None:
+            raise NotReadyError("no catalog runs yet")
+        return self._log.begin_run()
+
+    def finish(self, totals: BatchTotals) -> None:
+        """Takes what became of a batch; it is safe when this returns.
 
         Raises:
             NotReadyError: no catalog runs yet.
         """
         if self._log is None:
             raise NotReadyError("no catalog runs yet")
-        self._log.record(report)
-        heard = [source.source for source in report.sources if source.events > 0]
+        self._log.finish(totals)
+        heard = [source.source for source in totals.sources.values() if source.events > 0]
         if heard:
             with self._lock:
                 now = self._clock()

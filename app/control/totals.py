@@ -60,10 +60,13 @@ class BatchTotals:
 
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
+        rest = {one.name: getattr(self, one.name) for one in fields(BatchTotals)}
         return {
-            **asdict(self),
-            "sources": [asdict(source) for source in self.sources.values()],
-            "queries": [asdict(tally) for tally in self.queries.values()],
+            **rest,
+            "sources": [list(_values(source)) for source in self.sources.values()],
+            "queries": {
+                name: [*(getattr(tally, count) for count in COUNTS), list(tally.latencies)] for name, tally in self.queries.items()
+            },
             "selection": [asdict(tally) for tally in self.selection.values()],
         }
 
@@ -71,8 +74,11 @@ class BatchTotals:
     def from_plain(plain: Mapping[str, Any]) -> BatchTotals:
         """Reads what `to_plain` gave."""
         values = dict(plain)
-        values["sources"] = {one["source"]: SourceProgress(**one) for one in plain["sources"]}
-        values["queries"] = {one["query"]: QueryTally(**{**one, "latencies": tuple(one["latencies"])}) for one in plain["queries"]}
+        values["sources"] = {one[0]: SourceProgress(*one) for one in plain["sources"]}
+        values["queries"] = {
+            name: QueryTally(name, **dict(zip(COUNTS, counts, strict=True)), latencies=tuple(latencies))
+            for name, (*counts, latencies) in plain["queries"].items()
+        }
         values["selection"] = {one["stream"]: SelectionTally(**{**one, "samples": tuple(one["samples"])}) for one in plain["selection"]}
         return BatchTotals(**values)
 

@@ -101,10 +101,10 @@ class Owners:
             raise OwnersFailedError(lost, refused)
         return answers
 
-    def tell(self, ask: Ask) -> None:
+    def tell(self, ask: Ask, timeout_s: float | None = HELLO_S) -> None:
         """As `ask`, to all owners; who cannot do it is passed over."""
         with contextlib.suppress(OwnersFailedError):
-            self.ask(dict.fromkeys(self._wires, ask), HELLO_S)
+            self.ask(dict.fromkeys(self._wires, ask), timeout_s)
 
     def close(self) -> None:
         """Says goodbye: owners forget what they held."""

@@ -18,7 +18,7 @@ from app.bucket.bucket import Bucket
 from app.control.totals import joined, pack_report, with_fields
 from app.errors import SnapshotError
 from app.owners.arrivals import Arrivals
-from app.owners.deployment import Deployment, load_deployment
+from app.owners.deployment import load_deployment
 from app.owners.egress import Records
 from app.owners.inbox import Payload
 from app.owners.matching import Spent, Work, report_of, work_off
@@ -101,7 +101,7 @@ class Home:
         self.settings = settings
         self.store = open_store(settings.checkpoint)
         self.held: dict[int, Held] = {}
-        self._outlet = KafkaOutlet(settings.kafka_options, settings.max_record_bytes) if settings.kafka_options else None
+        self._outlet = KafkaOutlet(settings.producer_options, settings.max_record_bytes) if settings.producer_options else None
         self._writers = ThreadPoolExecutor(2, "state-log")
         self._snapshots = SnapshotWriter(self.store)
         self._safe: deque[_Safe] = deque()

@@ -148,7 +148,7 @@ def _late_of_bucket(output: BucketOutput) -> list[Refused]:
 
 def _deliver_refused(records: Records, refused: Sequence[Refused], work: Work) -> None:
     """Late events and dead letters, with the originals read again from the broker (file sources have none: places and reasons remain)."""
-    deployment, options = work.deployment, tuple(sorted(work.settings.kafka_options.items()))
+    deployment, options = work.deployment, tuple(sorted(work.settings.consumer_options.items()))
     for one in refused:
         topic, partition = deployment.topics[one.source >> PARTITION_BITS], one.source & ((1 << PARTITION_BITS) - 1)
         if options:
@@ -187,4 +187,3 @@ def report_of(number: int, worked: Worked, spent: Spent, work: Work) -> StageRep
         unpacked=worked.unpacked,
         records=len(worked.records),
     )
-

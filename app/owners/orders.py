@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -61,7 +61,8 @@ class OwnerSettings:
         application: key of the application's buckets in the owner: checkpoint and query of Spark.
         checkpoint: where state is kept.
         state: folder of the buckets' logs in it.
-        kafka_options: of the producer and of the reader of originals; without them output is given back to the driver.
+        producer_options: of Kafka; without them output is given back to the driver.
+        consumer_options: of the reader of originals; empty where there is no Kafka.
         name: of the application, in the headers of what it writes.
         max_record_bytes: see `app.config.settings.Topics`.
         stall_after_s: after so long in one batch an owner writes where it is to its standard error.
@@ -70,14 +71,15 @@ class OwnerSettings:
     application: str
     checkpoint: str
     state: str
-    kafka_options: Mapping[str, str] = field(default_factory=dict)
+    producer_options: Mapping[str, str] = field(default_factory=dict)
+    consumer_options: Mapping[str, str] = field(default_factory=dict)
     name: str = "cep"
     max_record_bytes: int = 1_000_000
     stall_after_s: float = 300.0
 
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"kafka_options": dict(self.kafka_options)}
+        return asdict(self)
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> OwnerSettings:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.errors import DependencyError
-from app.pipeline.egress import REQUEST_OVERHEAD, Records
+from app.owners.egress import REQUEST_OVERHEAD, Records
 
 FLUSH_S = 130.0
 """Longer than the producer itself tries to send a record (120 s, as Kafka's own producers do)."""

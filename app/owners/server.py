@@ -147,4 +147,3 @@ def _talk(owner: Owner, connection: socket.socket, token: bytes) -> None:
         pass  # the other end is done with us
     finally:
         wire.close()
-

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from app.bucket.composition import reach_ms
 from app.bucket.hold import NEVER
 from app.config.settings import Settings
-from app.control.directives import DirectiveLog
+from app.control.batch_log import BatchLog
 from app.events.batch import PARTITION_BITS
-from app.pipeline.deployment import Deployment, OutputTopic, load_deployment
-from app.pipeline.models import StoredModel
-from app.pipeline.query_texts import QueryTexts, narrowed
+from app.owners.deployment import Deployment, OutputTopic, load_deployment
+from app.owners.models import StoredModel
+from app.owners.query_texts import QueryTexts, narrowed
 from app.query.compile import Compilation
 from app.query.plan import Draining, Plan
+from app.storage.open import open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,7 @@ class Old:
 
 def past_of(settings: Settings) -> Past | None:
     """What ran last; None in a fresh checkpoint."""
-    folder = Path(settings.checkpoint.directives_folder)
-    if not folder.exists():
-        return None
-    log = DirectiveLog(folder)
+    log = BatchLog(open_store(settings.checkpoint.path))
     latest = log.latest()
     if latest is None or not latest.directive.deployment:
         return None

@@ -6,11 +6,11 @@ import contextlib
 import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -25,10 +25,11 @@ from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.registry import Registry
 from app.observe.logs import get_logger
-from app.pipeline.application import ProgressListener, control_plane, open_catalog, task_settings
-from app.pipeline.assemble import outputs, to_kafka
+from app.owners.deployment import Deployment
+from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, task_settings
+from app.pipeline.assemble import ingested, matched
+from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
-from app.pipeline.deployment import Deployment
 from app.pipeline.draining import past_of
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
@@ -36,6 +37,7 @@ from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 
 PAUSE_S = 0.2
+STOP_PAUSE_S = 0.02
 RETRY_PAUSE_S = 1.0
 Result = TypeVar("Result")
 
@@ -135,16 +137,17 @@ def run(settings: Settings, stop: Stop) -> None:
         listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
         cleanup.callback(_forget, spark, listener)
-        query = to_kafka(
-            outputs(kafka_records(spark, settings, deployment.topics), settings, task_settings(settings, plane)), settings
-        ).start()
+        batches = cleanup.enter_context(matching(spark, settings, plane))
+        batches.prepare(fingerprint)
+        records = kafka_records(spark, settings, deployment.topics)
+        query = matched(ingested(records, settings, task_settings(settings)), settings, batches).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
-        log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.address.port, deployment=fingerprint)
+        log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         _watch(query, plane, stop)
         plane.running.bad("stopping")
-        _stop_between_batches(query, committed, settings, stop)
+        _stop_between_batches(query, batches, settings, stop)
 
 
 def _listening(settings: Settings) -> ControlPlane:
@@ -215,13 +218,15 @@ def _stop_spark(spark: SparkSession) -> None:
         spark.stop()
 
 
-def _stop_between_batches(query: StreamingQuery, committed: threading.Event, settings: Settings, stop: Stop) -> None:
-    """Lets the batch in flight commit, within the time that there is; a batch that is cut off is repeated at the next start."""
-    status: Mapping[str, Any] = query.status
-    if status.get("isTriggerActive") and status.get("isDataAvailable"):
-        committed.clear()
-        deadline = time.monotonic() + settings.spark.stop_timeout / 1000
-        while not committed.wait(PAUSE_S) and time.monotonic() < deadline and not stop.at_once.is_set():
-            pass
+def _stop_between_batches(query: StreamingQuery, batches: Batches, settings: Settings, stop: Stop) -> None:
+    """Lets the batch in flight commit, within the time that there is, and none begin; a batch that is cut off is repeated at the next start."""
+    batches.stop()
+    deadline = time.monotonic() + settings.spark.stop_timeout / 1000
+    while batches.running is not None and time.monotonic() < deadline and not stop.at_once.is_set():
+        time.sleep(STOP_PAUSE_S)
+    while (
+        query.isActive and not query.status["message"].startswith("Waiting") and time.monotonic() < deadline and not stop.at_once.is_set()
+    ):
+        time.sleep(STOP_PAUSE_S)  # it commits, or finds that no further batch begins
     query.stop()
     log.info("stopped")

@@ -18,10 +18,10 @@ from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_
 from app.events.registry import Registry, RegistrySettings
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
-from app.pipeline.deployment import Deployment, OutputTopic, StreamDeployment, shipped
+from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
+from app.owners.models import as_it_sheds, read_models
+from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
-from app.pipeline.models import as_it_sheds, read_models
-from app.pipeline.query_texts import files_of
 from app.query.compile import Compilation, read_queries
 from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from pyspark.sql import SparkSession
 from app.bootstrap.artifacts import connector_jars
 from app.bootstrap.java import find_java
 from app.config.settings import Settings
+from app.owners.keeper import SETTING, OwnerSlots
 
 LOCAL_CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """WAL and commit 65 → 15 ms on local and PVC paths; its rename is not atomic there, so one driver per checkpoint."""
@@ -28,7 +31,6 @@ def own_settings(settings: Settings) -> dict[str, str]:
         "spark.python.daemon.module": "app.pipeline.daemon",  # workers are forked with the stages imported
         "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(NO_LIMIT),
-        "spark.sql.shuffle.partitions": str(settings.spark.buckets),
         "spark.sql.adaptive.enabled": "false",  # would re-plan every micro-batch
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.minBatchesToRetain": "20",
@@ -53,6 +55,22 @@ def own_settings(settings: Settings) -> dict[str, str]:
     return conf
 
 
+def owner_slots(settings: Settings) -> OwnerSlots:
+    """The owners of an executor: one per core."""
+    token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
+    master = settings.spark.conf.get("spark.master", settings.spark.master)
+    if found := re.match(r"local(?:\[(\d+|\*)|$)", master):
+        return OwnerSlots(token, (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1), local=True)
+    if found := re.match(r"local-cluster\[\s*\d+\s*,\s*(\d+)", master):
+        return OwnerSlots(token, int(found[1]), local=True)
+    return OwnerSlots(token, int(settings.spark.conf.get("spark.executor.cores", "1")))
+
+
+def slots_of(spark: SparkSession) -> OwnerSlots:
+    """The owners of each of a session's executors, as `start_session` told them."""
+    return OwnerSlots.from_text(spark.sparkContext.getConf().get(f"spark.executorEnv.{SETTING}", "[]"))
+
+
 def start_session(settings: Settings) -> SparkSession:
     """Starts the JVM and the Spark context.
 
@@ -65,7 +83,8 @@ def start_session(settings: Settings) -> SparkSession:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a pool per worker would outnumber the cores, and nothing here uses it
     os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.master(_master(settings.spark.master))
-    for name, value in {**own_settings(settings), **settings.spark.conf}.items():
+    owners = {f"spark.executorEnv.{SETTING}": owner_slots(settings).to_text()}
+    for name, value in {**own_settings(settings), **owners, **settings.spark.conf}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

@@ -29,7 +29,7 @@ from app.events.decoder import BatchDecoder
 from app.events.registry import Registry, RegistrySettings
 from app.events.topics import topic_numbers
 from app.local.ports import free_ports
-from app.pipeline.deployment import Deployment, load_deployment
+from app.owners.deployment import Deployment, load_deployment
 
 ROOT = Path(__file__).parents[2]
 

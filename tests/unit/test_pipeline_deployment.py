@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from app.config.settings import Settings, load_settings
 from app.errors import ConfigurationError, SnapshotError
 from app.events.registry import Registry, RegistrySettings
-from app.pipeline.deployment import (
+from app.owners.deployment import (
     FORMAT,
     INGESTED,
     Deployment,
@@ -26,7 +26,7 @@ from app.pipeline.deployment import (
     store_deployment,
 )
 from app.pipeline.draining import Past
-from app.pipeline.models import StoredModel
+from app.owners.models import StoredModel
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from tests.naive.patterns import WholeQuery, yaml_text
 from tests.property.whole_language import TYPES, queries

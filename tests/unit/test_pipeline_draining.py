@@ -10,7 +10,7 @@ import yaml
 from app.config.settings import load_settings
 from app.errors import ConfigurationError
 from app.events.registry import Registry, RegistrySettings
-from app.pipeline.deployment import Deployment
+from app.owners.deployment import Deployment
 from app.pipeline.draining import Past
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 

@@ -18,7 +18,7 @@ from app.events.batch import EventBatch
 from app.events.registry import Registry, RegistrySettings
 from app.events.topics import topic_numbers
 from app.local.generators import generate
-from app.pipeline.deployment import Deployment
+from app.owners.deployment import Deployment
 from app.pipeline.numbers import FILE, NumberedTopic, Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 

@@ -23,9 +23,9 @@ from app.bucket.hold import TimeRules
 from app.errors import ConfigurationError, SnapshotError
 from app.events.avro import SchemaError, StreamDefinition
 from app.observe.logs import get_logger
+from app.owners.models import StoredModel
+from app.owners.query_texts import QueryFile, QueryTexts, StreamTexts, plan_named, planned
 from app.pipeline.checkpoint_files import checkpoint_files
-from app.pipeline.models import StoredModel
-from app.pipeline.query_texts import QueryFile, QueryTexts, StreamTexts, plan_named, planned
 from app.query.plan import Catalog, Draining, Plan
 
 log = get_logger(__name__)
@@ -243,7 +243,7 @@ def _planned(described: Sequence[Mapping[str, Any]], running: QueryTexts, model_
         plan = plan_named(compiled if old is None else planned(old), one["name"])
         if plan.fingerprint != one["fingerprint"]:
             log.warning("this version plans a query differently: its state begins anew", query=plan.name)
-        # the shedder at work may be another one than the text names: see `app.pipeline.models.as_it_sheds`
+        # the shedder at work may be another one than the text names: see `app.owners.models.as_it_sheds`
         plan = replace(plan, shedding=replace(plan.shedding, shedder=one["shedder"]))
         if old is not None:
             plan = replace(plan, draining=Draining(one["old"]["until_ms"]))

@@ -1,0 +1,234 @@
+"""A micro-batch from the driver's side: what Spark's query calls for each of them.
+
+The ingress runs as a Spark job, whose tasks deliver chunks to the owners of buckets and hand their reports back as rows; then all owners match at once. Both
+are one *attempt*. Where an owner is gone, or a task could not reach one, buckets get other owners and the next attempt does all of it again: the
+directive is frozen, so it comes to the same. Spark commits the batch when this returns.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from app.control.directives import Directive
+from app.control.placement import Holding, OwnerId, Placement
+from app.control.plane import ControlPlane
+from app.control.totals import add_up, head_of
+from app.errors import CepError
+from app.observe.logs import get_logger
+from app.owners.deployment import load_deployment
+from app.owners.driver import Ask, Owners, OwnersFailedError
+from app.owners.orders import PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
+
+EPOCHS_PER_RUN = 1 << 24
+"""Holdings that one run of the driver may give: with 10 a second it takes 19 days of nothing but moves."""
+WAIT_FOR_OWNERS_S = 120.0
+"""How long a batch waits for any owner: Spark replaces executors in about a minute."""
+PAUSE_S = 0.2
+
+Taker = Callable[[int, pa.Table], None]
+"""Takes the output records of a batch, where they do not go to Kafka."""
+
+log = get_logger(__name__)
+
+
+class StoppedError(Exception):
+    """The application was asked to stop: this batch has not begun, the next start does it."""
+
+
+class BatchFailedError(CepError):
+    """A batch failed as often as it may."""
+
+    def __init__(self, batch: int, attempts: int, reason: str) -> None:
+        super().__init__(
+            f"batch {batch} failed {attempts} times: {reason}\n"
+            f"hint: if its records cannot be matched, cep checkpoint skip {batch} leaves them out; their offsets are written to a file"
+        )
+        self.batch = batch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRules:
+    """How a batch is worked on.
+
+    Attributes:
+        buckets: of the application.
+        attempts: of one batch, before the application gives up.
+        accounting: what a breach of the accounts does.
+    """
+
+    buckets: int
+    attempts: int = 4
+    strict: bool = True
+
+
+class Batches:
+    """For ``foreachBatch``; called by one thread.
+
+    Args:
+        plane: decides and remembers.
+        rules: how often, and how strictly.
+        settings: told to owners.
+        token: of the application's owners.
+        take: gets output records where there is no Kafka.
+    """
+
+    def __init__(self, plane: ControlPlane, rules: BatchRules, settings: OwnerSettings, token: str, take: Taker | None = None) -> None:
+        self._plane, self._rules, self._settings, self._take = plane, rules, settings, take
+        self._owners = Owners(token, settings)
+        self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
+        self._attempt = 0
+        self._asked_to_stop = threading.Event()
+        self._tending: threading.Thread | None = None
+        self.running: tuple[int, float] | None = None
+        """The batch in work, and since when (monotonic seconds)."""
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Works a batch off.
+
+        Raises:
+            StoppedError: the application stops.
+            BatchFailedError: it cannot be done.
+        """
+        if self._asked_to_stop.is_set():
+            raise StoppedError("stopped between two batches")
+        self.running = (batch, time.monotonic())
+        try:
+            self._work_off(frame, batch)
+        finally:
+            self.running = None
+
+    def stop(self) -> None:
+        """No further batch begins."""
+        self._asked_to_stop.set()
+
+    def find(self, addresses: Iterable[tuple[str, int]]) -> int:
+        """Makes owners known; returns how many there are."""
+        for owner in self._owners.find(addresses):
+            log.info("owner found", owner=f"{owner.host}:{owner.port}", pid=owner.pid)
+            self._placement.join(owner)
+        return len(self._placement.owners)
+
+    def prepare(self, deployment: str) -> None:
+        """Lets all owners load a deployment before a batch needs it."""
+        self._owners.tell(Ask({"op": "prepare", "application": self._settings.application, "deployment": deployment}), None)
+
+    def holdings(self) -> Mapping[int, Holding]:
+        """Which owner has which bucket."""
+        return self._placement.holdings
+
+    def close(self) -> None:
+        """Owners forget the application."""
+        if self._tending is not None:
+            self._tending.join()
+        self._owners.close()
+
+    def _work_off(self, frame: DataFrame, batch: int) -> None:
+        directive = self._plane.directive(batch)
+        failures: list[str] = []
+        while len(failures) < self._rules.attempts:
+            self._attempt += 1
+            if self._tending is not None:
+                self._tending.join()  # an owner's connection is spoken on by one at a time
+            for owner in self._owners.gone():
+                self._placement.lose(owner)
+            try:
+                self._attempted(frame, directive)
+            except OwnersFailedError as error:
+                self._lose(error.lost)
+                failures.append(str(error))
+                log.warning("attempt failed", batch_id=batch, attempt=len(failures), reason=str(error))
+            else:
+                self._tend(batch)
+                return
+        raise BatchFailedError(batch, len(failures), failures[-1])
+
+    def _attempted(self, frame: DataFrame, directive: Directive) -> None:
+        self._placement.settle()
+        reports, tasks_owners = self._ingress(frame, directive)
+        self.find(tasks_owners)
+        heads = [head_of(report) for report in reports]
+        self._require_delivered(heads)
+        if not self._placement.holdings:  # the first batch of a driver whose executors came with it
+            raise OwnersFailedError(self._wait_for_owners(), {})
+        greatest = {source[0]: source[2] for head in heads for source in head["sources"] if source[2] is not None}
+        answers = self._owners.ask(self._advances(directive, greatest, tuple(sorted(head["part"] for head in heads))))
+        names = _names(self._settings.checkpoint, directive.deployment)
+        totals = add_up(directive.batch, [*reports, *(bytes(answer.parts[0]) for answer in answers.values())], names)
+        self._plane.finish(totals)
+        if self._take is not None:
+            returned = [part for owner in sorted(answers) for part in answers[owner].parts[1:]]
+            self._take(directive.batch, _table(returned))
+
+    def _ingress(self, frame: DataFrame, directive: Directive) -> tuple[list[bytes], set[tuple[str, int]]]:
+        """Runs the ingress; gives back its tasks' reports, and the owners that the tasks have beside them."""
+        orders = TaskOrders(self._settings.application, self._attempt, directive, self._places())
+        frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, orders.to_text())
+        rows = frame.toArrow()
+        reports = rows.column("report").to_pylist()
+        hosts, ports = rows.column("host").to_pylist(), rows.column("ports").to_pylist()
+        return reports, {(host, port) for host, some in zip(hosts, ports, strict=True) for port in some}
+
+    def _places(self) -> tuple[OwnerPlace, ...]:
+        by_owner: dict[OwnerId, list[int]] = {}
+        for bucket, holding in sorted(self._placement.holdings.items()):
+            by_owner.setdefault(holding.owner, []).append(bucket)
+        return tuple(OwnerPlace(owner.host, owner.port, tuple(buckets)) for owner, buckets in sorted(by_owner.items()))
+
+    def _advances(self, directive: Directive, greatest: Mapping[int, int], parts: tuple[int, ...]) -> dict[OwnerId, Ask]:
+        orders: dict[OwnerId, list[BucketOrder]] = {owner: [] for owner in self._placement.owners}
+        for bucket, holding in sorted(self._placement.holdings.items()):
+            orders[holding.owner].append(BucketOrder(bucket, holding.epoch, holding.why))
+        return {
+            owner: Ask(
+                {
+                    "op": "advance",
+                    **Advance(
+                        self._settings.application, directive.batch, self._attempt, directive, greatest, parts, tuple(buckets)
+                    ).to_plain(),
+                }
+            )
+            for owner, buckets in orders.items()
+            if buckets
+        }
+
+    def _require_delivered(self, heads: Sequence[Mapping[str, Any]]) -> None:
+        unreached = {place for head in heads for place in head["undelivered"]}
+        lost = [owner for owner in self._placement.owners if f"{owner.host}:{owner.port}" in unreached]
+        if unreached:
+            for owner in lost:
+                self._owners.give_up(owner)
+            raise OwnersFailedError(lost, {})
+
+    def _lose(self, owners: Iterable[OwnerId]) -> None:
+        for owner in owners:
+            self._placement.lose(owner)
+        self.find([(owner.host, owner.port) for owner in owners])  # its keeper may have started another one in its place
+        if not self._placement.owners:
+            self._wait_for_owners()
+
+    def _wait_for_owners(self) -> list[OwnerId]:
+        return []
+
+    def _tend(self, batch: int) -> None:
+        """Owners do what is not urgent while the next batch is planned and read. Spark has certainly committed the batch before this one."""
+        ask = Ask({"op": "committed", "application": self._settings.application, "batch": batch - 1})
+        self._tending = threading.Thread(target=self._owners.tell, args=(ask,), name="tending")
+        self._tending.start()
+
+
+@lru_cache(maxsize=8)
+def _names(checkpoint: str, deployment: str) -> tuple[str, ...]:
+    return tuple(plan.name for plan in load_deployment(checkpoint, deployment).catalog.plans)
+
+
+def _table(streams: Sequence[memoryview]) -> pa.Table:
+    tables = [pa.ipc.open_stream(pa.py_buffer(stream)).read_all() for stream in streams]
+    return pa.concat_tables(tables) if tables else pa.table({})
