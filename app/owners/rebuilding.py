@@ -118,7 +118,7 @@ def _first(listing: Listing, batch: int) -> int:
 def _restored(checkpoint: str, state: StateLog, number: int, generation: Generation, damaged: int) -> Rebuilt:
     snapshot = read_snapshot(state, generation)
     known = load_deployment(checkpoint, snapshot.deployment)
-    bucket = Bucket.restore(known.catalog, _rules(known), number, snapshot.state, known.topics, memory_of=tuple_memory)
+    bucket = Bucket.restore(known.catalog, _rules(known), number, bytes(snapshot.state), known.topics, memory_of=tuple_memory)
     return Rebuilt(bucket, snapshot.deployment, 0, 0, generation.batch, len(snapshot.state), damaged)
 
 
