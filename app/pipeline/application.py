@@ -84,7 +84,7 @@ def task_settings(settings: Settings, plane: ControlPlane, *, kafka: bool = True
         kafka: whether records come from Kafka, so that originals of dead letters can be read there again.
     """
     return TaskSettings(
-        settings.checkpoint.path,
+        settings.checkpoint.uri,
         plane.address,
         schema_keeping(settings),
         tuple(sorted(client_options(settings.kafka).items())) if kafka else (),
@@ -97,13 +97,13 @@ def task_settings(settings: Settings, plane: ControlPlane, *, kafka: bool = True
 def schema_keeping(settings: Settings) -> SchemaKeeping:
     """Where the tasks find writers' schemas."""
     registry = settings.schema_registry
-    return SchemaKeeping(settings.checkpoint.path, registry_settings(registry), registry.retry_for / 1000)
+    return SchemaKeeping(settings.checkpoint.uri, registry_settings(registry), registry.retry_for / 1000)
 
 
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
-    fingerprint = store_deployment(settings.checkpoint.path, deployment)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint), PlannedOffsets(settings.checkpoint.path).speakers)
+    fingerprint = store_deployment(settings.checkpoint.uri, deployment)
+    plane.open(RunningCatalog(deployment.catalog, fingerprint), PlannedOffsets(settings.checkpoint.uri).speakers)
     return fingerprint
 
 

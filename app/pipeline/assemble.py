@@ -37,7 +37,7 @@ def to_kafka(written: DataFrame, settings: Settings) -> DataStreamWriter:
     """Output records to their topics, at least once."""
     request_bytes = max(KAFKAS_REQUEST_BYTES, settings.topics.max_record_bytes + REQUEST_OVERHEAD)
     options = {
-        "checkpointLocation": f"{settings.checkpoint.path}/spark",
+        "checkpointLocation": settings.checkpoint.spark_location,
         "kafka.max.request.size": str(request_bytes),
         **jvm_options(settings.kafka),
     }
