@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
+from app.config.addresses import Address, BucketAddress, FolderAddress, parse_address
 from app.config.durations import Duration
 from app.config.sources import Sourced, merge, read_environment, read_yaml
 from app.errors import ConfigurationError, Finding, Location
@@ -274,24 +276,68 @@ class Topics(_Section):
         return f"{self.prefix}.{name}"
 
 
+SPARK_FOLDER = "spark"
+"""Spark's own files lie there, beside ours."""
+
+
+def _place(path: str) -> str:
+    address = parse_address(path)
+    if isinstance(address, BucketAddress) and "?" in path:
+        raise ValueError("endpoint and region are settings of their own: checkpoint.s3.endpoint, checkpoint.s3.region")
+    return path
+
+
+class S3(_Section):
+    """Where an S3 bucket is. Credentials are no settings: they come from ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY`` of driver and executors, or the pod's role."""
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://[^/?#]+$")
+    """``http://host:port`` or ``https://host:port`` of a server that is not Amazon's (MinIO, Ceph); it is asked path-style."""
+    region: str | None = Field(default=None, min_length=1)
+    """The bucket's region; without it, ``AWS_REGION`` says."""
+
+
 class Checkpoint(_Section):
     """Where offsets, state and directives survive a restart."""
 
-    path: str = "checkpoint"
-    """Folder (relative to the working directory) or URI; one driver per checkpoint. Buckets are fixed when it is created."""
-    directives: Path | None = None
-    """Folder of the directive log; by default ``directives`` inside `path`, which must then be a folder."""
+    path: Annotated[str, AfterValidator(_place)] = "checkpoint"
+    """Folder (relative to the working directory; all executors must see it under this path) or ``s3a://bucket/path``; one driver per checkpoint. Buckets are fixed when it is created."""
+    s3: S3 = S3()
+    """The server, for a checkpoint in S3."""
 
     @model_validator(mode="after")
-    def _folder_known(self) -> Checkpoint:
-        if "://" in self.path and not self.path.startswith("file://") and self.directives is None:
-            raise ValueError(f"path {self.path} is no folder of this machine, so directives needs one that survives the driver")
+    def _server_needed(self) -> Checkpoint:
+        if self.s3 != S3() and not isinstance(self.address, BucketAddress):
+            raise ValueError(
+                f"s3 says where a bucket is, but path {self.path} is a folder; name a bucket, s3a://bucket/path, or leave s3 out"
+            )
         return self
 
     @property
+    def address(self) -> Address:
+        """Folder or bucket, read from `path` and `s3`."""
+        address = parse_address(self.path)
+        return replace(address, endpoint=self.s3.endpoint, region=self.s3.region) if isinstance(address, BucketAddress) else address
+
+    @property
+    def uri(self) -> str:
+        """What `app.storage.open.open_store` takes, in this and every other process: all but credentials."""
+        return self.address.uri
+
+    @property
     def directives_folder(self) -> Path:
-        """Where the directive log is."""
-        return self.directives or Path(self.path.removeprefix("file://")) / "directives"
+        """Where the directive log is.
+
+        Raises:
+            ConfigurationError: the checkpoint is in a bucket; the log appends to files, which S3 cannot.
+        """
+        if not isinstance(self.address, FolderAddress):
+            raise ConfigurationError([Finding("checkpoint.path: the log of directives needs a folder as yet")])
+        return Path(self.address.path) / "directives"
+
+    @property
+    def spark_location(self) -> str:
+        """Spark's own part of the checkpoint, as Spark takes it; `SPARK_FOLDER` in the store."""
+        return f"{self.address.hadoop_uri}/{SPARK_FOLDER}"
 
 
 class Delivery(_Section):

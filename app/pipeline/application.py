@@ -95,7 +95,7 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
         settings: of the application.
         kafka: whether output goes to Kafka, and originals of dead letters can be read there again.
     """
-    checkpoint = settings.checkpoint.path
+    checkpoint = settings.checkpoint.uri
     path = (
         str(Path(checkpoint.removeprefix("file://")).absolute())
         if "://" not in checkpoint or checkpoint.startswith("file://")
@@ -115,13 +115,13 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
 def schema_keeping(settings: Settings) -> SchemaKeeping:
     """Where the tasks find writers' schemas."""
     registry = settings.schema_registry
-    return SchemaKeeping(settings.checkpoint.path, registry_settings(registry), registry.retry_for / 1000)
+    return SchemaKeeping(settings.checkpoint.uri, registry_settings(registry), registry.retry_for / 1000)
 
 
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
-    fingerprint = store_deployment(settings.checkpoint.path, deployment)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), PlannedOffsets(settings.checkpoint.path).speakers)
+    fingerprint = store_deployment(settings.checkpoint.uri, deployment)
+    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), PlannedOffsets(settings.checkpoint.uri).speakers)
     return fingerprint
 
 

@@ -28,7 +28,7 @@ def ingested(records: DataFrame, settings: Settings, task_settings: TaskSettings
 def matched(reports: DataFrame, settings: Settings, batches: Batches) -> DataStreamWriter:
     """The query: every batch is worked off by the driver and the owners of buckets, then committed."""
     writer = reports.writeStream.foreachBatch(batches).queryName(QUERY_NAME)
-    writer = writer.option("checkpointLocation", f"{settings.checkpoint.path}/spark")
+    writer = writer.option("checkpointLocation", settings.checkpoint.spark_location)
     return writer.trigger(processingTime=f"{settings.spark.trigger} milliseconds") if settings.spark.trigger else writer
 
 
