@@ -13,6 +13,10 @@ from typing import Any, Literal
 
 from app.asc.sequence import Sequence
 from app.control.shed_reports import ShedReport
+from app.errors import SnapshotError
+
+DIRECTIVE_FORMAT = 1
+"""Of a directive, wherever it is kept: in the batch log, and before the chunks of a log entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class Directive:
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
         return {
+            "format": DIRECTIVE_FORMAT,
             "batch": self.batch,
             "catalog_version": self.catalog_version,
             "deployment": self.deployment,
@@ -125,27 +130,52 @@ class Directive:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Directive:
-        """Reads what `to_plain` gave."""
-        return Directive(
-            batch=plain["batch"],
-            catalog_version=plain["catalog_version"],
-            deployment=plain["deployment"],
-            decided_at_ms=plain["decided_at_ms"],
-            seed=plain["seed"],
-            shedding={query: QueryShedding(**s) for query, s in plain["shedding"].items()},
-            greatest_times={int(source): time for source, time in plain["greatest_times"].items()},
-            sources=tuple(plain["sources"]),
-            idle=tuple(plain["idle"]),
-            stream_times=dict(plain["stream_times"]),
-            schema_ids=dict(plain["schema_ids"]),
-            shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
-            selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain.get("selection", {}).items()},
-        )
+        """Reads what `to_plain` gave, in this version or an older one.
+
+        Raises:
+            SnapshotError: it is no directive, or one of a newer version.
+        """
+        try:
+            number = plain["format"]
+            if number not in DIRECTIVE_READERS:
+                raise SnapshotError(f"directive of a newer version: format {number}, this one reads up to {DIRECTIVE_FORMAT}")
+            return DIRECTIVE_READERS[number](plain)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise SnapshotError(f"this is no directive: {error!r}") from error
 
     @staticmethod
     def from_json(data: bytes) -> Directive:
-        """Reads what `to_json` wrote."""
-        return Directive.from_plain(json.loads(data))
+        """Reads what `to_json` wrote.
+
+        Raises:
+            SnapshotError: see `from_plain`.
+        """
+        try:
+            return Directive.from_plain(json.loads(data))
+        except (ValueError, RecursionError) as error:
+            raise SnapshotError(f"this is no directive: {error!r}") from error
+
+
+def _from_plain(plain: Mapping[str, Any]) -> Directive:
+    return Directive(
+        batch=plain["batch"],
+        catalog_version=plain["catalog_version"],
+        deployment=plain["deployment"],
+        decided_at_ms=plain["decided_at_ms"],
+        seed=plain["seed"],
+        shedding={query: QueryShedding(**s) for query, s in plain["shedding"].items()},
+        greatest_times={int(source): time for source, time in plain["greatest_times"].items()},
+        sources=tuple(plain["sources"]),
+        idle=tuple(plain["idle"]),
+        stream_times=dict(plain["stream_times"]),
+        schema_ids=dict(plain["schema_ids"]),
+        shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
+        selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain["selection"].items()},
+    )
+
+
+DIRECTIVE_READERS: Mapping[int, Callable[[Mapping[str, Any]], Directive]] = {1: _from_plain}
+"""By format; those of old formats stay."""
 
 
 @dataclass(frozen=True, slots=True)
