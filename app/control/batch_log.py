@@ -121,7 +121,7 @@ class BatchLog:
             for kind, batches in self._batches.items():
                 old = {batch for batch in batches if batch <= committed - KEPT_BATCHES}
                 names += [self._path(batch, kind) for batch in sorted(old)]
-                batches -= old
+                batches.difference_update(old)
             if names:
                 self._store.delete(names)
             for known in (self._frozen, self._totals):

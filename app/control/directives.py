@@ -7,7 +7,7 @@ current decision into a file of the checkpoint; every later request gets that fi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 

@@ -132,7 +132,7 @@ class Home:
                 known = self._answered(bucket, order.batch)
                 if known is None:
                     self._require(order, deliveries)
-                    known = self._work_off(bucket, Work(order, deployment, self.settings), deliveries, names)
+                    known = self._work_off(bucket, Work(order, deployment, self.settings, Spent()), deliveries, names)
                 done.append(known)
             sent = self._outlet.settle() if self._outlet is not None else 0
             for one in done:
@@ -203,13 +203,13 @@ class Home:
             raise MissingDeliveryError(f"batch {order.batch}, attempt {order.attempt}: nothing came from the tasks {missing}")
 
     def _work_off(self, bucket: BucketOrder, work: Work, deliveries: Deliveries, names: Sequence[str]) -> _Done:
-        spent, order = Spent(), work.order
+        spent, order = work.spent, work.order
         held, fed = self._before(bucket, order)
         held.answer = None
         spent.phase("recover")
         came = arrived(deliveries.values(), bucket.number)
         try:
-            worked = work_off(held.bucket, bucket.number, came, held.arrivals, work, spent)
+            worked = work_off(held.bucket, bucket.number, came, held.arrivals, work)
         except Exception as error:
             error.add_note(f"bucket {bucket.number}, batch {order.batch}")
             raise
@@ -218,7 +218,7 @@ class Home:
             self._outlet.send(worked.records)
         held.batch = order.batch
         spent.phase("send")
-        report = report_of(bucket.number, worked, spent, work)
+        report = report_of(bucket.number, worked, work)
         report = replace(report, fed={**fed, "own": 1}, state_bytes=held.snapshot_bytes + held.entry_bytes)
         returned = b"" if self._outlet is not None or not len(worked.records) else _stream(worked.records)
         return _Done(held, pack_report(report, names), returned, entry)
