@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 
-
 @pytest.fixture
 def validated(cep):
     """`validated("checkpoint: …")`: exit code, output and errors of `cep validate` with these settings."""
