@@ -324,17 +324,6 @@ class Checkpoint(_Section):
         return self.address.uri
 
     @property
-    def directives_folder(self) -> Path:
-        """Where the directive log is.
-
-        Raises:
-            ConfigurationError: the checkpoint is in a bucket; the log appends to files, which S3 cannot.
-        """
-        if not isinstance(self.address, FolderAddress):
-            raise ConfigurationError([Finding("checkpoint.path: the log of directives needs a folder as yet")])
-        return Path(self.address.path) / "directives"
-
-    @property
     def spark_location(self) -> str:
         """Spark's own part of the checkpoint, as Spark takes it; `SPARK_FOLDER` in the store."""
         return f"{self.address.hadoop_uri}/{SPARK_FOLDER}"
