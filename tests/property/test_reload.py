@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 
 from app.bucket import family
 from app.bucket.bucket import Bucket
+from app.bucket.chunk import unpack_events
 from app.bucket.composite import composite_events
+from app.bucket.family import is_family_state
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
+from app.bucket.route import group_identity
+from app.bucket.snapshot import unpack_state
 from app.events.batch import EventBatch
 from app.events.files import parse_events
 from app.pipeline.tuple_memory import tuple_memory
@@ -49,9 +53,25 @@ def restored(bucket: Bucket, catalog: Catalog, rules: TimeRules) -> Bucket:
 
 def reloaded(bucket: Bucket, catalog: Catalog, rules: TimeRules) -> Bucket:
     """The way of live engines."""
+    wanted = state_of(restored(bucket, catalog, rules), catalog)
     after = bucket.reload(catalog, [rules], TOPICS)
     after.validate()
+    assert state_of(after, catalog) == wanted
     return after
+
+
+def state_of(bucket: Bucket, catalog: Catalog) -> Any:
+    """The state by parts, without those that number what they hold as they please: of runs, and events of other queries that are held."""
+    header, parts = unpack_state(bucket.snapshot())
+    free = {f"engine-{plan.name}-{plan.fingerprint}" for plan in catalog.plans if plan.evaluator == "runs"}
+    free |= {f"held-{group_identity(group):016x}" for group in catalog.groups if group.composed}
+    return header, {name: held_by_a_family(part) if is_family_state(part) else part for name, part in parts.items() if name not in free}
+
+
+def held_by_a_family(state: bytes) -> Any:
+    """Without what it knows of kinds, which it forgets when it is empty."""
+    batch, items = unpack_events(memoryview(state)[len(family.MAGIC) :])
+    return batch.time.tolist(), batch.source.tolist(), batch.offset.tolist(), items.tolist()
 
 
 def found_by_step(
