@@ -39,6 +39,8 @@ class Endpoints:
         version: JSON values for ``/version``.
         directive: the directive of a batch as JSON; may raise `NotReadyError`.
         report: takes a report and returns when it is safe.
+        log_levels: levels by logger, for ``/log-level``.
+        set_log_level: sets that of a logger, all loggers' when it is empty; ValueError when there is no such level.
     """
 
     token: str
@@ -48,6 +50,8 @@ class Endpoints:
     version: Callable[[], object]
     directive: Callable[[int], bytes]
     report: Callable[[StageReport], None]
+    log_levels: Callable[[], object]
+    set_log_level: Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             **{f"/{question}": lambda question=question: self._health(question, "verbose" in asked) for question in QUESTIONS},  # type: ignore[misc]
             "/metrics": self._metrics,
             "/queries": lambda: _json(self.served.queries()),
+            "/log-level": lambda: _json(self.served.log_levels()),
             "/version": lambda: _json(self.served.version()),
             "/directive": lambda: self._directive(asked.get("batch", [""])[0]),
         }
@@ -152,12 +157,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the body was not read, so the next request's beginning is unknown
             return _Reply(413, b"a body of known, moderate length is needed\n")
         body = self.rfile.read(int(length))
-        if urlsplit(self.path).path != "/report":
-            return _Reply(404, b"known here: /report\n")
-        if not self._trusted():
-            return _Reply(401, b"token missing or wrong\n")
+        routes: dict[str, Callable[[bytes], _Reply]] = {"/log-level": self._log_level, "/report": self._report}
+        route = routes.get(urlsplit(self.path).path)
+        if route is None:
+            return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode())
+        return route(body) if self._trusted() else _Reply(401, b"token missing or wrong\n")
+
+    def _report(self, body: bytes) -> _Reply:
         self.served.report(StageReport.from_json(body))
         return _Reply(204)
+
+    def _log_level(self, body: bytes) -> _Reply:
+        asked = json.loads(body)
+        if not isinstance(asked, dict) or not isinstance(asked.get("level"), str) or not isinstance(asked.get("logger", ""), str):
+            return _Reply(400, b'write {"level": "debug"}, or with "logger": "app.control" for one logger\n')
+        self.served.set_log_level(asked.get("logger", ""), asked["level"])
+        return _json(self.served.log_levels())
 
     def _health(self, question: str, verbose: bool) -> _Reply:  # noqa: FBT001 - from the query string
         answer = self.served.health.ask(question)  # type: ignore[arg-type]
