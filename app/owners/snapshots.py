@@ -45,7 +45,8 @@ def is_due(entries: int, entry_bytes: int, snapshot_bytes: int, spread: int = 0)
     """Whether the log has outgrown the last snapshot.
 
     Args:
-        entries, entry_bytes: of the log since then.
+        entries: of the log since then.
+        entry_bytes: of these.
         snapshot_bytes: of the last snapshot.
         spread: of the bucket, 0 to 255; takes a part of the entries away, so that buckets are not all due at once.
     """
