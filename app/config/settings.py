@@ -356,6 +356,8 @@ class Delivery(_Section):
 
     guarantee: Literal["at-least-once"] = "at-least-once"
     """``at-least-once``: after a crash composite events may be written again, with the same identity. Exactly-once comes with a later version."""
+    on_accounting_breach: Literal["fail", "warn"] = "fail"
+    """What happens when the accounts of a batch do not close (events without an end, rows that got lost, output that did not arrive): ``fail`` ends the application before the batch is committed, ``warn`` logs and counts it."""
 
 
 class Spark(_Section):
@@ -364,13 +366,17 @@ class Spark(_Section):
     master: str = "local[2]"
     """Spark's master URL; ``local[2]`` runs everything in one process with two tasks at a time."""
     buckets: int = Field(default=2, gt=0, le=4096)
-    """Tasks of the matching stage, fixed when the checkpoint is created. As many as cores: every further task costs 60–80 ms of CPU per batch."""
+    """Parts that matching is divided into, fixed when the checkpoint is created (``cep checkpoint rescale`` changes it). At least as many as cores of all executors together; each costs about 2 ms of CPU per batch."""
     ingress_tasks: int = Field(default=2, gt=0)
     """Tasks that decode; topic partitions are merged into so many. As many as cores (a third less latency than one task per partition)."""
     trigger: Duration = Field(default="0 s", validate_default=True)
     """Shortest distance of two micro-batches; 0 starts the next one at once, which gives the lowest latency."""
     stop_timeout: Duration = Field(default="20 s", validate_default=True)
     """How long a stop waits for the batch in flight; shorter than the pod's grace period."""
+    batch_attempts: int = Field(default=4, gt=0)
+    """How often a batch is tried before the application ends with exit code 65; an attempt fails when an owner of buckets is lost, or cannot do it."""
+    stall_after: Duration = Field(default="5 min", validate_default=True)
+    """A batch that takes longer makes ``/readyz`` fail and is logged with what the owners of buckets are doing. Longer than the longest catch-up batch."""
     conf: Options = {}
     """Further Spark settings, by Spark's names; they win over the application's own."""
 

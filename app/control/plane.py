@@ -13,11 +13,12 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.config.settings import Settings
+from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
@@ -43,6 +44,7 @@ KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
 
 Speakers = Callable[[int], Iterable[tuple[str, int]] | None]
+Ranges = Callable[[int], Mapping[tuple[str, int], tuple[int | None, int]] | None]
 
 log = get_logger(__name__)
 
@@ -81,6 +83,7 @@ class ControlPlane:
         metrics: the driver's metrics.
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
+        moving: a flag behind ``/readyz``: no batch has stalled.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
 
@@ -96,6 +99,7 @@ class ControlPlane:
         self._query_set = QuerySet()
         self._opened_at_ms: int | None = None
         self._speakers: Speakers = lambda _: None
+        self._ranges: Ranges = lambda _: None
         self._decided = False
         self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
         self._levels = Levels()
@@ -121,6 +125,9 @@ class ControlPlane:
             Flag("no query runs yet"),
             Flag("no batch is finished yet"),
         )
+        self.moving = Flag("")
+        self.moving.good()
+        self.health.add("readyz", "moving", self.moving.check)
         self.health.add("livez", "main-loop", self.pulse.check)
         self.health.add("startupz", "spark", self.started.check)
         for name, check in (("spark", self.started.check), ("query", self.running.check), ("first-batch", self.first_batch.check)):
@@ -141,7 +148,9 @@ class ControlPlane:
         """Where the HTTP server listens, also when any free port was asked for."""
         return self._server.port
 
-    def open(self, running: RunningCatalog, speakers: Speakers | None = None, follows: str | None = None) -> bool:
+    def open(
+        self, running: RunningCatalog, speakers: Speakers | None = None, ranges: Ranges | None = None, follows: str | None = None
+    ) -> bool:
         """Makes a catalog the running one: directives are decided by it from now on, those that were decided before stay. May be called again.
 
         The first call goes on from the checkpoint's last directive.
@@ -149,6 +158,7 @@ class ControlPlane:
         Args:
             running: the catalog.
             speakers: the topic partitions that have records in a batch, asked when its directive is decided; None: as before.
+            ranges: the offsets that are planned for a batch; None: as before.
             follows: the deployment that the newest directive must name, as `past` said; None: any.
 
         Returns:
@@ -184,7 +194,8 @@ class ControlPlane:
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
             gone = () if self._catalog is None else {plan.name for plan in self._catalog.catalog.plans}
             self._sequences, self._coming = sequences, ""
-            self._watchdog, self._catalog, self._speakers = watchdog, running, speakers or self._speakers
+            self._watchdog, self._catalog = watchdog, running
+            self._speakers, self._ranges = speakers or self._speakers, ranges or self._ranges
             for query in {*gone} - {plan.name for plan in running.catalog.plans}:
                 self.metrics.forget("query", query)
             self._opened_at_ms = self._clock()
@@ -253,8 +264,26 @@ class ControlPlane:
             raise NotReadyError("no catalog runs yet")
         return self._log.begin_run()
 
-    def finish(self, totals: BatchTotals) -> None:
+    def planned(self, batch: int) -> Planned | None:
+        """By source, the offsets that Spark has planned for a batch; None where nobody knows."""
+        ranges = self._ranges(batch)
+        return None if ranges is None else {self._source(*place): span for place, span in ranges.items() if place[0] in self._numbers}
+
+    def count_failed_attempt(self) -> None:
+        """An attempt of a batch has failed; there will be another, or the application ends."""
+        self.metrics.add("cep_batch_attempts_failed_total", 1)
+
+    def count_breaches(self, breaches: Sequence[Breach]) -> None:
+        """Accounts of a batch do not close."""
+        for breach in breaches:
+            self.metrics.add("cep_accounting_breaches_total", 1, account=breach.account)
+
+    def finish(self, totals: BatchTotals, owners: int = 0) -> None:
         """Takes what became of a batch; it is safe when this returns.
+
+        Args:
+            totals: of the batch.
+            owners: that hold buckets, or could.
 
         Raises:
             NotReadyError: no catalog runs yet.
@@ -262,6 +291,7 @@ class ControlPlane:
         if self._log is None:
             raise NotReadyError("no catalog runs yet")
         self._log.finish(totals)
+        self.metrics.set("cep_owners", owners)
         heard = [source.source for source in totals.sources.values() if source.events > 0]
         if heard:
             with self._lock:
@@ -296,6 +326,7 @@ class ControlPlane:
                 watermarks = self._watermarks(directive, now)
                 batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._numbers)
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
+                self._count_gaps(progress, totals)
                 self._show_shedding(plans)
             self.first_batch.good()
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
@@ -434,6 +465,17 @@ class ControlPlane:
                 if source is not None and source.newest_broker_ms is not None:
                     known = self._newest_broker_ms.get(topic_partition, source.newest_broker_ms)
                     self._newest_broker_ms[topic_partition] = max(known, source.newest_broker_ms)
+
+    def _count_gaps(self, progress: Progress, totals: BatchTotals) -> None:
+        """What Spark says after the batch: offsets without records, and rows that its source read."""
+        places = {self._source(*place): place for place in progress.end if place[0] in self._numbers}
+        spans = {number: (progress.start.get(place), progress.end[place]) for number, place in places.items()}
+        for number, count in gaps(totals, spans).items():
+            self.metrics.add("cep_offset_gaps_total", count, topic=places[number][0])
+        consumed = totals.counts.get("consumed", 0) + totals.counts.get("heartbeats", 0)
+        if totals.attempts == 1 and progress.rows != consumed:
+            log.error("accounts do not close", batch_id=totals.batch, account="source", spark_read=progress.rows, tasks_consumed=consumed)
+            self.count_breaches([Breach("source", "")])
 
     def _watermarks(self, directive: Directive, now: int) -> dict[str, int]:
         found: dict[str, int] = {}

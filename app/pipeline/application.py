@@ -109,6 +109,7 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
         consumer_options=consumer_options(settings.kafka) if kafka else {},
         name=settings.application,
         max_record_bytes=settings.topics.max_record_bytes,
+        stall_after_s=settings.spark.stall_after / 1000,
     )
 
 
@@ -121,7 +122,8 @@ def schema_keeping(settings: Settings) -> SchemaKeeping:
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
     fingerprint = store_deployment(settings.checkpoint.uri, deployment)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), PlannedOffsets(settings.checkpoint.uri).speakers)
+    offsets = PlannedOffsets(settings.checkpoint.uri)
+    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), offsets.speakers, offsets.ranges)
     return fingerprint
 
 
@@ -139,7 +141,7 @@ class Opened:
 def matching(spark: SparkSession, settings: Settings, plane: ControlPlane, take: Taker | None = None) -> Iterator[Batches]:
     """The owners of a session's executors, found and told of the application."""
     slots = slots_of(spark)
-    rules = BatchRules(settings.spark.buckets)
+    rules = BatchRules(settings.spark.buckets, settings.spark.batch_attempts, strict=settings.delivery.on_accounting_breach == "fail")
     batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take)
     try:
         find_owners(spark, batches, slots.slots)

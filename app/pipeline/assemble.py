@@ -11,7 +11,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from app.config.settings import Settings
 from app.pipeline.batches import Batches
-from app.pipeline.ingress import REPORT_DDL, TaskSettings, ingress
+from app.pipeline.ingress import TaskSettings, ingress
+from app.pipeline.looking import REPORT_DDL
 from app.pipeline.worker import settle
 
 QUERY_NAME = "cep"

@@ -35,6 +35,7 @@ from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
+from app.pipeline.stalls import StallWatch
 
 PAUSE_S = 0.2
 STOP_PAUSE_S = 0.02
@@ -120,6 +121,7 @@ def run(settings: Settings, stop: Stop) -> None:
         DependencyError: broker or registry do not answer.
         CheckpointTakenError: another driver works on the checkpoint.
         QueryFailedError: the query ended with an error.
+        BatchFailedError, AccountsError: a batch cannot be done, or its accounts do not close.
     """
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
@@ -145,7 +147,7 @@ def run(settings: Settings, stop: Stop) -> None:
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
-        _watch(query, plane, stop)
+        _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
         _stop_between_batches(query, batches, settings, stop)
 
@@ -189,14 +191,17 @@ def _partitions(settings: Settings) -> list[tuple[str, int]]:
     return [(topic, partition) for topic in settings.source_topics if topic in known for partition in sorted(known[topic].partitions)]
 
 
-def _watch(query: StreamingQuery, plane: ControlPlane, stop: Stop) -> None:
+def _watch(query: StreamingQuery, plane: ControlPlane, batches: Batches, stalls: StallWatch, stop: Stop) -> None:
     """Beats the pulse until somebody asks to stop, or the query ends."""
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
+        stalls.look()
         if failure := _failure(query):
             stop.failed.set()
+            if isinstance(batches.failure, CepError):  # told by the batch itself
+                raise batches.failure
             log.error("query failed", **{"error.stack": failure})
-            raise QueryFailedError(f"the streaming query ended: {cause(failure)}")
+            raise QueryFailedError(f"the streaming query ended: {cause(str(batches.failure or failure))}")
 
 
 def _failure(query: StreamingQuery) -> str:

@@ -32,6 +32,15 @@ class PlannedOffsets:
             return None
         return frozenset(place for place, end in ends.items() if end > (starts or {}).get(place, 0))
 
+    def ranges(self, batch: int) -> dict[tuple[str, int], tuple[int | None, int]] | None:
+        """The first offset of each topic partition in the batch (None where the log does not say) and the one after its last.
+
+        Raises:
+            StorageError: the log cannot be read now.
+        """
+        ends, starts = self._ends(batch), self._ends(batch - 1) or {}
+        return None if ends is None else {place: (starts.get(place), end) for place, end in ends.items()}
+
     def _ends(self, batch: int) -> Offsets | None:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
         try:
