@@ -21,6 +21,7 @@ from app.bucket.draining import Drains
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
+from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
@@ -68,6 +69,17 @@ class _GroupState:
     """Keys and times of events that the bucket did not get; empty between steps."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """The state of a bucket, for the one that goes on with it."""
+
+    groups: Mapping[int, _GroupState]
+    greatest: Mapping[str, dict[int, int]]
+    watermark: Mapping[str, int]
+    drains: Drains
+    composition: Composition
+
+
 class Bucket:
     """State and work of one bucket.
 
@@ -77,10 +89,18 @@ class Bucket:
         number: the bucket's, for messages only.
         topics: by number (`app.events.topics`); only needed where queries read other queries.
         memory_of: makes the bounded memory of temporal queries that ask for one.
+        live: what goes on of the bucket under another catalog; see `reload`.
     """
 
     def __init__(
-        self, catalog: Catalog, rules: Sequence[TimeRules], number: int, topics: Sequence[str] = (), memory_of: MemoryOf | None = None
+        self,
+        catalog: Catalog,
+        rules: Sequence[TimeRules],
+        number: int,
+        topics: Sequence[str] = (),
+        memory_of: MemoryOf | None = None,
+        *,
+        live: Live | None = None,
     ) -> None:
         self.number = number
         self._memory_of = memory_of
@@ -92,7 +112,13 @@ class Bucket:
         self._rules = {rule.stream: rule for rule in (*rules, *composites)}
         self._greatest: dict[str, dict[int, int]] = {stream: {} for stream in self._rules}
         self._watermark = dict.fromkeys(self._rules, NEVER) | dict.fromkeys(self._composition.silent, FOREVER)
-        self._groups = {group_identity(catalog.groups[number]): self._fresh(catalog.groups[number]) for number in self._composition.order}
+        known: Mapping[int, _GroupState] = {} if live is None else live.groups
+        groups = {group_identity(catalog.groups[number]): catalog.groups[number] for number in self._composition.order}
+        self._groups = {identity: self._state_of(group, known.get(identity)) for identity, group in groups.items()}
+        if live is not None:
+            self._go_on_from(live.greatest, live.watermark)
+            self._drains.load(live.drains.saved())
+            self._composition.go_on(live.composition)
 
     def advance(self, chunks: Iterable[bytes | Chunk], progress: Progress, endings: Mapping[int, Ending] = NO_ENDINGS) -> BucketOutput:
         """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
@@ -228,9 +254,12 @@ class Bucket:
         return bucket
 
     def reload(self, catalog: Catalog, rules: Sequence[TimeRules], topics: Sequence[str] = ()) -> Bucket:
-        """The bucket under another catalog."""
-        parts = {name: b"".join(buffers) for name, buffers in self.snapshot_parts()}
-        return Bucket.restore_parts(catalog, rules, self.number, parts, topics, memory_of=self._memory_of)
+        """The bucket under another catalog, at the cost of what changed. This one is not to be used any more: its live engines go on there.
+
+        Queries of equal name and fingerprint go on; new and changed ones start afresh; those that are gone are forgotten.
+        """
+        live = Live(self._groups, self._greatest, self._watermark, self._drains, self._composition)
+        return Bucket(catalog, rules, self.number, topics, self._memory_of, live=live)
 
     def validate(self) -> None:
         """Invariants.
@@ -250,22 +279,53 @@ class Bucket:
             state.matching.validate()
 
     def _load(self, header: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
-        for stream, times in header["greatest"].items():
-            if stream in self._greatest:
-                self._greatest[stream] = dict(times)
-                if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
-                    self._watermark[stream] = header["watermark"][stream]
+        self._go_on_from({stream: dict(times) for stream, times in header["greatest"].items()}, header["watermark"])
         self._drains.load(header["drains"])
         self._composition.load({name.removeprefix("order-"): part for name, part in parts.items() if name.startswith("order-")})
         for group in header["groups"]:
             if group["identity"] in self._groups:
                 self._go_on(self._groups[group["identity"]], group, parts)
 
-    def _fresh(self, group: QueryGroup) -> _GroupState:
-        matching = GroupMatching(self._catalog, group.number, memory_of=self._memory_of)
+    def _state_of(self, group: QueryGroup, known: _GroupState | None) -> _GroupState:
+        """Fresh, or what is known of the group taken over: engines, held events with their bits moved to where they now belong, key times."""
+        if known is None:
+            matching = GroupMatching(self._catalog, group.number, memory_of=self._memory_of)
+        else:
+            matching = known.matching.reload(self._catalog, group.number, self._memory_of)
         rule = self._rules[group.streams[0]]
         order = KeyOrder() if trusted(self._catalog, group, rule) else None
-        return _GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
+        state = _GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
+        if known is None:
+            return state
+        if known.matching.layout.fingerprint == matching.layout.fingerprint:
+            state.held, state.pending = known.held, known.pending
+        else:
+            self._hold_again(state, *known.held.everything(), places_of(known.matching.layout), known.pending)
+        if state.order is not None and known.order is not None:
+            state.order = known.order
+        return state
+
+    def _hold_again(
+        self, state: _GroupState, batch: EventBatch, bitmaps: NDArray[np.uint64], places: Mapping[tuple[str, str], Place], pending: int
+    ) -> None:
+        """Takes over what a group held; of queries that are gone nothing is held."""
+        layout = state.matching.layout
+        there = places_of(layout)
+        moves = [(place, there[query]) for query, place in places.items() if query in there]
+        moved = moved_bits(bitmaps, moves, layout.words)
+        counting = state.matching.group.ranks != "none" and moves
+        wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else moved.any(axis=1))
+        state.held.add(take(batch, wanted), moved[wanted])
+        if len(moves) == len(places):
+            state.pending = pending
+
+    def _go_on_from(self, greatest: Mapping[str, dict[int, int]], watermark: Mapping[str, int]) -> None:
+        """Takes over how far time has come in the streams that are still read."""
+        for stream, times in greatest.items():
+            if stream in self._greatest:
+                self._greatest[stream] = times
+                if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
+                    self._watermark[stream] = watermark[stream]
 
     def _take_in(self, stream: str, section: Section, late: list[NDArray[np.int64]]) -> None:
         state = self._groups.get(section.group)
@@ -338,27 +398,16 @@ class Bucket:
 
     def _go_on(self, state: _GroupState, described: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
         """Takes over what a snapshot says about a group: engines, held events with their bits moved to where they now belong, key times."""
-        known = {(place[0], place[1]): place[2:] for place in described["queries"]}
+        known: dict[tuple[str, str], Place] = {(place[0], place[1]): tuple(place[2:]) for place in described["queries"]}
         states: dict[int, Buffer] = {}
         name = f"{described['identity']:016x}"
-        batch, old = unpack_events(parts[f"held-{name}"])
-        bitmaps = np.zeros((len(batch), state.matching.layout.words), dtype=np.uint64)
         for query in state.matching.group.queries:
             plan = self._catalog.plans[query]
             part = parts.get(f"engine-{plan.name}-{plan.fingerprint}")
-            if part is None or (plan.name, plan.fingerprint) not in known:
-                continue
-            states[query] = part
-            word, shift, items = known[plan.name, plan.fingerprint]
-            place = state.matching.layout.place[query]
-            bits = (old[:, word] >> np.uint64(shift)) & np.uint64((1 << items) - 1)
-            bitmaps[:, state.matching.layout.word[place]] |= bits << np.uint64(state.matching.layout.shift[place])
+            if part is not None and (plan.name, plan.fingerprint) in known:
+                states[query] = part
         state.matching = GroupMatching(self._catalog, state.matching.group.number, states, self._memory_of)
-        counting = state.matching.group.ranks != "none" and states
-        wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else bitmaps.any(axis=1))
-        state.held.add(take(batch, wanted), bitmaps[wanted])
-        if len(states) == len(known):
-            state.pending = int(described["pending"])
+        self._hold_again(state, *unpack_events(parts[f"held-{name}"]), known, int(described["pending"]))
         if state.order is not None and f"keys-{name}" in parts:
             keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)
             state.order = KeyOrder(keys, times)

@@ -176,6 +176,10 @@ class Composition:
         reach, watermark = reach_ms(plan), min(watermarks[stream] for stream in plan.streams)
         return NEVER if reach is None or watermark <= NEVER else watermark - reach
 
+    def go_on(self, before: Composition) -> None:
+        """Takes over what is remembered under another catalog."""
+        self._keys |= {stream: before._keys[stream] for stream in self._keys if stream in before._keys}
+
     def saved(self) -> dict[str, bytes]:
         """What is remembered, by stream."""
         return {

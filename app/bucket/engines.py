@@ -112,6 +112,20 @@ def restore_engine(plan: Plan, data: Buffer, memory_of: MemoryOf | None = None) 
     return _kind(plan).restore(plan, data, memory_of)
 
 
+def taken_over(engine: QueryEngine, before: Plan, plan: Plan, memory_of: MemoryOf | None = None) -> QueryEngine:
+    """A live engine under a plan of the same fingerprint: mostly itself.
+
+    Args:
+        engine: goes on; not to be used for the plan of before any more.
+        before: what it was made for.
+        plan: what it is to run; differs in what state does not depend on.
+        memory_of: as of `new_engine`.
+    """
+    if before.shedding == plan.shedding or (chain_of(before) is None) == (chain_of(plan) is None):
+        return engine
+    return restore_engine(plan, engine.snapshot(), memory_of)  # shedders of partial matches know runs only, not chains
+
+
 def _kind(plan: Plan) -> _Kind:
     kind = _KINDS.get(plan.evaluator)
     if kind is None:

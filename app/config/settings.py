@@ -230,13 +230,24 @@ class Stream(_Section):
         return None if self.type == "record" else self.type
 
 
+class Reload(_Section):
+    """Changes of query files while the application runs."""
+
+    enabled: bool = True
+    """Whether the driver looks for changed query files and models and runs them without a restart; false reads them at its start only."""
+    interval: Duration = Field(default="1 s", validate_default=True, gt=0)
+    """How soon a change is seen. A file is read when it has been the same for half of it, so that no half-written one is."""
+
+
 class Queries(_Section):
     """Where the queries are."""
 
     paths: tuple[Path, ...] = (Path("queries"),)
     """Files or folders of query YAML, relative to the settings file."""
     models: Path | None = None
-    """Folder of ``<query>.model``, written by ``cep train``, relative to the settings file; the driver reads it at its start. A query whose shedder has no model there sheds at random."""
+    """Folder of ``<query>.model``, written by ``cep train``, relative to the settings file; read at the start and when it changes. A query whose shedder has no model there sheds at random."""
+    reload: Reload = Reload()
+    """Changes while it runs."""
 
 
 class Topics(_Section):

@@ -118,10 +118,10 @@ class BatchLog:
         """
         with self._lock:
             names = []
-            for kind, batches in self._batches.items():
-                old = {batch for batch in batches if batch <= committed - KEPT_BATCHES}
+            for kind, kept in self._batches.items():
+                old = {batch for batch in kept if batch <= committed - KEPT_BATCHES}
                 names += [self._path(batch, kind) for batch in sorted(old)]
-                batches.difference_update(old)
+                kept.difference_update(old)
             if names:
                 self._store.delete(names)
             for known in (self._frozen, self._totals):

@@ -80,6 +80,7 @@ class Directive:
         schema_ids: registry ids of output schemas, by subject.
         shed_reports: of the batch before, to be written to the audit topic by this one.
         selection: by stream; a stream without orders is selected in the initial order.
+        coming: fingerprint of a deployment that will soon be used: whoever has time gets ready for it. Empty while there is none.
     """
 
     batch: int
@@ -95,6 +96,7 @@ class Directive:
     schema_ids: Mapping[str, int] = field(default_factory=dict)
     shed_reports: tuple[ShedReport, ...] = ()
     selection: Mapping[str, SelectionOrders] = field(default_factory=dict)
+    coming: str = ""
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -122,6 +124,7 @@ class Directive:
             "schema_ids": dict(sorted(self.schema_ids.items())),
             "shed_reports": [report.to_plain() for report in self.shed_reports],
             "selection": {stream: orders.to_plain() for stream, orders in sorted(self.selection.items())},
+            "coming": self.coming,
         }
 
     def to_json(self) -> bytes:
@@ -171,6 +174,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Directive:
         schema_ids=dict(plain["schema_ids"]),
         shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
         selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain["selection"].items()},
+        coming=plain.get("coming", ""),
     )
 
 

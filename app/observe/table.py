@@ -190,6 +190,13 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("cep_catalog_generation", "gauge", "Version of the catalog that runs."),
     Metric("cep_config_reload_success", "gauge", "1 when the last reading of queries succeeded, else 0."),
+    Metric("cep_config_last_reload_success_timestamp_seconds", "gauge", "When queries were last read with success."),
+    Metric(
+        "cep_config_reloads_total",
+        "counter",
+        "Readings of changed query files; outcome: reloaded, unchanged, broken, needs_restart, failed.",
+        ("outcome",),
+    ),
     Metric("cep_leader", "gauge", "1 while this driver holds the checkpoint, else 0."),
 )
 

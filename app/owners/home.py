@@ -209,7 +209,7 @@ class Home:
         spent.phase("recover")
         came = arrived(deliveries.values(), bucket.number)
         try:
-            worked = work_off(held.bucket, bucket.number, came, held.arrivals, work)
+            worked = work_off(held.bucket, came, held.arrivals, work)
         except Exception as error:
             error.add_note(f"bucket {bucket.number}, batch {order.batch}")
             raise

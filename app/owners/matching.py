@@ -80,12 +80,11 @@ def feed(bucket: Bucket, chunks: Sequence[Chunk], order: Advance, checkpoint: st
     return bucket.advance(chunks, progress_of(order), endings_of(checkpoint, order.directive))
 
 
-def work_off(bucket: Bucket, number: int, arrived: Arrived, arrivals: Arrivals, work: Work) -> Worked:
+def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -> Worked:
     """Feeds a bucket and encodes what it found.
 
     Args:
         bucket: changed.
-        number: the bucket's.
         arrived: what tasks sent it.
         arrivals: of the bucket; changed.
         work: what is to be done.
@@ -96,7 +95,7 @@ def work_off(bucket: Bucket, number: int, arrived: Arrived, arrivals: Arrivals, 
     work.spent.phase("match")
     records = Records(Limit(work.settings.max_record_bytes, work.deployment.dead_letters_topic))
     tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
-    if number == 0:
+    if bucket.number == 0:
         add_shed_reports(records, work.directive.shed_reports, work.deployment.reports)
     _deliver_refused(records, [*arrived.refused, *_late_of_bucket(output)], work)
     work.spent.phase("encode")

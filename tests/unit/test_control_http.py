@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from app.control.client import ControlAddress, ControlClient, ControlError, client_of
+
 from app.control.directives import Directive, DirectiveLog, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.reports import SourceProgress, StageReport
+from app.observe.logs import levels, set_level
 
 
 class Driver:
@@ -32,6 +34,8 @@ class Driver:
             version=lambda: {"version": "0.1.0"},
             directive=self.directive,
             report=self.log.record,
+            log_levels=levels,
+            set_log_level=set_level,
         )
         return ControlServer("127.0.0.1", port, endpoints)
 
@@ -124,6 +128,29 @@ def test_wrong_token_is_refused_at_once(driver: Driver) -> None:
 @pytest.mark.parametrize("batch", ["", "x", "-1", "1.5", "9" * 30])
 def test_nonsense_batches_are_refused(driver: Driver, batch: str) -> None:
     assert driver.get(f"/directive?batch={batch}", "secret")[0] == 400
+
+
+def test_log_levels_are_changed_at_run_time_by_whoever_has_the_token(driver: Driver) -> None:
+    def post(body: str, token: str = "secret") -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", driver.server.port, timeout=5)
+        connection.request("POST", "/log-level", body, {"Authorization": f"Bearer {token}"})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    before = logging.getLogger().level
+    try:
+        assert post('{"level": "debug"}', token="guess") == 401
+        assert logging.getLogger().level == before
+        assert post('{"level": "debug"}') == 200
+        assert post('{"level": "ERROR", "logger": "app.made.up"}') == 200
+        told = json.loads(driver.get("/log-level")[1])
+        assert (told[""], told["app.made.up"]) == ("DEBUG", "ERROR")
+        assert not logging.getLogger("app.made.up").isEnabledFor(logging.WARNING)
+        assert [post(body) for body in ("{", "[]", '{"level": 3}', '{"level": "loud"}', '{"level": "info", "logger": 1}')] == [400] * 5
+    finally:
+        logging.getLogger().setLevel(before)
+        logging.getLogger("app.made.up").setLevel(logging.NOTSET)
 
 
 def test_bad_reports_are_refused_and_the_connection_lives_on(driver: Driver) -> None:

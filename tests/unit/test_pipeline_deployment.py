@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from app.config.settings import Settings, load_settings
 from app.errors import ConfigurationError, SnapshotError
+from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import (
     FORMAT,
@@ -25,8 +26,8 @@ from app.owners.deployment import (
     prune_deployments,
     store_deployment,
 )
-from app.pipeline.draining import Past
 from app.owners.models import StoredModel
+from app.pipeline.draining import Past
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.frames import write_frame
 from app.storage.open import open_store
@@ -125,12 +126,13 @@ def test_a_query_without_a_model_sheds_as_it_did(tmp_path: Path) -> None:
 
 def test_an_old_version_drains_beside_the_new_one_after_it_was_loaded(tmp_path: Path) -> None:
     first = deployed(tmp_path)
+    source = source_number(first.topics.index("retail"), 0)
     # the second version is compiled against other schemas: the first one keeps its own
-    second = loaded(tmp_path, deployed(tmp_path, 2, Past(loaded(tmp_path, first), {0: 5_000}), (*KINDS, "BackroomReading")))
+    second = loaded(tmp_path, deployed(tmp_path, 2, Past(loaded(tmp_path, first), {source: 5_000}), (*KINDS, "BackroomReading")))
     assert [(plan.version, plan.draining is None) for plan in second.catalog.plans] == [(2, True), (1, False)]
     assert second.catalog.plans[1] == replace(first.catalog.plans[0], draining=second.catalog.plans[1].draining)
     assert [len(one.definition.stream and one.readers) for texts in second.old if texts for one in texts.streams] == [3]
-    third = loaded(tmp_path, deployed(tmp_path, 3, Past(second, {0: 6_000})))
+    third = loaded(tmp_path, deployed(tmp_path, 3, Past(second, {source: 6_000})))
     assert {(plan.version, plan.draining and plan.draining.until_ms) for plan in third.catalog.plans} == {(3, None), (2, None), (1, 66_000)}
     assert loaded(tmp_path, third) == third
 

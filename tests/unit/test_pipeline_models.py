@@ -19,8 +19,8 @@ from app.evaluation.features import Features
 from app.events.batch import take
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import FORMAT, deployment_from_json
-from app.pipeline.gate import Learned, shedding_gate
 from app.owners.models import restored
+from app.pipeline.gate import Learned, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams, without_models
 
 ROOT = Path(__file__).parents[2]
