@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from app.config.addresses import Address, BucketAddress, FolderAddress, parse_address
+from app.config.addresses import Address, BucketAddress, parse_address
 from app.config.durations import Duration
 from app.config.sources import Sourced, merge, read_environment, read_yaml
 from app.errors import ConfigurationError, Finding, Location
