@@ -8,7 +8,7 @@ snapshot names are together two and a half times its state, everything is writte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,7 +109,9 @@ def known_of(head: bytes | memoryview, own_size: int) -> Known:
     return Known(blocks, {**dict(zip(files, plain["sizes"], strict=True)), files[0]: own_size}, total)
 
 
-def assembled(head: bytes | memoryview, own: Sequence[memoryview], others: Mapping[str, Any]) -> dict[str, bytearray]:
+def assembled(
+    head: bytes | memoryview, own: Sequence[memoryview], others: Mapping[str, Callable[[], Sequence[memoryview]]]
+) -> dict[str, memoryview]:
     """The state's parts.
 
     Args:
@@ -130,7 +132,7 @@ def assembled(head: bytes | memoryview, own: Sequence[memoryview], others: Mappi
                 if of == number:
                     parts[name][at : at + size] = _checked(blocks, place, size, digest, file)
                 at += size
-    return parts
+    return {name: memoryview(part) for name, part in parts.items()}
 
 
 def _checked(blocks: Sequence[memoryview], place: int, size: int, digest: str, file: str) -> memoryview:

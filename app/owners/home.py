@@ -190,6 +190,10 @@ class Home:
 
         self._snapshots.write(name, lambda: cut_snapshot(name, held.deployment, held.bucket, held.known), done)
 
+    def log_of(self, number: int) -> StateLog:
+        """The log of a bucket."""
+        return StateLog(self.store, f"{self.settings.state}/bucket-{number}")
+
     def _answered(self, bucket: BucketOrder, batch: int) -> _Done | None:
         held = self.held.get(bucket.number)
         if held is None or held.epoch != bucket.epoch or held.batch != batch or held.answer is None:

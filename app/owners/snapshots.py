@@ -41,7 +41,7 @@ class Snapshot:
     """A bucket's state after a batch, what it ran then, and what the next snapshot need not write again."""
 
     deployment: str
-    parts: Mapping[str, bytearray]
+    parts: Mapping[str, memoryview]
     known: Known
 
     @property
