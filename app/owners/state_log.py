@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from app.storage.frames import read_frame, write_frame
 from app.storage.store import Part, Store
 
+STATE = "state"
+"""Folder of all buckets in the checkpoint."""
 ENTRY, SNAPSHOT = "bucket-log", "bucket-snapshot"
 FORMAT = 1
 KEEP_GENERATIONS = 2

@@ -26,11 +26,9 @@ from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
-from app.owners.orders import PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
+from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
 from app.pipeline.looking import look_around, owners_in
 
-EPOCHS_PER_RUN = 1 << 24
-"""Holdings that one run of the driver may give: with 10 a second it takes 19 days of nothing but moves."""
 OWNERS_CPU = "owners_cpu"
 """Phase of the costs: processor time of all owner processes since their batch before."""
 WAIT_FOR_OWNERS_S = 120.0
