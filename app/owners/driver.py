@@ -12,7 +12,7 @@ from app.control.placement import OwnerId
 from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.orders import OwnerSettings
-from app.owners.wire import Buffer, Message, RefusedError, Wire, WireError, connect
+from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, connect
 
 HELLO_S = 20.0
 """How long an owner may take to answer a greeting: it may be writing a snapshot of gigabytes when it is asked."""
@@ -145,6 +145,10 @@ class Owners:
         try:
             wire = connect(*address, self._token)
             said = wire.ask({"op": "hello"}, timeout_s=HELLO_S).head
+            if said["protocol"] != PROTOCOL:
+                raise WireError(
+                    f"it speaks protocol {said['protocol']}, the driver {PROTOCOL}: another version was installed meanwhile; restart"
+                )
             wire.ask({"op": "open", "settings": self._settings.to_plain()}, timeout_s=HELLO_S)
         except (WireError, RefusedError) as error:
             log.warning("an owner does not answer", owner=f"{address[0]}:{address[1]}", reason=str(error))
