@@ -84,6 +84,7 @@ class ControlPlane:
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
+        committed: the newest batch that Spark has told of; -1 before the first.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
 
@@ -125,6 +126,7 @@ class ControlPlane:
             Flag("no query runs yet"),
             Flag("no batch is finished yet"),
         )
+        self.committed = -1
         self.moving = Flag("")
         self.moving.good()
         self.health.add("readyz", "moving", self.moving.check)
@@ -313,6 +315,7 @@ class ControlPlane:
         directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
         greatest = self._log.greatest_times_before(progress.batch + 1)
         self._log.prune(progress.batch)
+        self.committed = progress.batch
         with self._lock:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._numbers), now)

@@ -142,15 +142,15 @@ class Owners:
         return wire.ask(ask.head, ask.parts, timeout_s)
 
     def _greet(self, address: tuple[str, int]) -> tuple[OwnerId, Wire] | None:
+        place = f"{address[0]}:{address[1]}"
         try:
             wire = connect(*address, self._token)
             said = wire.ask({"op": "hello"}, timeout_s=HELLO_S).head
-            if said["protocol"] != PROTOCOL:
-                raise WireError(
-                    f"it speaks protocol {said['protocol']}, the driver {PROTOCOL}: another version was installed meanwhile; restart"
-                )
             wire.ask({"op": "open", "settings": self._settings.to_plain()}, timeout_s=HELLO_S)
         except (WireError, RefusedError) as error:
-            log.warning("an owner does not answer", owner=f"{address[0]}:{address[1]}", reason=str(error))
+            log.warning("an owner does not answer", owner=place, reason=str(error))
+            return None
+        if said["protocol"] != PROTOCOL:
+            log.error("an owner is of another version, restart the application", owner=place, protocol=said["protocol"], own=PROTOCOL)
             return None
         return OwnerId(address[0], address[1], int(said["pid"])), wire

@@ -82,7 +82,7 @@ class Owner:
         return {}, ()
 
     def _advance(self, message: Message) -> Answer:
-        order = Advance.from_plain(message.head)
+        order = Advance.from_plain(message.head, message.parts[0])
         with self._working:
             home = self._home(message)
             faulthandler.dump_traceback_later(home.settings.stall_after_s, exit=False)
