@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules,
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
 from app.bucket.route import group_identity, partition_keys
-from app.bucket.snapshot import pack_state, unpack_state
+from app.bucket.snapshot import bits_moved, pack_state, unpack_state
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
 from app.errors import SnapshotError
@@ -182,7 +183,7 @@ class Bucket:
         Queries of equal name and fingerprint go on; new and changed ones start afresh; those that are gone are forgotten.
 
         Raises:
-            SnapshotError: not a snapshot of a known format.
+            SnapshotError: not a snapshot of a known format, or one of a query that lives elsewhere under this catalog (`app.bucket.rescale`).
         """
         header, parts = unpack_state(data)
         if header["format"] != FORMAT:
@@ -195,6 +196,7 @@ class Bucket:
                     bucket._watermark[stream] = header["watermark"][stream]
         bucket._drains.load(header.get("drains", ()))
         bucket._composition.load({name.removeprefix("order-"): part for name, part in parts.items() if name.startswith("order-")})
+        bucket._refuse_moved(header["groups"])
         for described in header["groups"]:
             if described["identity"] in bucket._groups:
                 bucket._go_on(bucket._groups[described["identity"]], described, parts)
@@ -292,6 +294,20 @@ class Bucket:
         ends = plan.within is not None or (plan.runs is not None and (plan.runs.max_gap_ms is not None or plan.runs.window is not None))
         return found.tally.pending + (found.tally.live_events if ends and plan.on_timeout == "emit" else 0)
 
+    def _refuse_moved(self, groups: Iterable[Mapping[str, Any]]) -> None:
+        """A state that is in another group than its query would be lost without a word."""
+        lives = {
+            (self._catalog.plans[q].name, self._catalog.plans[q].fingerprint): i
+            for i, s in self._groups.items()
+            for q in s.matching.group.queries
+        }
+        for described in groups:
+            for name, fingerprint, *_ in described["queries"]:
+                if lives.get((name, fingerprint), described["identity"]) != described["identity"]:
+                    raise SnapshotError(
+                        f'bucket {self.number}: query "{name}" lives elsewhere now that others read it, or no longer do: its state must be moved first'
+                    )
+
     def _place_of(self, layout: ItemLayout, query: int) -> list[object]:
         place, plan = layout.place[query], self._catalog.plans[query]
         return [plan.name, plan.fingerprint, layout.word[place], layout.shift[place], layout.items[place]]
@@ -309,10 +325,7 @@ class Bucket:
             if part is None or (plan.name, plan.fingerprint) not in known:
                 continue
             states[query] = part
-            word, shift, items = known[plan.name, plan.fingerprint]
-            place = state.matching.layout.place[query]
-            bits = (old[:, word] >> np.uint64(shift)) & np.uint64((1 << items) - 1)
-            bitmaps[:, state.matching.layout.word[place]] |= bits << np.uint64(state.matching.layout.shift[place])
+            bits_moved(old, known[plan.name, plan.fingerprint], bitmaps, state.matching.layout, query)
         state.matching = GroupMatching(self._catalog, state.matching.group.number, states, self._memory_of)
         counting = state.matching.group.ranks != "none" and states
         wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else bitmaps.any(axis=1))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket.family import is_family_state, merged_family_states, parted_family_state
 from app.bucket.temporal import MemoryOf, TemporalEngine
+from app.cep import regroup_stacks
+from app.cep.chains import regroup as regroup_chains
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
+from app.cep.regroup import Owner
 from app.cep.snapshot import names_in
+from app.errors import SnapshotError
 from app.events.batch import EventBatch
 from app.query.chains import chain_of
 from app.query.plan import Plan
@@ -44,6 +49,8 @@ class _Kind:
 
     new: Callable[[Plan, MemoryOf | None], QueryEngine]
     restore: Callable[[Plan, bytes, MemoryOf | None], QueryEngine]
+    merged: Callable[[Plan, Sequence[bytes]], bytes]
+    parted: Callable[[Plan, bytes, Owner, int], list[bytes]]
 
 
 def _new_stacks(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
@@ -77,10 +84,30 @@ def _restored_runs(plan: Plan, data: bytes, memory_of: MemoryOf | None) -> Query
     return RunsEngine.restore(plan, data)
 
 
+def _merged_runs(plan: Plan, states: Sequence[bytes]) -> bytes:
+    if all("runs" in names_in(data) for data in states):
+        return regroup_chains.merged(plan, states)
+    raise SnapshotError("the runs evaluator cannot do it yet")
+
+
+def _parted_runs(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[bytes]:
+    if "runs" in names_in(state):
+        return regroup_chains.parted(plan, state, owner, parts)
+    raise SnapshotError("the runs evaluator cannot do it yet")
+
+
+def _merged_tuples(plan: Plan, states: Sequence[bytes]) -> bytes:
+    raise SnapshotError("temporal queries cannot do it yet")
+
+
+def _parted_tuples(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[bytes]:
+    raise SnapshotError("temporal queries cannot do it yet")
+
+
 _KINDS: Mapping[str, _Kind] = {
-    "stacks": _Kind(_new_stacks, _restored_stacks),
-    "runs": _Kind(_new_runs, _restored_runs),
-    "coalesce": _Kind(TemporalEngine, TemporalEngine.restore),
+    "stacks": _Kind(_new_stacks, _restored_stacks, regroup_stacks.merged, regroup_stacks.parted),
+    "runs": _Kind(_new_runs, _restored_runs, _merged_runs, _parted_runs),
+    "coalesce": _Kind(TemporalEngine, TemporalEngine.restore, _merged_tuples, _parted_tuples),
 }
 """By `Plan.evaluator`."""
 
@@ -106,6 +133,37 @@ def restore_engine(plan: Plan, data: bytes, memory_of: MemoryOf | None = None) -
         SnapshotError: the bytes are no snapshot of an engine of this plan.
     """
     return _kind(plan).restore(plan, data, memory_of)
+
+
+def merged_states(plan: Plan, states: Sequence[bytes]) -> bytes:
+    """The states of a query in several buckets as one.
+
+    Raises:
+        SnapshotError: they cannot be put together.
+    """
+    if len(states) == 1:
+        return states[0]
+    shared = {is_family_state(data) for data in states}
+    if len(shared) > 1:
+        raise SnapshotError("it shares an engine in some buckets and has one of its own in others")
+    return merged_family_states(states) if shared == {True} else _kind(plan).merged(plan, states)
+
+
+def parted_state(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[bytes]:
+    """A query's state by the bucket that each partition goes to; a bucket that gets none gets an empty one.
+
+    Args:
+        plan: of the query.
+        state: whole.
+        owner: says where partitions go.
+        parts: how many buckets there are.
+
+    Raises:
+        SnapshotError: it cannot be taken apart.
+    """
+    if parts == 1:
+        return [state]
+    return parted_family_state(state, owner, parts) if is_family_state(state) else _kind(plan).parted(plan, state, owner, parts)
 
 
 def _kind(plan: Plan) -> _Kind:

@@ -23,6 +23,7 @@ from app.bucket.useful import UsefulPairs
 from app.cep.arrays import Integers, as_input
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Lists, Matches
+from app.cep.regroup import Owner
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Literal, walk
@@ -65,6 +66,23 @@ def _shape(plan: Plan) -> Plan:
 def is_family_state(data: bytes) -> bool:
     """Whether a query's state was written by `Family.states`."""
     return data.startswith(MAGIC)
+
+
+def merged_family_states(states: Sequence[bytes]) -> bytes:
+    """What `Family.states` gave of a query in several buckets, as one."""
+    opened = [unpack_events(memoryview(data)[len(MAGIC) :]) for data in states]
+    batch = concatenate([own for own, _ in opened])
+    items = np.concatenate([bits for _, bits in opened])
+    order = np.arange(len(batch)) if sum(len(own) > 0 for own, _ in opened) == 1 else batch.total_order()
+    return MAGIC + pack_events(take(batch, order), items[order])
+
+
+def parted_family_state(state: bytes, owner: Owner, parts: int) -> list[bytes]:
+    """A query's state by the part that each partition goes to."""
+    batch, items = unpack_events(memoryview(state)[len(MAGIC) :])
+    owners = owner(batch)
+    rows = [np.flatnonzero(owners == part) for part in range(parts)]
+    return [MAGIC + pack_events(take(batch, own), items[own]) for own in rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
