@@ -16,6 +16,7 @@ from app.cep.chains import regroup as regroup_chains
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.regroup import Owner
+from app.cep.runs import regroup as regroup_runs
 from app.cep.snapshot import names_in
 from app.errors import SnapshotError
 from app.events.batch import EventBatch
@@ -85,15 +86,14 @@ def _restored_runs(plan: Plan, data: bytes, memory_of: MemoryOf | None) -> Query
 
 
 def _merged_runs(plan: Plan, states: Sequence[bytes]) -> bytes:
-    if all("runs" in names_in(data) for data in states):
-        return regroup_chains.merged(plan, states)
-    raise SnapshotError("the runs evaluator cannot do it yet")
+    chains = {"runs" in names_in(data) for data in states}
+    if len(chains) > 1:
+        raise SnapshotError("it has an engine of chains in some buckets, and one of runs in others")
+    return (regroup_chains if chains == {True} else regroup_runs).merged(plan, states)
 
 
 def _parted_runs(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[bytes]:
-    if "runs" in names_in(state):
-        return regroup_chains.parted(plan, state, owner, parts)
-    raise SnapshotError("the runs evaluator cannot do it yet")
+    return (regroup_chains if "runs" in names_in(state) else regroup_runs).parted(plan, state, owner, parts)
 
 
 def _merged_tuples(plan: Plan, states: Sequence[bytes]) -> bytes:

@@ -10,7 +10,7 @@ with its partition; what every bucket holds (negated events of no partition, tim
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,7 @@ class _Found:
         queries: those of the new group that were in it, with their places in its bitmaps: word, shift, items.
     """
 
+    bucket: int
     state: _State
     described: Mapping[str, Any]
     queries: Mapping[int, Sequence[int]]
@@ -113,7 +114,8 @@ class _Move:
 
     def hand_out(self, states: Sequence[_State], parts: list[dict[str, bytes]], groups: list[list[dict[str, Any]]]) -> None:
         """Writes the group's share of every new bucket."""
-        found = [one for state in states for one in self._found(state)]
+        found = [one for bucket, state in enumerate(states) for one in self._found(bucket, state)]
+        found = [one for one in found if self._had_home(one, len(states)) in (None, one.bucket)]
         known = {query for one in found for query in one.queries}
         if not known:
             return
@@ -122,13 +124,13 @@ class _Move:
         for query in sorted(known):
             plan, place = self.catalog.plans[query], layout.place[query]
             places.append([plan.name, plan.fingerprint, layout.word[place], layout.shift[place], layout.items[place]])
-            for bucket, data in enumerate(self._engines(query, found)):
+            for bucket, data in self._engines(query, found).items():
                 parts[bucket][f"engine-{plan.name}-{plan.fingerprint}"] = data
         held, bitmaps = _joined([self._held(one, layout) for one in found], layout.words)
         owners = self.owners(held)
         times = self._key_times(found)
         pending = sum(int(one.described["pending"]) for one in found)
-        for bucket in range(self.buckets):
+        for bucket in self._places():
             rows = np.flatnonzero((owners == bucket) | (owners == EVERYWHERE))
             parts[bucket][f"held-{name}"] = pack_events(take(held, rows), bitmaps[rows])
             if times is not None:
@@ -139,28 +141,41 @@ class _Move:
 
     def owners(self, events: EventBatch) -> Integers:
         """Per event the bucket that gets it; `EVERYWHERE`: all."""
-        home = home_of(self.group, self.buckets)
-        if home is not None:
-            return np.full(len(events), home, np.int64)
+        if self._home is not None:
+            return np.full(len(events), self._home, np.int64)
         keys = partition_keys(events, np.arange(len(events)), self.group)
         return np.where(keys.reach == kernels.EVERYWHERE, EVERYWHERE, bucket_of(keys.hashes, self.buckets))
 
-    def _found(self, state: _State) -> Iterable[_Found]:
+    @property
+    def _home(self) -> int | None:
+        return home_of(self.group, self.buckets)
+
+    def _places(self) -> Sequence[int]:
+        """The new buckets that hold something of the group."""
+        return range(self.buckets) if self._home is None else (self._home,)
+
+    def _had_home(self, one: _Found, buckets: int) -> int | None:
+        """The old bucket that alone held the old group; the others hold nothing but empty engines."""
+        other = replace(self.group, composed=not self.group.composed)
+        old = self.group if one.described["identity"] == group_identity(self.group) else other
+        return home_of(old, buckets)
+
+    def _found(self, bucket: int, state: _State) -> Iterable[_Found]:
         wanted = {(self.catalog.plans[query].name, self.catalog.plans[query].fingerprint): query for query in self.group.queries}
         for described in state.header["groups"]:
             named = {(place[0], place[1]): place[2:] for place in described["queries"]}
             queries = {wanted[key]: place for key, place in named.items() if key in wanted}
             if queries:
-                yield _Found(state, described, queries)
+                yield _Found(bucket, state, described, queries)
 
-    def _engines(self, query: int, found: Sequence[_Found]) -> list[bytes]:
-        """What every new bucket gets of a query."""
+    def _engines(self, query: int, found: Sequence[_Found]) -> dict[int, bytes]:
+        """What new buckets get of a query."""
         plan = self.catalog.plans[query]
         name = f"engine-{plan.name}-{plan.fingerprint}"
         states = [one.state.parts[name] for one in found if query in one.queries and name in one.state.parts]
         try:
             whole = merged_states(plan, states)
-            return parted_state(plan, whole, self.owners, self.buckets)
+            return {self._home: whole} if self._home is not None else dict(enumerate(parted_state(plan, whole, self.owners, self.buckets)))
         except SnapshotError as error:
             raise SnapshotError(f'the state of query "{plan.name}" cannot be moved to other buckets: {error}') from error
 
@@ -185,9 +200,8 @@ class _Move:
 
     def _keys_of(self, bucket: int, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which keys a bucket must know: its own where they are those of the partitions, otherwise all (`KeyHistory.of_bucket`)."""
-        home = home_of(self.group, self.buckets)
-        if home is not None:
-            return np.full(len(keys), bucket == home)
+        if self._home is not None:
+            return np.full(len(keys), bucket == self._home)
         assert self.rules is not None, "only trusted groups know keys"  # noqa: S101
         routed = key_group(self.group, self.rules).equivalence == self.group.equivalence
         return bucket_of(keys, self.buckets) == bucket if routed else np.ones(len(keys), np.bool_)

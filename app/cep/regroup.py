@@ -8,7 +8,7 @@ Rows of the new state stand in total order, which every engine's do inside a par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep.arrays import Integers
-from app.cep.layout import Layout, text_constants
+from app.cep.layout import Layout
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
 from app.cep.snapshot import Header, unpack
 from app.cep.store import renumber_cells, text_cells
@@ -54,8 +54,13 @@ class Union:
     states: tuple[Opened, ...]
 
 
-def opened(plan: Plan, states: Sequence[bytes]) -> Union:
+def opened(plan: Plan, states: Sequence[bytes], constants: Iterable[bytes]) -> Union:
     """Opens states of one plan; their cells are still to be renumbered (`renumbered`), since only a layout says which are texts.
+
+    Args:
+        plan: theirs.
+        states: at least one.
+        constants: the texts that the plan's engines pin.
 
     Raises:
         SnapshotError: one is no state of the plan, or they speak of columns of different kinds.
@@ -69,7 +74,7 @@ def opened(plan: Plan, states: Sequence[bytes]) -> Union:
             if kinds.setdefault(name, Kind(kind)) is not Kind(kind):
                 raise SnapshotError(f"query {plan.name}: its buckets hold {name} as {kinds[name].value} and as {kind}")
         found.append(Opened(header, dict(arrays)))
-    return Union(kinds, TextTable(text_constants(plan)), tuple(found))
+    return Union(kinds, TextTable(constants), tuple(found))
 
 
 def renumbered(union: Union, layout: Layout, keys: Sequence[int], first_key: int) -> None:

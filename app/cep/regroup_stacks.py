@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from app.cep import arrays as at
 from app.cep.arrays import Integers
 from app.cep.engine import EngineOptions
-from app.cep.layout import Layout, layout_of
+from app.cep.layout import Layout, layout_of, text_constants
 from app.cep.regroup import (
     Arrays,
     Owner,
@@ -64,7 +64,7 @@ def parted(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[bytes]:
 
 
 def _laid_out(plan: Plan, states: Sequence[bytes]) -> tuple[Union, Layout]:
-    union = opened(plan, states)
+    union = opened(plan, states, text_constants(plan))
     layout = layout_of(plan, union.kinds, union.texts, EngineOptions())
     renumbered(union, layout, layout.tables.keys.tolist(), at.KEY)
     return union, layout

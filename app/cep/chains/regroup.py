@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.cep.arrays import Integers
 from app.cep.chains import arrays as at
 from app.cep.chains.layout import ChainLayout, layout_of
+from app.cep.layout import text_constants
 from app.cep.opcodes import ALL_ABSENT
 from app.cep.regroup import Arrays, Owner, Union, events_in, followed, is_of, moved, numbered, opened, partitions_in, renumbered
 from app.cep.snapshot import Header, pack
@@ -58,7 +59,7 @@ def parted(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[bytes]:
 
 
 def _laid_out(plan: Plan, states: Sequence[bytes]) -> tuple[Union, ChainLayout]:
-    union, chain = opened(plan, states), chain_of(plan)
+    union, chain = opened(plan, states, text_constants(plan)), chain_of(plan)
     if chain is None:
         raise SnapshotError("the plan is no chain")
     layout = layout_of(plan, chain, union.kinds, union.texts)
