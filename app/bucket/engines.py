@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket import regroup_tuples
 from app.bucket.family import is_family_state, merged_family_states, parted_family_state
 from app.bucket.temporal import MemoryOf, TemporalEngine
 from app.cep import regroup_stacks
@@ -96,18 +97,10 @@ def _parted_runs(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[byt
     return (regroup_chains if "runs" in names_in(state) else regroup_runs).parted(plan, state, owner, parts)
 
 
-def _merged_tuples(plan: Plan, states: Sequence[bytes]) -> bytes:
-    raise SnapshotError("temporal queries cannot do it yet")
-
-
-def _parted_tuples(plan: Plan, state: bytes, owner: Owner, parts: int) -> list[bytes]:
-    raise SnapshotError("temporal queries cannot do it yet")
-
-
 _KINDS: Mapping[str, _Kind] = {
     "stacks": _Kind(_new_stacks, _restored_stacks, regroup_stacks.merged, regroup_stacks.parted),
     "runs": _Kind(_new_runs, _restored_runs, _merged_runs, _parted_runs),
-    "coalesce": _Kind(TemporalEngine, TemporalEngine.restore, _merged_tuples, _parted_tuples),
+    "coalesce": _Kind(TemporalEngine, TemporalEngine.restore, regroup_tuples.merged, regroup_tuples.parted),
 }
 """By `Plan.evaluator`."""
 

@@ -24,7 +24,7 @@ from app.bucket.draining import merged_cuts
 from app.bucket.engines import merged_states, parted_state
 from app.bucket.hold import KeyOrder, TimeRules, merged_times
 from app.bucket.ingress import key_group, trusted
-from app.bucket.route import bucket_of, group_identity, home_of, partition_keys
+from app.bucket.route import bucket_of, group_identity, home_of, key_seed, partition_keys
 from app.bucket.snapshot import bits_moved, pack_state, unpack_state
 from app.cep.regroup import EVERYWHERE
 from app.errors import SnapshotError
@@ -148,7 +148,7 @@ class _Move:
 
     @property
     def _home(self) -> int | None:
-        return home_of(self.group, self.buckets)
+        return _place_of(self.group, self.buckets)
 
     def _places(self) -> Sequence[int]:
         """The new buckets that hold something of the group."""
@@ -158,7 +158,7 @@ class _Move:
         """The old bucket that alone held the old group; the others hold nothing but empty engines."""
         other = replace(self.group, composed=not self.group.composed)
         old = self.group if one.described["identity"] == group_identity(self.group) else other
-        return home_of(old, buckets)
+        return _place_of(old, buckets)
 
     def _found(self, bucket: int, state: _State) -> Iterable[_Found]:
         wanted = {(self.catalog.plans[query].name, self.catalog.plans[query].fingerprint): query for query in self.group.queries}
@@ -205,6 +205,12 @@ class _Move:
         assert self.rules is not None, "only trusted groups know keys"  # noqa: S101
         routed = key_group(self.group, self.rules).equivalence == self.group.equivalence
         return bucket_of(keys, self.buckets) == bucket if routed else np.ones(len(keys), np.bool_)
+
+
+def _place_of(group: QueryGroup, buckets: int) -> int | None:
+    """The one bucket that holds a group; None where keys decide. Without partition attributes there is one key."""
+    home = home_of(group, buckets)
+    return key_seed(group) % buckets if home is None and not group.equivalence else home
 
 
 def _joined(parts: Sequence[tuple[EventBatch, NDArray[np.uint64]]], words: int) -> tuple[EventBatch, NDArray[np.uint64]]:

@@ -94,7 +94,7 @@ def renumbered(union: Union, layout: Layout, keys: Sequence[int], first_key: int
         arrays = state.arrays
         if arrays["cells"].shape[1] != layout.width:
             raise SnapshotError("states of one query are laid out in different ways")
-        numbers = arrays["text_numbers"] = _numbers_in(union.texts, arrays)
+        numbers = arrays["text_numbers"] = numbers_in(union.texts, arrays)
         for name in ("cells", "slots"):
             arrays[name] = arrays[name].copy()
         renumber_cells(arrays["cells"], columns, numbers)
@@ -103,7 +103,7 @@ def renumbered(union: Union, layout: Layout, keys: Sequence[int], first_key: int
                 arrays["slots"][:, first_key + k] = numbers[arrays["slots"][:, first_key + k]]
 
 
-def _numbers_in(texts: TextTable, arrays: Arrays) -> Integers:
+def numbers_in(texts: TextTable, arrays: Arrays) -> Integers:
     """By a state's number of a text, its number in a table, new or known."""
     count = len(arrays["text_offsets"]) - 1
     numbers = np.zeros((max(count, 1), 1), np.int64)
