@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from pyarrow import fs
 
@@ -28,11 +29,13 @@ class NumberedTopic:
         topic: its name.
         topic_id: Kafka's; None where nobody knows (recorded topics, brokers before 2.8).
         incarnation: how often a topic of this name was created, as far as this checkpoint has seen.
+        left: (partition, offset) up to which it had been read when it was read no longer.
     """
 
     topic: str
     topic_id: str | None = None
     incarnation: int = 1
+    left: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,33 @@ class Numbers:
                 found.append(NumberedTopic(topic, topic_id, before.incarnation + 1))
         return replace(self, topics=tuple(found))
 
+    def current(self, topic: str) -> int | None:
+        """The number under which a topic is read; None for one that never was."""
+        return topic_numbers(self.labels).get(topic)
+
+    def left_at(self, offsets: Mapping[tuple[str, int], int]) -> Numbers:
+        """The registry with the offsets (by topic and partition) at which topics are left.
+
+        >>> Numbers().reading(["a"]).left_at({("a", 0): 5}).where_left("a")
+        {0: 5}
+        """
+        found = list(self.topics)
+        for topic in sorted({topic for topic, _ in offsets}):
+            number = self.current(topic)
+            if number is not None:
+                own = sorted((partition, offset) for (name, partition), offset in offsets.items() if name == topic)
+                found[number] = replace(found[number], left=tuple(own))
+        return replace(self, topics=tuple(found))
+
+    def where_left(self, topic: str) -> dict[int, int]:
+        """By partition the offset at which the topic was left; empty where it was not."""
+        number = self.current(topic)
+        return {} if number is None else dict(self.topics[number].left)
+
+    def rescaled(self, buckets: int) -> Numbers:
+        """The registry of a state that was moved to so many buckets."""
+        return replace(self, buckets=buckets)
+
     def in_buckets(self, buckets: int) -> Numbers:
         """The registry of an application with so many buckets.
 
@@ -112,9 +142,13 @@ class Numbers:
             data = json.loads(text)
             if data["format"] != FORMAT:
                 raise SnapshotError(f"the checkpoint's {FILE} has format {data['format']}, this version reads {FORMAT}")
-            return Numbers(tuple(NumberedTopic(**one) for one in data["topics"]), data["buckets"])
+            return Numbers(tuple(_topic(**one) for one in data["topics"]), data["buckets"])
         except (ValueError, KeyError, TypeError) as error:
             raise SnapshotError(f"the checkpoint's {FILE} is damaged; take it from a copy of the checkpoint") from error
+
+
+def _topic(*, left: Iterable[tuple[int, int]], **known: Any) -> NumberedTopic:
+    return NumberedTopic(left=tuple((partition, offset) for partition, offset in left), **known)
 
 
 def load_numbers(checkpoint: str) -> Numbers:
