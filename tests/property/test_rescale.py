@@ -32,7 +32,8 @@ from tests.property.temporal_cases import SCHEMAS, SHEDDERS, temporal_plan, temp
 from tests.property.test_bucket_way import LIVELY, A, arrivals_of, cases, split
 from tests.property.test_bucket_whole_language import in_steps
 
-EXAMPLES = settings(max_examples=max(40, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+pytestmark = pytest.mark.timeout(3600)
+EXAMPLES = settings(max_examples=max(40, settings.default.max_examples // 2), deadline=None, phases=(Phase.explicit, Phase.generate))
 
 
 def batches(steps: list[list[list[Event]]], schemas: Schemas) -> list[list[EventBatch]]:
