@@ -145,7 +145,7 @@ class Kafka(_Section):
     max_partition_fetch_bytes: int = Field(default=8 << 20, gt=0)
     """Bytes per partition and fetch; goes with `max_poll_records`."""
     fail_on_data_loss: bool = True
-    """Whether to stop when retention deleted unread records. False goes on silently, so it is not the default."""
+    """Whether to stop when retention deleted unread records, or a topic was deleted and created again. False goes on with what is there, so it is not the default."""
     group_id_prefix: str | None = None
     """Prefix of the source's consumer groups, for ACLs; Spark makes up ``spark-kafka-source-…`` without it."""
 
@@ -304,7 +304,7 @@ class Spark(_Section):
     master: str = "local[2]"
     """Spark's master URL; ``local[2]`` runs everything in one process with two tasks at a time."""
     buckets: int = Field(default=2, gt=0, le=4096)
-    """Tasks of the matching stage, fixed when the checkpoint is created. As many as cores: every further task costs 60–80 ms of CPU per batch."""
+    """Tasks of the matching stage; in an existing checkpoint changed by ``cep checkpoint rescale`` only. As many as cores: every further task costs 60–80 ms of CPU per batch."""
     ingress_tasks: int = Field(default=2, gt=0)
     """Tasks that decode; topic partitions are merged into so many. As many as cores (a third less latency than one task per partition)."""
     trigger: Duration = Field(default="0 s", validate_default=True)

@@ -147,8 +147,9 @@ class TopicAdministrator:
         Raises:
             DependencyError: the broker does not answer.
         """
-        found = {}
-        for name, future in self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_REQUEST_SECONDS).items():
+        found, asked = {}, list(names)
+        answers = self._admin.describe_topics(TopicCollection(asked), request_timeout=_REQUEST_SECONDS) if asked else {}
+        for name, future in answers.items():
             try:
                 found[name] = str(future.result().topic_id)
             except KafkaException as error:
@@ -165,7 +166,8 @@ class TopicAdministrator:
         try:
             known = self._admin.list_topics(timeout=_REQUEST_SECONDS).topics
             places = [TopicPartition(name, number) for name in names if name in known for number in known[name].partitions]
-            asked = self._admin.list_offsets({place: OffsetSpec.earliest() for place in places}, request_timeout=_REQUEST_SECONDS)
+            wanted = {place: OffsetSpec.earliest() for place in places}
+            asked = self._admin.list_offsets(wanted, request_timeout=_REQUEST_SECONDS) if wanted else {}
             return {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
         except KafkaException as error:
             raise self._unreachable(error) from error
