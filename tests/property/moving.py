@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.bucket.bucket import Bucket
-from app.bucket.composite import composite_events
+from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.bucket.rescale import rescaled
 from app.events.batch import EventBatch
 from app.pipeline.tuple_memory import tuple_memory
 from app.query.plan import Catalog
+from tests.property.application_way import by_value
 
 SOURCES = frozenset((0, 1))
 TOPICS = ("t",)
@@ -28,8 +29,14 @@ class World:
     buckets: int
 
 
+def whole(made: CompositeEvent) -> tuple[Any, ...]:
+    """All that a composite event says, by value."""
+    fields = {name: tuple(map(by_value, value)) if isinstance(value, list) else by_value(value) for name, value in made.fields.items()}
+    return made.id, made.time, made.window, made.partition_key, tuple(sorted(fields.items())), made.events, made.missing
+
+
 def moved(rules: TimeRules, steps: list[list[EventBatch]], worlds: Mapping[int, World]) -> tuple[Counter[Any], set[Any]]:
-    """Identities (query, kind, time, id) of what all steps find together, and late events.
+    """What all steps find together (query, kind, `whole`), and late events.
 
     Args:
         rules: of the one stream.
@@ -70,5 +77,5 @@ def moved(rules: TimeRules, steps: list[list[EventBatch]], worlds: Mapping[int, 
                 query = world.catalog.plans[one.query]
                 for kind, matches in (("match", one.matches), ("timeout", one.timeouts)):
                     if matches is not None:
-                        found += Counter((query.name, kind, made.time, made.id) for made in composite_events(query, matches, TOPICS, kind))
+                        found += Counter((query.name, kind, *whole(made)) for made in composite_events(query, matches, TOPICS, kind))
     return found, late

@@ -204,3 +204,52 @@ def test_only_bounded_memory_is_refused_and_its_query_is_named() -> None:
     buckets = [Bucket(catalog, [TimeRules("input")], n, memory_of=tuple_memory) for n in range(2)]
     with pytest.raises(SnapshotError, match=f'the state of query "{query.name}" cannot be moved to other buckets: its memory is bounded'):
         rescaled([bucket.snapshot() for bucket in buckets], catalog, [TimeRules("input")], 3)
+
+
+LIVELY_TEXTS = [
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, ANY(1; A, B) b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nemit: longest\n',
+    'event: "SEQ(A a, B b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, !(N n), B b)"\nwhere: "[k]"\nwithin: 9 ms\n',
+    'event: "SEQ(A a, B b, !(N n))"\nwhere: "[k]"\nwithin: 6 ms\non_timeout: emit\n',
+    'event: "SEQ(A a, B b, !(A n))"\nwhere: "[s]"\nwithin: 6 ms\n',
+    'event: "SEQ(A a, !(N n), B+ b)"\nwhere: "[k]"\nwithin: 9 ms\n',
+    'event: "SEQ(A a, B+ b, !(N n))"\nwhere: "[k]"\nwithin: 6 ms\n',
+    'event: "SEQ(A a, B+ b, !(A n))"\nwhere: "[k]"\nwithin: 4 events\n',
+    'event: "SEQ(A a, !(A n), B+ b)"\nwhere: "[k]"\nwindow: {size: 4 events, slide: 2 events, per: partition}\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND sum(b.v) > 2"\nwithin: 9 ms\non_timeout: emit\n',
+    'event: "SEQ(A a, AND(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\n',
+]
+
+
+@st.composite
+def lively_streams(draw: st.DrawFn) -> list[dict]:
+    """Many events of few keys; those of type N belong to none."""
+    lines, time = [], 0
+    for _ in range(draw(st.integers(10, 40))):
+        time += draw(st.sampled_from([0, 0, 1, 2]))
+        kind = draw(st.sampled_from("AABBBN"))
+        key = {} if kind == "N" else {"k": draw(st.integers(1, 4))}
+        lines.append({"type": kind, "time": time, **key, "v": draw(st.integers(0, 2)), "s": draw(st.sampled_from(["x", "y", "z"]))})
+    return lines
+
+
+@EXAMPLES
+@given(st.data())
+def test_what_queries_wait_for_goes_on_elsewhere(data: st.DataObject) -> None:
+    """Queries that nearly every pair of events matters to, of every kind of state: random ones seldom hold much when they are moved."""
+    text = "name: q\nversion: 1\n" + data.draw(st.sampled_from(LIVELY_TEXTS)) + "return: {s: a.s, v: b.v}\n"
+    lines = data.draw(lively_streams())
+    note(text + "\n".join(map(json.dumps, lines)))
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    assume(not compiled.errors)
+    source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
+    rules = TimeRules(compiled.catalog.plans[0].streams[0], data.draw(st.sampled_from([0, 3])))
+    steps = in_steps(data, replace(file.batch, source=source))
+    changes = worlds(data, compiled.catalog, len(steps))
+    note(changes.keys())
+    assert moved(rules, steps, changes) == moved(rules, steps, {0: World(compiled.catalog, 1)})
