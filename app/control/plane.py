@@ -168,7 +168,7 @@ class ControlPlane:
             SnapshotError: the directive log was written by a newer version.
         """
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
-        log_ = self._log or BatchLog(open_store(self._settings.checkpoint.path))
+        log_ = self._log or BatchLog(open_store(self._settings.checkpoint.uri))
         latest = log_.latest()
         with self._lock:
             first = self._log is None
