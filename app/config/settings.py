@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from app.config.addresses import Address, BucketAddress, FolderAddress, parse_address
+from app.config.addresses import Address, BucketAddress, parse_address
 from app.config.durations import Duration
 from app.config.sources import Sourced, merge, read_environment, read_yaml
 from app.errors import ConfigurationError, Finding, Location
@@ -333,17 +333,6 @@ class Checkpoint(_Section):
     def uri(self) -> str:
         """What `app.storage.open.open_store` takes, in this and every other process: all but credentials."""
         return self.address.uri
-
-    @property
-    def directives_folder(self) -> Path:
-        """Where the directive log is.
-
-        Raises:
-            ConfigurationError: the checkpoint is in a bucket; the log appends to files, which S3 cannot.
-        """
-        if not isinstance(self.address, FolderAddress):
-            raise ConfigurationError([Finding("checkpoint.path: the log of directives needs a folder as yet")])
-        return Path(self.address.path) / "directives"
 
     @property
     def spark_location(self) -> str:

@@ -31,6 +31,8 @@ from app.pipeline.looking import look_around, owners_in
 
 EPOCHS_PER_RUN = 1 << 24
 """Holdings that one run of the driver may give: with 10 a second it takes 19 days of nothing but moves."""
+OWNERS_CPU = "owners_cpu"
+"""Phase of the costs: processor time of all owner processes since their batch before."""
 WAIT_FOR_OWNERS_S = 120.0
 """How long a batch waits for any owner: Spark replaces executors in about a minute."""
 
@@ -144,6 +146,11 @@ class Batches:
         """Lets all owners load a deployment before a batch needs it."""
         self._owners.tell(Ask({"op": "prepare", "application": self._settings.application, "deployment": deployment}), None)
 
+    @property
+    def owners(self) -> frozenset[OwnerId]:
+        """Who is there."""
+        return self._placement.owners
+
     def holdings(self) -> Mapping[int, Holding]:
         """Which owner has which bucket."""
         return self._placement.holdings
@@ -191,7 +198,9 @@ class Batches:
         answers = self._owners.ask(self._advances(directive, greatest, tuple(sorted(head["part"] for head in heads))))
         names = _names(self._settings.checkpoint, directive.deployment)
         packed = [*reports, *(bytes(answer.parts[0]) for answer in answers.values())]
-        totals = replace(add_up(directive.batch, packed, names), attempts=attempt)
+        totals = add_up(directive.batch, packed, names)
+        owners_ns = sum(answer.head["cpu_ns"] for answer in answers.values())
+        totals = replace(totals, attempts=attempt, cost_ns={**totals.cost_ns, OWNERS_CPU: owners_ns})
         self._require_closed(totals)
         self._plane.finish(totals, owners=len(self._placement.owners))
         if self._take is not None:

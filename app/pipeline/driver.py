@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from app.config.addresses import FolderAddress
 from app.config.durations import format_duration
 from app.config.settings import Settings
 from app.control.plane import ControlPlane
@@ -39,6 +40,7 @@ from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
+from app.storage.check import try_out
 
 PAUSE_S = 0.2
 STOP_PAUSE_S = 0.02
@@ -78,11 +80,11 @@ def sole_driver(settings: Settings) -> Iterator[None]:
         CheckpointTakenError: another driver holds it.
         ConfigurationError: the folder cannot be written.
     """
-    path = settings.checkpoint.path
-    if "://" in path and not path.startswith("file://"):
+    address = settings.checkpoint.address
+    if not isinstance(address, FolderAddress):
         yield  # object stores have no locks; the chart runs one replica
         return
-    folder = Path(path.removeprefix("file://"))
+    folder = Path(address.path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "driver.lock").open("w")
@@ -128,6 +130,7 @@ def run(settings: Settings, stop: Stop) -> None:
     """
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
+        try_out(settings.checkpoint.address)
         plane = _listening(settings)
         cleanup.callback(plane.close)
         resumed = _resumed(settings, stop)

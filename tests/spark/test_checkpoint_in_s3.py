@@ -34,7 +34,7 @@ batches = []
 while query.isActive and len(batches) < int(sys.argv[2]):
     time.sleep(0.05)
     known = {p["batchId"]: p for p in query.recentProgress if p["numInputRows"]}
-    batches = [[n, json.loads(known[n]["sources"][0]["startOffset"] or "{}").get("offset", 0)] for n in sorted(known)]
+    batches = [[n, (json.loads(known[n]["sources"][0]["startOffset"] or "null") or {}).get("offset", 0)] for n in sorted(known)]
 if query.exception():
     raise SystemExit(str(query.exception()))
 print(json.dumps(batches), flush=True)
