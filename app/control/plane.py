@@ -170,7 +170,7 @@ class ControlPlane:
             SnapshotError: the directive log was written by a newer version.
         """
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
-        log_ = self._log or BatchLog(open_store(self._settings.checkpoint.path))
+        log_ = self._log or BatchLog(open_store(self._settings.checkpoint.uri))
         latest = log_.latest()
         with self._lock:
             first = self._log is None
@@ -315,7 +315,6 @@ class ControlPlane:
         directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
         greatest = self._log.greatest_times_before(progress.batch + 1)
         self._log.prune(progress.batch)
-        self.committed = progress.batch
         with self._lock:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._numbers), now)
@@ -337,6 +336,7 @@ class ControlPlane:
         _log_limits(progress.batch, totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
+        self.committed = progress.batch
 
     def queries(self) -> list[dict[str, Any]]:
         """What runs, query by query."""
