@@ -106,7 +106,7 @@ class StateLog:
         first = min(oldest, max(0, len(rewindable) - 1))
         gone = listing.generations[:first]
         names = [self.snapshot_name(one) for one in gone]
-        if first < len(listing.generations) and len(listing.generations) >= KEEP_GENERATIONS:
+        if rewindable and len(listing.generations) >= KEEP_GENERATIONS:  # else the log from its beginning is what can be rewound to
             start = listing.generations[first].batch
             names += [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
         self.store.delete([*names, *listing.dead])
