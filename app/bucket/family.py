@@ -7,7 +7,7 @@ was most of the time; here they share one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -23,15 +23,20 @@ from app.bucket.useful import UsefulPairs
 from app.cep.arrays import Integers, as_input
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Lists, Matches
+from app.cep.preamble import Buffer, Kept, begins, read_preamble, write_preamble
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Literal, walk
 from app.query.plan import Output, Plan, Shedding
 
-MAGIC = b"CEPFAMLY"
+FAMILY = Kept(b"CEPFAMLY", "state of a query of a family")
 """Before the state of one query, so that it is never taken for that of an engine of its own."""
 QUERY, ITEMS = "\x00query", "\x00items"
 """Columns that ride along: the number of the query, the items of it that the event can be. No attribute has such a name."""
+_READERS: Mapping[int, Callable[[Buffer], tuple[EventBatch, NDArray[np.uint64]]]] = {1: unpack_events}
+"""By format of a query's state, what reads events and their items; those of old formats stay."""
+GONE = -1
+"""In place of a query that was taken out of a family: its number is free again when nothing of it is held any more."""
 _SHORT = 1 << 15
 LEAST_PARTITIONED = 8
 """Queries of one shape with partition attributes that share an engine when they are deployed together."""
@@ -62,9 +67,9 @@ def _shape(plan: Plan) -> Plan:
     )
 
 
-def is_family_state(data: bytes) -> bool:
+def is_family_state(data: Buffer) -> bool:
     """Whether a query's state was written by `Family.states`."""
-    return data.startswith(MAGIC)
+    return begins(FAMILY, data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +77,7 @@ class Answer:
     """What the queries of a family found in one step.
 
     Attributes:
-        queries: by number their indices in `Catalog.plans`.
+        queries: by number their indices in `Catalog.plans`, or `GONE`.
         events: fed to the group.
         counts: int64 (queries, 4): candidates, stored events, evicted ones, live ones.
         matches: query by query; None where there was nothing to look at.
@@ -102,6 +107,8 @@ class Answer:
         columns, key = _columns_of(self.matches), self.matches.key
         bounds = [0, *self.bounds]
         for number, (own, kept, evicted, live) in zip(numbers.tolist(), self.counts[numbers].tolist(), strict=True):
+            if self.queries[number] == GONE:
+                continue
             begin, end = bounds[number], bounds[number + 1]
             part = slice(begin, end)
             # what was pushed is not known by query; all that is stored is pushed, save what only completes matches
@@ -118,13 +125,43 @@ class Family:
 
     def __init__(self, plans: Mapping[int, Plan]) -> None:
         self._queries = tuple(plans)
+        self.shape = shape_of(next(iter(plans.values())))
         one = _shape(next(iter(plans.values())))
+        self._forgets = one.within is not None
         self._columns = tuple(dict.fromkeys((*one.columns, *one.equivalence)))
         self._engine = Engine(replace(one, equivalence=(QUERY, *one.equivalence), columns=(*one.columns, ITEMS)))
         self._live = np.zeros(len(plans), np.int64)
         self._useful = UsefulPairs(one, self._queries)
         self._layout: ItemLayout | None = None
         self._pairs_per_event = 1.0
+
+    def become(self, plans: Mapping[int, Plan], kept: Mapping[int, int]) -> Family:
+        """The family with other members: itself, or one that is built anew where too much of it would only be waited for to be forgotten.
+
+        Args:
+            plans: by query those that it is to have, of its shape; new ones have seen nothing.
+            kept: by query of those that it has and is to keep, their new indices in `Catalog.plans`.
+        """
+        known = set(kept.values())
+        gone = sum(query not in kept for query in self._queries)
+        if gone > len(plans) or (gone and not self._forgets):
+            states = {kept[query]: b"".join(buffers) for query, buffers in self.states() if query in kept}
+            family = Family(plans)
+            family.go_on(states)
+            return family
+        fresh = [query for query in plans if query not in known]
+        numbered = [kept.get(query, GONE) for query in self._queries]
+        for number, query in enumerate(numbered):
+            if query == GONE and not self._live[number] and fresh:
+                numbered[number] = fresh.pop(0)
+        self._number((*numbered, *fresh))
+        return self
+
+    def _number(self, queries: tuple[int, ...]) -> None:
+        """Gives the members their numbers; those that a number had before must be the same or hold nothing."""
+        self._live = np.append(self._live, np.zeros(len(queries) - len(self._queries), np.int64))
+        self._queries, self._layout = queries, None
+        self._useful.number(queries)
 
     def feed(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> Answer:
         """Feeds events, as `app.cep.engine.Engine.feed` does, to every query what are its candidates."""
@@ -161,6 +198,8 @@ class Family:
         mask, shift = np.zeros((2, 64 * layout.words), np.uint64)
         own = np.zeros(layout.words, np.uint64)
         for k, query in enumerate(self._queries):
+            if query == GONE:
+                continue
             place = layout.place[query]
             word, first, items = layout.word[place], layout.shift[place], layout.items[place]
             bits = slice(64 * word + first, 64 * word + first + items)
@@ -197,16 +236,18 @@ class Family:
         order = np.argsort(numbers.astype(np.int16) if len(self._queries) < _SHORT else numbers, kind="stable")
         return order, np.cumsum(np.bincount(numbers, minlength=len(self._queries))).tolist()
 
-    def states(self) -> Iterator[tuple[int, bytes]]:
+    def states(self) -> Iterator[tuple[int, Sequence[Buffer]]]:
         """Query and state of every query: the events that it holds, and the items that they can be. Fed again, they make the same state."""
         held = with_columns(self._engine.held_events(), self._columns)
         (numbers, _), (items, _) = (self._engine.held(name, 0) for name in (QUERY, ITEMS))
         order, bounds = self._by_query(numbers)
         for query, begin, end in zip(self._queries, (0, *bounds), bounds, strict=False):
+            if query == GONE:
+                continue
             own = order[begin:end]
-            yield query, MAGIC + pack_events(take(held, own), items[own].view(np.uint64).reshape(-1, 1))
+            yield query, [write_preamble(FAMILY, {}), pack_events(take(held, own), items[own].view(np.uint64).reshape(-1, 1))]
 
-    def go_on(self, states: Mapping[int, bytes]) -> None:
+    def go_on(self, states: Mapping[int, Buffer]) -> None:
         """Takes over what `states` gave for some of the queries; what matches now was found before.
 
         Raises:
@@ -214,7 +255,7 @@ class Family:
         """
         parts = []
         for query, data in states.items():
-            batch, items = unpack_events(memoryview(data)[len(MAGIC) :])
+            batch, items = _READERS[(preamble := read_preamble(FAMILY, data)).format](memoryview(data)[preamble.stop :])
             every = np.arange(len(batch))
             if len(batch):
                 pairs = np.stack([every, np.full(len(batch), self._queries.index(query)), items[:, 0].view(np.int64)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
-from app.bucket.engines import QueryEngine, new_engine, restore_engine
-from app.bucket.family import Family, families_of, is_family_state
+from app.bucket.engines import QueryEngine, new_engine, restore_engine, taken_over
+from app.bucket.family import Family, families_of, is_family_state, shape_of
 from app.bucket.route import group_identity, in_partitions
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
+from app.cep.preamble import Buffer
 from app.events.batch import EventBatch, take, with_columns
 from app.query.plan import Catalog, Plan
 
@@ -72,25 +73,70 @@ class GroupMatching:
         SnapshotError: a state is none of its query.
     """
 
-    def __init__(self, catalog: Catalog, number: int, states: Mapping[int, bytes] | None = None, memory_of: MemoryOf | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, number: int, states: Mapping[int, Buffer] | None = None, memory_of: MemoryOf | None = None
+    ) -> None:
+        self._begin(catalog, number)
+        known = states or {}
+        # a state that an engine of the query's own has written needs one again
+        shared = {query: plan for query, plan in self._plans.items() if query not in known or is_family_state(known[query])}
+        for plans in families_of(shared, [query for query in shared if query in known]):
+            family = Family(plans)
+            family.go_on({query: known[query] for query in plans if query in known})
+            self._share(family, plans)
+        alone = [query for query in self._plans if query not in self._families]
+        self._run_alone({query: _engine(self._plans[query], known.get(query), memory_of) for query in alone})
+
+    def _begin(self, catalog: Catalog, number: int) -> None:
         self.group = catalog.groups[number]
         self.identity = group_identity(self.group)
         self.layout = ItemLayout.of_group(catalog, self.group)
         self._plans = {query: catalog.plans[query] for query in self.group.queries}
-        known = states or {}
-        # a state that an engine of the query's own has written needs one again
-        shared = {query: plan for query, plan in self._plans.items() if query not in known or is_family_state(known[query])}
         self._families: dict[int, Family] = {}
         self._distinct: list[Family] = []
-        for plans in families_of(shared, [query for query in shared if query in known]):
-            family = Family(plans)
-            family.go_on({query: known[query] for query in plans if query in known})
-            self._families |= dict.fromkeys(plans, family)
-            self._distinct.append(family)
-        alone = [query for query in self._plans if query not in self._families]
-        self.engines = {query: _engine(self._plans[query], known.get(query), memory_of) for query in alone}
         self._dispatch = Dispatch(self.layout)
-        self._asleep = dict.fromkeys(self.engines, False)  # whether nothing lives in the engine: time alone cannot change it
+
+    def _share(self, family: Family, queries: Iterable[int]) -> None:
+        self._families |= dict.fromkeys(queries, family)
+        self._distinct.append(family)
+
+    def _run_alone(self, engines: dict[int, QueryEngine]) -> None:
+        self.engines = engines
+        self._asleep = dict.fromkeys(engines, False)  # whether nothing lives in the engine: time alone cannot change it
+
+    def reload(self, catalog: Catalog, number: int, memory_of: MemoryOf | None = None) -> GroupMatching:
+        """The group under another catalog. Live engines of queries of equal name and fingerprint go on there; this object is not to be used any more.
+
+        Args:
+            catalog: all queries.
+            number: of the group of the same identity, in ``catalog.groups``.
+            memory_of: as of the class.
+        """
+        after: GroupMatching = GroupMatching.__new__(GroupMatching)
+        after._begin(catalog, number)
+        kept = self.kept(after)
+        own = {kept[query]: query for query in self.engines if query in kept}
+        members = {kept[query] for query in self._families if query in kept}
+        before = {family.shape: family for family in self._distinct}
+        for plans in families_of({query: plan for query, plan in after._plans.items() if query not in own}, members):
+            family = before.get(shape_of(next(iter(plans.values()))))
+            moved = {query: new for query, new in kept.items() if self._families.get(query) is family and new in plans}
+            after._share(Family(plans) if family is None or not moved else family.become(plans, moved), plans)
+        alone = [query for query in after._plans if query not in after._families]
+        after._run_alone({query: self._taken(own.get(query), after._plans[query], memory_of) for query in alone})
+        for query in own:
+            after._asleep[query] = self._asleep[own[query]]
+        return after
+
+    def kept(self, after: GroupMatching) -> dict[int, int]:
+        """Queries that are the same in another catalog, by their indices here those there."""
+        there = {(plan.name, plan.fingerprint): query for query, plan in after._plans.items()}
+        known = ((query, there.get((plan.name, plan.fingerprint))) for query, plan in self._plans.items())
+        return {query: new for query, new in known if new is not None}
+
+    def _taken(self, query: int | None, plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
+        """The live engine of a query under a plan, or a fresh one."""
+        return new_engine(plan, memory_of) if query is None else taken_over(self.engines[query], self._plans[query], plan, memory_of)
 
     @property
     def shared(self) -> bool:
@@ -143,11 +189,12 @@ class GroupMatching:
             found.append(Found(query, matches, tally, batch, engine.timeouts, shed))
         return found
 
-    def states(self) -> Iterator[tuple[int, bytes]]:
-        """Query and state of all queries, in order."""
-        shared = {query: state for family in self._distinct for query, state in family.states()}
-        for query in self._plans:
-            yield query, shared[query] if query in shared else self.engines[query].snapshot()
+    def states(self) -> Iterator[tuple[int, Sequence[Buffer]]]:
+        """Query and state of all queries, those of families first; the buffers are to be used before the next feed."""
+        for family in self._distinct:
+            yield from family.states()
+        for query, engine in self.engines.items():
+            yield query, engine.snapshot_parts()
 
     def validate(self) -> None:
         """Invariants of all engines.
@@ -172,7 +219,7 @@ class GroupMatching:
         return take(with_columns(batch, self._plans[query].columns), rows), items
 
 
-def _engine(plan: Plan, state: bytes | None, memory_of: MemoryOf | None) -> QueryEngine:
+def _engine(plan: Plan, state: Buffer | None, memory_of: MemoryOf | None) -> QueryEngine:
     return new_engine(plan, memory_of) if state is None else restore_engine(plan, state, memory_of)
 
 

@@ -48,7 +48,7 @@ class UsefulPairs:
 
     Args:
         plan: the shape of the queries, a sequence.
-        queries: by number their indices in `Catalog.plans`.
+        queries: by number their indices in `Catalog.plans`; negative where there is none.
     """
 
     def __init__(self, plan: Plan, queries: tuple[int, ...]) -> None:
@@ -66,6 +66,13 @@ class UsefulPairs:
         self._reached[:, self._always] = FOREVER
         self._meaning: _Meaning | None = None
         self._per_entry = 1.0
+
+    def number(self, queries: tuple[int, ...]) -> None:
+        """Gives queries their numbers anew; those behind the last number that there was have seen nothing."""
+        more = np.full((len(queries) - len(self._queries), self._reached.shape[1]), NEVER)
+        more[:, self._always] = FOREVER
+        self._reached = np.concatenate([self._reached, more])
+        self._queries, self._meaning = queries, None
 
     def of(self, time: Integers, entries: Entries, layout: ItemLayout, watermark: int) -> tuple[Integers, Integers]:
         """The useful candidates of a batch.
@@ -112,7 +119,8 @@ class UsefulPairs:
         bits = source.stand_for
         places, first = layout.places_of_bits, layout.first_bits
         number_of_place = np.full(len(first) + 1, -1)
-        number_of_place[[layout.place[query] for query in self._queries]] = np.arange(len(self._queries))
+        running = [number for number, query in enumerate(self._queries) if query >= 0]
+        number_of_place[[layout.place[self._queries[number]] for number in running]] = running
         number = number_of_place[places[bits.items]]
         own = number >= 0
         mine, number = bits.items[own], number[own]

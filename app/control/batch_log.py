@@ -118,15 +118,25 @@ class BatchLog:
         """
         with self._lock:
             names = []
-            for kind, batches in self._batches.items():
-                old = {batch for batch in batches if batch <= committed - KEPT_BATCHES}
+            for kind, kept in self._batches.items():
+                old = {batch for batch in kept if batch <= committed - KEPT_BATCHES}
                 names += [self._path(batch, kind) for batch in sorted(old)]
-                batches -= old
+                kept.difference_update(old)
             if names:
                 self._store.delete(names)
             for known in (self._frozen, self._totals):
                 for batch in [batch for batch in known if batch < committed - 2]:
                     del known[batch]
+
+    def logged_files(self) -> list[tuple[int, str]]:
+        """Batch and kind (`DIRECTIVE`, `TOTALS`) of all files."""
+        with self._lock:
+            return sorted((batch, kind) for kind, batches in self._batches.items() for batch in batches)
+
+    def latest_batch(self, kind: str) -> int | None:
+        """The newest batch that has a file of this kind."""
+        with self._lock:
+            return max(self._batches[kind], default=None)
 
     def deployments(self) -> set[str]:
         """Fingerprints that directives still name."""

@@ -7,12 +7,16 @@ current decision into a file of the checkpoint; every later request gets that fi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from app.asc.sequence import Sequence
 from app.control.shed_reports import ShedReport
+from app.errors import SnapshotError
+
+DIRECTIVE_FORMAT = 1
+"""Of a directive, wherever it is kept: in the batch log, and before the chunks of a log entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Directive:
         schema_ids: registry ids of output schemas, by subject.
         shed_reports: of the batch before, to be written to the audit topic by this one.
         selection: by stream; a stream without orders is selected in the initial order.
+        coming: fingerprint of a deployment that will soon be used: whoever has time gets ready for it. Empty while there is none.
     """
 
     batch: int
@@ -91,6 +96,7 @@ class Directive:
     schema_ids: Mapping[str, int] = field(default_factory=dict)
     shed_reports: tuple[ShedReport, ...] = ()
     selection: Mapping[str, SelectionOrders] = field(default_factory=dict)
+    coming: str = ""
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -104,6 +110,7 @@ class Directive:
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
         return {
+            "format": DIRECTIVE_FORMAT,
             "batch": self.batch,
             "catalog_version": self.catalog_version,
             "deployment": self.deployment,
@@ -117,6 +124,7 @@ class Directive:
             "schema_ids": dict(sorted(self.schema_ids.items())),
             "shed_reports": [report.to_plain() for report in self.shed_reports],
             "selection": {stream: orders.to_plain() for stream, orders in sorted(self.selection.items())},
+            "coming": self.coming,
         }
 
     def to_json(self) -> bytes:
@@ -125,27 +133,53 @@ class Directive:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Directive:
-        """Reads what `to_plain` gave."""
-        return Directive(
-            batch=plain["batch"],
-            catalog_version=plain["catalog_version"],
-            deployment=plain["deployment"],
-            decided_at_ms=plain["decided_at_ms"],
-            seed=plain["seed"],
-            shedding={query: QueryShedding(**s) for query, s in plain["shedding"].items()},
-            greatest_times={int(source): time for source, time in plain["greatest_times"].items()},
-            sources=tuple(plain["sources"]),
-            idle=tuple(plain["idle"]),
-            stream_times=dict(plain["stream_times"]),
-            schema_ids=dict(plain["schema_ids"]),
-            shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
-            selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain.get("selection", {}).items()},
-        )
+        """Reads what `to_plain` gave, in this version or an older one.
+
+        Raises:
+            SnapshotError: it is no directive, or one of a newer version.
+        """
+        try:
+            number = plain["format"]
+            if number not in DIRECTIVE_READERS:
+                raise SnapshotError(f"directive of a newer version: format {number}, this one reads up to {DIRECTIVE_FORMAT}")
+            return DIRECTIVE_READERS[number](plain)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise SnapshotError(f"this is no directive: {error!r}") from error
 
     @staticmethod
     def from_json(data: bytes) -> Directive:
-        """Reads what `to_json` wrote."""
-        return Directive.from_plain(json.loads(data))
+        """Reads what `to_json` wrote.
+
+        Raises:
+            SnapshotError: see `from_plain`.
+        """
+        try:
+            return Directive.from_plain(json.loads(data))
+        except (ValueError, RecursionError) as error:
+            raise SnapshotError(f"this is no directive: {error!r}") from error
+
+
+def _from_plain(plain: Mapping[str, Any]) -> Directive:
+    return Directive(
+        batch=plain["batch"],
+        catalog_version=plain["catalog_version"],
+        deployment=plain["deployment"],
+        decided_at_ms=plain["decided_at_ms"],
+        seed=plain["seed"],
+        shedding={query: QueryShedding(**s) for query, s in plain["shedding"].items()},
+        greatest_times={int(source): time for source, time in plain["greatest_times"].items()},
+        sources=tuple(plain["sources"]),
+        idle=tuple(plain["idle"]),
+        stream_times=dict(plain["stream_times"]),
+        schema_ids=dict(plain["schema_ids"]),
+        shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
+        selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain["selection"].items()},
+        coming=plain.get("coming", ""),
+    )
+
+
+DIRECTIVE_READERS: Mapping[int, Callable[[Mapping[str, Any]], Directive]] = {1: _from_plain}
+"""By format; those of old formats stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +188,8 @@ class Frozen:
 
     directive: Directive
     memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_batch(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
+        """The same for another batch, in which nothing is shed and nothing told."""
+        directive = replace(self.directive, batch=batch, greatest_times=dict(greatest_times), shedding={}, shed_reports=())
+        return Frozen(directive, self.memory)

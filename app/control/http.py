@@ -1,10 +1,11 @@
-"""The driver's HTTP server: health, metrics and queries for people and probes; directives and reports for tasks.
+"""The driver's HTTP server: health, metrics, queries and log levels, for people and probes.
 
 One thread per connection, standard library only. It starts before Spark, so that probes are answered from the first second.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import socketserver
 import threading
@@ -15,6 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from app.control.health import QUESTIONS, Health
 
+MAX_BODY_BYTES = 1 << 20
+"""More than this is nothing that is asked for here."""
 IDLE_CONNECTION_S = 120
 """Workers keep their connection over quiet times; dead ones must not keep a thread for ever."""
 
@@ -28,10 +31,12 @@ class Endpoints:
     """What the server serves. All callables must be safe to call from any thread.
 
     Attributes:
-        token: what tasks must show.
+        token: what those must show who change something.
         metrics: Prometheus text and its content type.
         queries: JSON values for ``/queries``.
         version: JSON values for ``/version``.
+        log_levels: levels by logger, for ``/log-level``.
+        set_log_level: sets that of a logger, all loggers' when it is empty; ValueError when there is no such level.
     """
 
     token: str
@@ -39,6 +44,8 @@ class Endpoints:
     metrics: Callable[[], tuple[bytes, str]]
     queries: Callable[[], object]
     version: Callable[[], object]
+    log_levels: Callable[[], object]
+    set_log_level: Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(self._get)
 
+    def do_POST(self) -> None:
+        self._answer(self._post)
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class' name
         """Requests are not logged: probes and tasks would fill the log."""
 
@@ -128,10 +138,30 @@ class _Handler(BaseHTTPRequestHandler):
             **{f"/{question}": lambda question=question: self._health(question, "verbose" in asked) for question in QUESTIONS},  # type: ignore[misc]
             "/metrics": self._metrics,
             "/queries": lambda: _json(self.served.queries()),
+            "/log-level": lambda: _json(self.served.log_levels()),
             "/version": lambda: _json(self.served.version()),
         }
         route = routes.get(url.path)
         return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
+
+    def _post(self) -> _Reply:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            self.close_connection = True  # the body was not read, so the next request's beginning is unknown
+            return _Reply(413, b"a body of known, moderate length is needed\n")
+        body = self.rfile.read(int(length))
+        routes: dict[str, Callable[[bytes], _Reply]] = {"/log-level": self._log_level}
+        route = routes.get(urlsplit(self.path).path)
+        if route is None:
+            return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode())
+        return route(body) if self._trusted() else _Reply(401, b"token missing or wrong\n")
+
+    def _log_level(self, body: bytes) -> _Reply:
+        asked = json.loads(body)
+        if not isinstance(asked, dict) or not isinstance(asked.get("level"), str) or not isinstance(asked.get("logger", ""), str):
+            return _Reply(400, b'write {"level": "debug"}, or with "logger": "app.control" for one logger\n')
+        self.served.set_log_level(asked.get("logger", ""), asked["level"])
+        return _json(self.served.log_levels())
 
     def _health(self, question: str, verbose: bool) -> _Reply:  # noqa: FBT001 - from the query string
         answer = self.served.health.ask(question)  # type: ignore[arg-type]
@@ -142,6 +172,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _metrics(self) -> _Reply:
         body, content_type = self.served.metrics()
         return _Reply(200, body, content_type)
+
+    def _trusted(self) -> bool:
+        shown = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return hmac.compare_digest(shown.encode(), self.served.token.encode())
 
 
 def _json(value: object) -> _Reply:

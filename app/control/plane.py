@@ -13,11 +13,12 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.config.settings import Settings
+from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
@@ -27,12 +28,13 @@ from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels, moved
+from app.control.query_set import GOOD, QuerySet
 from app.control.selection import Sequences
 from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
 from app.events.topics import topic_numbers
-from app.observe.logs import get_logger
+from app.observe.logs import get_logger, levels, set_level
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress, read_progress
 from app.query.plan import Catalog, Plan
@@ -42,6 +44,7 @@ KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
 
 Speakers = Callable[[int], Iterable[tuple[str, int]] | None]
+Ranges = Callable[[int], Mapping[tuple[str, int], tuple[int | None, int]] | None]
 
 log = get_logger(__name__)
 
@@ -80,6 +83,7 @@ class ControlPlane:
         metrics: the driver's metrics.
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
+        moving: a flag behind ``/readyz``: no batch has stalled.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
 
@@ -89,7 +93,13 @@ class ControlPlane:
         self._lock = threading.RLock()
         self._log: BatchLog | None = None
         self._catalog: RunningCatalog | None = None
+        self._named = ""
+        """The deployment that the newest directive names."""
+        self._coming, self._announced = "", 0
+        self._query_set = QuerySet()
+        self._opened_at_ms: int | None = None
         self._speakers: Speakers = lambda _: None
+        self._ranges: Ranges = lambda _: None
         self._decided = False
         self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
         self._levels = Levels()
@@ -115,6 +125,9 @@ class ControlPlane:
             Flag("no query runs yet"),
             Flag("no batch is finished yet"),
         )
+        self.moving = Flag("")
+        self.moving.good()
+        self.health.add("readyz", "moving", self.moving.check)
         self.health.add("livez", "main-loop", self.pulse.check)
         self.health.add("startupz", "spark", self.started.check)
         for name, check in (("spark", self.started.check), ("query", self.running.check), ("first-batch", self.first_batch.check)):
@@ -123,8 +136,10 @@ class ControlPlane:
             token=self._token,
             health=self.health,
             metrics=self.metrics.text,
-            queries=self.queries,
+            queries=self.query_set,
             version=lambda: dict(version),
+            log_levels=levels,
+            set_log_level=self._set_log_level,
         )
         self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
 
@@ -133,22 +148,37 @@ class ControlPlane:
         """Where the HTTP server listens, also when any free port was asked for."""
         return self._server.port
 
-    def open(self, running: RunningCatalog, speakers: Speakers = lambda _: None) -> None:
-        """Makes a catalog the running one: directives are decided from now on. Goes on from the checkpoint's last directive.
+    def open(
+        self, running: RunningCatalog, speakers: Speakers | None = None, ranges: Ranges | None = None, follows: str | None = None
+    ) -> bool:
+        """Makes a catalog the running one: directives are decided by it from now on, those that were decided before stay. May be called again.
+
+        The first call goes on from the checkpoint's last directive.
 
         Args:
             running: the catalog.
-            speakers: the topic partitions that have records in a batch, asked when its directive is decided; None when nobody knows.
+            speakers: the topic partitions that have records in a batch, asked when its directive is decided; None: as before.
+            ranges: the offsets that are planned for a batch; None: as before.
+            follows: the deployment that the newest directive must name, as `past` said; None: any.
+
+        Returns:
+            Whether it was opened; no when another deployment has run since.
 
         Raises:
             SnapshotError: the directive log was written by a newer version.
         """
+        # The log is asked before our own lock is taken: `_decide` comes the other way round.
+        log_ = self._log or BatchLog(open_store(self._settings.checkpoint.path))
+        latest = log_.latest()
         with self._lock:
             first = self._log is None
+            self._log = log_
+            if first:
+                self._named = "" if latest is None else latest.directive.deployment
+            if follows is not None and follows != self._named:
+                return False
             self._numbers = topic_numbers(running.topics or self._settings.source_topics)
             self._streams = self._streams_by_number()
-            self._log = self._log or BatchLog(open_store(self._settings.checkpoint.path))
-            latest = self._log.latest()
             watchdog = Watchdog(
                 [WatchedQuery.of(plan) for plan in running.catalog.current],
                 self._settings.watchdog,
@@ -162,9 +192,44 @@ class ControlPlane:
             sequences = Sequences(running.catalog, self._settings.selection)
             kept = {} if latest is None else latest.memory.get("selection", {})
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
-            self._sequences = sequences
-            self._watchdog, self._catalog, self._speakers = watchdog, running, speakers
+            gone = () if self._catalog is None else {plan.name for plan in self._catalog.catalog.plans}
+            self._sequences, self._coming = sequences, ""
+            self._watchdog, self._catalog = watchdog, running
+            self._speakers, self._ranges = speakers or self._speakers, ranges or self._ranges
+            for query in {*gone} - {plan.name for plan in running.catalog.plans}:
+                self.metrics.forget("query", query)
+            self._opened_at_ms = self._clock()
+            if first:
+                self.metrics.set("cep_config_reload_success", 1)
+                self.metrics.set("cep_config_last_reload_success_timestamp_seconds", self._opened_at_ms / 1000)
             self._show_catalog(running)
+            return True
+
+    def past(self) -> tuple[str, dict[int, int]] | None:
+        """The deployment that the newest directive names, and by source how far time had come before its batch, ms; None when no batch ran yet."""
+        latest = None if self._log is None else self._log.latest()
+        if self._log is None or latest is None or not latest.directive.deployment:
+            return None
+        return latest.directive.deployment, self._log.greatest_times_before(latest.directive.batch)
+
+    def announce(self, deployment: str) -> None:
+        """Lets tasks get ready for a deployment that will be opened soon: directives name it from now on as the coming one."""
+        with self._lock:
+            self._coming, self._announced = deployment, 0
+
+    @property
+    def announced(self) -> int:
+        """In how many directives the coming deployment has been named."""
+        return self._announced
+
+    def tell(self, query_set: QuerySet) -> None:
+        """Takes note of a reading of the query files."""
+        with self._lock:
+            self._query_set = query_set
+            self.metrics.set("cep_config_reload_success", float(query_set.outcome in GOOD))
+            self.metrics.add("cep_config_reloads_total", 1, outcome=query_set.outcome)
+            if query_set.outcome in GOOD and query_set.read_at_ms is not None:
+                self.metrics.set("cep_config_last_reload_success_timestamp_seconds", query_set.read_at_ms / 1000)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
@@ -199,8 +264,26 @@ class ControlPlane:
             raise NotReadyError("no catalog runs yet")
         return self._log.begin_run()
 
-    def finish(self, totals: BatchTotals) -> None:
+    def planned(self, batch: int) -> Planned | None:
+        """By source, the offsets that Spark has planned for a batch; None where nobody knows."""
+        ranges = self._ranges(batch)
+        return None if ranges is None else {self._source(*place): span for place, span in ranges.items() if place[0] in self._numbers}
+
+    def count_failed_attempt(self) -> None:
+        """An attempt of a batch has failed; there will be another, or the application ends."""
+        self.metrics.add("cep_batch_attempts_failed_total", 1)
+
+    def count_breaches(self, breaches: Sequence[Breach]) -> None:
+        """Accounts of a batch do not close."""
+        for breach in breaches:
+            self.metrics.add("cep_accounting_breaches_total", 1, account=breach.account)
+
+    def finish(self, totals: BatchTotals, owners: int = 0) -> None:
         """Takes what became of a batch; it is safe when this returns.
+
+        Args:
+            totals: of the batch.
+            owners: that hold buckets, or could.
 
         Raises:
             NotReadyError: no catalog runs yet.
@@ -208,6 +291,7 @@ class ControlPlane:
         if self._log is None:
             raise NotReadyError("no catalog runs yet")
         self._log.finish(totals)
+        self.metrics.set("cep_owners", owners)
         heard = [source.source for source in totals.sources.values() if source.events > 0]
         if heard:
             with self._lock:
@@ -242,6 +326,7 @@ class ControlPlane:
                 watermarks = self._watermarks(directive, now)
                 batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._numbers)
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
+                self._count_gaps(progress, totals)
                 self._show_shedding(plans)
             self.first_batch.good()
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
@@ -251,9 +336,9 @@ class ControlPlane:
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
 
     def queries(self) -> list[dict[str, Any]]:
-        """The values behind ``/queries``."""
+        """What runs, query by query."""
         with self._lock:
-            running = self._catalog
+            running, told = self._catalog, self._query_set
             ratios, totals, forecast = self._watchdog.ratios, self._last_totals, self._watchdog.forecast
         if running is None:
             return []
@@ -274,9 +359,35 @@ class ControlPlane:
                 "matches": int(self._value("cep_matches_emitted_total", query=plan.name, severity=dict(plan.labels).get("severity", ""))),
                 "partial_matches": 0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].partial_matches,
                 "last_batch": None if totals is None else totals.batch,
+                "broken": plan.name in told.broken,
             }
             for plan in running.catalog.current
         ]
+
+    def query_set(self) -> dict[str, Any]:
+        """The values behind ``/queries``: what runs, what finishes, and what the query files say that does not run."""
+        with self._lock:
+            running, told, opened = self._catalog, self._query_set, self._opened_at_ms
+        plans = () if running is None else running.catalog.plans
+        names = {plan.name for plan in plans if plan.draining is None}
+        queries = [
+            *self.queries(),
+            *(
+                {
+                    "query": plan.name,
+                    "version": plan.version,
+                    "status": "draining",
+                    "fingerprint": plan.fingerprint,
+                    "until_ms": plan.draining.until_ms,
+                }
+                for plan in plans
+                if plan.draining is not None
+            ),
+            *({"query": name, "status": "disabled"} for name in told.disabled),
+            *({"query": name, "status": "broken"} for name in told.broken if name not in names),
+        ]
+        generation = None if running is None else running.catalog.version
+        return {"generation": generation, "opened_at_ms": opened, "last_reading": told.to_plain(), "queries": queries}
 
     def close(self) -> None:
         """Ends heartbeats and the server."""
@@ -315,7 +426,10 @@ class ControlPlane:
                 schema_ids=running.schema_ids,
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
                 selection={} if self._sequences is None else self._sequences.orders(),
+                coming=self._coming,
             )
+            self._named = running.deployment
+            self._announced += bool(self._coming)
             memory = {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot(), "levels": self._levels.snapshot()}
             return Frozen(directive, memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()})
 
@@ -352,6 +466,17 @@ class ControlPlane:
                     known = self._newest_broker_ms.get(topic_partition, source.newest_broker_ms)
                     self._newest_broker_ms[topic_partition] = max(known, source.newest_broker_ms)
 
+    def _count_gaps(self, progress: Progress, totals: BatchTotals) -> None:
+        """What Spark says after the batch: offsets without records, and rows that its source read."""
+        places = {self._source(*place): place for place in progress.end if place[0] in self._numbers}
+        spans = {number: (progress.start.get(place), progress.end[place]) for number, place in places.items()}
+        for number, count in gaps(totals, spans).items():
+            self.metrics.add("cep_offset_gaps_total", count, topic=places[number][0])
+        consumed = totals.counts.get("consumed", 0) + totals.counts.get("heartbeats", 0)
+        if totals.attempts == 1 and progress.rows != consumed:
+            log.error("accounts do not close", batch_id=totals.batch, account="source", spark_read=progress.rows, tasks_consumed=consumed)
+            self.count_breaches([Breach("source", "")])
+
     def _watermarks(self, directive: Directive, now: int) -> dict[str, int]:
         found: dict[str, int] = {}
         for name, stream in self._settings.streams.items():
@@ -374,6 +499,10 @@ class ControlPlane:
         named = ((number, self._settings.stream_of(topic)) for topic, number in self._numbers.items())
         return {number: stream for number, stream in named if stream is not None}
 
+    def _set_log_level(self, logger: str, level: str) -> None:
+        set_level(logger, level)
+        log.info("log level changed", changed=logger or "all loggers", to=level.upper())
+
     def _value(self, name: str, **labels: str) -> float:
         return self.metrics.value(name, **labels) or 0.0
 
@@ -381,10 +510,11 @@ class ControlPlane:
         for name in ("cep_query_info", "cep_latency_bound_seconds", "cep_drop_ratio", "cep_realised_drop_ratio", "cep_partial_matches"):
             self.metrics.clear(name)
         self.metrics.set("cep_catalog_generation", running.catalog.version)
-        self.metrics.set("cep_config_reload_success", 1)
-        for plan in running.catalog.current:
-            labels = {"query": plan.name, "version": str(plan.version), "hash": plan.fingerprint[:12], "status": "running"}
+        for plan in running.catalog.plans:
+            status = "running" if plan.draining is None else "draining"
+            labels = {"query": plan.name, "version": str(plan.version), "hash": plan.fingerprint[:12], "status": status}
             self.metrics.set("cep_query_info", 1, **labels)
+        for plan in running.catalog.current:
             if plan.shedding.latency_bound_ms is not None:
                 self.metrics.set("cep_latency_bound_seconds", plan.shedding.latency_bound_ms / 1000, query=plan.name)
         self._show_shedding({plan.name: plan for plan in running.catalog.current})

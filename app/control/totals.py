@@ -34,6 +34,7 @@ class BatchTotals:
         unpacked: rows that buckets unpacked.
         records: output records that were told.
         sent: output records that arrived.
+        attempts: how often the batch was begun.
     """
 
     batch: int
@@ -53,6 +54,7 @@ class BatchTotals:
     unpacked: int = 0
     records: int = 0
     sent: int = 0
+    attempts: int = 1
 
     def unaccounted(self) -> int:
         """Consumed events whose end nobody reported; 0 when nothing was dropped silently."""

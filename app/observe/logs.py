@@ -82,9 +82,26 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     return logger
 
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+"""Those that settings know as well."""
+
+
 def set_level(name: str, level: str) -> None:
-    """Changes a logger's level at run time; the empty name is everybody's."""
-    logging.getLogger(name or None).setLevel(level)
+    """Changes a logger's level at run time; the empty name is everybody's.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    if level.upper() not in LEVELS:
+        raise ValueError(f"no level {level!r}; levels are {', '.join(LEVELS)}")
+    logging.getLogger(name or None).setLevel(level.upper())
+
+
+def levels() -> dict[str, str]:
+    """The levels of all loggers that have one of their own; the empty name is everybody's."""
+    root = logging.getLogger()
+    own = {name: one for name, one in root.manager.loggerDict.items() if isinstance(one, logging.Logger) and one.level}
+    return {"": logging.getLevelName(root.level), **{name: logging.getLevelName(one.level) for name, one in sorted(own.items())}}
 
 
 @contextmanager

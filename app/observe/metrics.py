@@ -43,6 +43,13 @@ class Metrics:
         """Forgets all label values of a gauge: partitions and queries that are gone."""
         self._gauges[name].clear()
 
+    def forget(self, label: str, value: str) -> None:
+        """Forgets everything that was said of one value of a label, such as of a query that is gone."""
+        for name, metric in {**self._counters, **self._gauges}.items():
+            if label in BY_NAME[name].labels:
+                metric.remove_by_labels({label: value})
+        self._tables.forget(label, value)
+
     def observe(self, name: str, value: float, /, **labels: str) -> None:
         """Puts one value into a histogram."""
         bounds = BY_NAME[name].buckets
@@ -93,6 +100,12 @@ class _Tables(Collector):
             for number, count in enumerate(counts):
                 known[number] += count
             self._counts[key] = (known, total + added)
+
+    def forget(self, label: str, value: str) -> None:
+        with self._lock:
+            for name, labels in list(self._counts):
+                if (label, value) in zip(BY_NAME[name].labels, labels, strict=True):
+                    del self._counts[name, labels]
 
     def inform(self, metric: Metric, values: Mapping[str, str]) -> None:
         if set(values) != set(metric.labels) or metric.kind != "info":

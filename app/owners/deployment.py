@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from app.bucket.hold import TimeRules
 from app.errors import ConfigurationError, SnapshotError
@@ -25,15 +22,17 @@ from app.events.avro import SchemaError, StreamDefinition
 from app.observe.logs import get_logger
 from app.owners.models import StoredModel
 from app.owners.query_texts import QueryFile, QueryTexts, StreamTexts, plan_named, planned
-from app.pipeline.checkpoint_files import checkpoint_files
 from app.query.plan import Catalog, Draining, Plan
+from app.storage.frames import read_frame, write_frame
+from app.storage.open import open_store
+from app.storage.store import Store
 
 log = get_logger(__name__)
 
 INGESTED = "@ingested"
 """Column with the broker's timestamp (ms), carried beside the attributes for measuring latency; no query can name it."""
-KIND, FORMAT = "cep deployment", 1
-FOLDER, MODELS = "deployments", "models"
+KIND, FORMAT = "deployment", 1
+FOLDER, MODELS, MODEL_KIND = "deployments", "models", "model"
 """Of the checkpoint: deployments by fingerprint, and the models that they name, by digest."""
 
 
@@ -134,8 +133,6 @@ class Deployment:
     def to_json(self) -> bytes:
         """Plain data; equal deployments give equal bytes."""
         plain = {
-            "kind": KIND,
-            "format": FORMAT,
             "files": [file.to_plain() for file in self.files],
             "streams": [stream.to_plain() for stream in self.streams],
             "topics": list(self.topics),
@@ -186,26 +183,21 @@ ModelOf = Callable[[str], bytes]
 """The content of a model's file, by its digest."""
 
 
-def deployment_from_json(data: bytes, model_of: ModelOf) -> Deployment:
-    """Plans the queries of a deployment's file again.
+def deployment_from_json(data: bytes, number: int, model_of: ModelOf) -> Deployment:
+    """Plans the queries of a deployment again.
 
     Args:
-        data: the file.
+        data: what `Deployment.to_json` gave, of this version or an older one.
+        number: its format, one of `READERS`.
         model_of: reads models.
 
     Raises:
-        SnapshotError: no deployment, of a newer version, damaged, or one whose queries this version cannot plan.
+        SnapshotError: no deployment, or one whose queries this version cannot plan.
     """
     try:
-        plain = json.loads(data)
-        if not isinstance(plain, dict) or plain.get("kind") != KIND:
-            raise SnapshotError("this is no deployment")
-        reader = READERS.get(plain["format"])
-        if reader is None:
-            raise SnapshotError(f"written by a newer version: format {plain['format']}, this one reads up to {FORMAT}")
-        return reader(plain, model_of)
-    except (SchemaError, ConfigurationError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SnapshotError(f"damaged: {error!r}") from error
+        return READERS[number](json.loads(data), model_of)
+    except (SchemaError, ConfigurationError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise SnapshotError(f"this is no deployment: {error!r}") from error
 
 
 def _from_plain(plain: Mapping[str, Any], model_of: ModelOf) -> Deployment:
@@ -263,13 +255,18 @@ def shipped(catalog: Catalog) -> Catalog:
 
 
 def store_deployment(checkpoint: str, deployment: Deployment) -> str:
-    """Writes the deployment and its models into the checkpoint (idempotent) and returns its fingerprint."""
+    """Writes the deployment and its models into the checkpoint (idempotent) and returns its fingerprint.
+
+    Raises:
+        StorageError: the checkpoint cannot be written.
+    """
+    store = open_store(checkpoint)
     for model in deployment.models:
         if model is not None:
-            _write(checkpoint, f"{MODELS}/{model.digest}", model.content)
+            write_frame(store, f"{MODELS}/{model.digest}", MODEL_KIND, 1, [model.content])
     data = deployment.to_json()
     fingerprint = _fingerprint(data)
-    _write(checkpoint, f"{FOLDER}/{fingerprint}.json", data)
+    write_frame(store, f"{FOLDER}/{fingerprint}", KIND, FORMAT, [data])
     return fingerprint
 
 
@@ -278,80 +275,52 @@ def load_deployment(checkpoint: str, fingerprint: str) -> Deployment:
     """The deployment of this fingerprint; cached per worker, since every task asks.
 
     Raises:
-        SnapshotError: it, or a model of it, is missing, damaged, or of a newer version, or this version cannot plan its queries.
+        StorageError: it, or a model of it, cannot be read.
+        SnapshotError: it, or a model of it, is damaged, foreign, or of a newer version, or this version cannot plan its queries.
     """
-    name = f"{FOLDER}/{fingerprint}.json"
-    data = _checked(checkpoint, name, lambda data: _fingerprint(data) == fingerprint)
+    store = open_store(checkpoint)
+    number, data = _read(store, f"{FOLDER}/{fingerprint}", KIND, READERS)
+    if _fingerprint(data) != fingerprint:
+        raise SnapshotError(f"{FOLDER}/{fingerprint} in {store.uri} is another deployment than its name says")
 
     def model_of(digest: str) -> bytes:
-        return _checked(checkpoint, f"{MODELS}/{digest}", lambda content: hashlib.sha256(content).hexdigest() == digest)
+        _, content = _read(store, f"{MODELS}/{digest}", MODEL_KIND, {1})
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise SnapshotError(f"{MODELS}/{digest} in {store.uri} is another model than its name says")
+        return content
 
     try:
-        return deployment_from_json(data, model_of)
+        return deployment_from_json(data, number, model_of)
     except SnapshotError as error:
-        raise SnapshotError(f"{checkpoint}/{name}: {error}") from error
+        raise SnapshotError(f"{FOLDER}/{fingerprint} in {store.uri}: {error}") from error
 
 
-def prune_deployments(checkpoint: str, kept: Collection[str]) -> None:
+def prune_deployments(store: Store, kept: Collection[str]) -> None:
     """Removes deployments, and models that only they name.
 
     Args:
-        checkpoint: where they are.
+        store: of the checkpoint.
         kept: fingerprints that a directive, log entry or snapshot names.
+
+    Raises:
+        StorageError: the checkpoint cannot be read or written.
     """
-    names = set(_names(checkpoint, FOLDER))
-    going = {name for name in names if name.removesuffix(".json") not in kept}
-    for name in sorted(going):
-        _remove(checkpoint, f"{FOLDER}/{name}")
+    names = {file.name for file in store.names(FOLDER)}
+    going = {name for name in names if name.removeprefix(f"{FOLDER}/") not in kept}
+    store.delete(sorted(going))
     try:
-        models = {digest for name in names - going for digest in _models_in(_read(checkpoint, f"{FOLDER}/{name}"))}
-    except (ValueError, KeyError, TypeError):
+        models = {f"{MODELS}/{digest}" for name in names - going for digest in _models_in(_read(store, name, KIND, READERS)[1])}
+    except (SnapshotError, ValueError, KeyError, TypeError):
         return  # a damaged one, or one of a newer version: nobody knows which models it names
-    for name in sorted(set(_names(checkpoint, MODELS)) - models):
-        _remove(checkpoint, f"{MODELS}/{name}")
+    store.delete(sorted({file.name for file in store.names(MODELS)} - models))
 
 
 def _models_in(data: bytes) -> list[str]:
     return [query["model"]["digest"] for query in json.loads(data)["queries"] if query["model"] is not None]
 
 
-def _checked(checkpoint: str, name: str, whole: Callable[[bytes], bool]) -> bytes:
-    try:
-        data = _read(checkpoint, name)
-    except FileNotFoundError as error:
-        raise SnapshotError(f"{checkpoint}/{name} is missing; was part of the checkpoint deleted?") from error
-    if not whole(data):
-        raise SnapshotError(f"{checkpoint}/{name} is damaged: its content does not agree with its name")
-    return data
-
-
-def _path(checkpoint: str, name: str) -> Path:
-    return Path(checkpoint_files(checkpoint)[1]) / name
-
-
-def _names(checkpoint: str, folder: str) -> list[str]:
-    return [path.name for path in _path(checkpoint, folder).glob("*") if not path.name.endswith(".draft")]
-
-
-def _read(checkpoint: str, name: str) -> bytes:
-    return _path(checkpoint, name).read_bytes()
-
-
-def _remove(checkpoint: str, name: str) -> None:
-    _path(checkpoint, name).unlink(missing_ok=True)
-
-
-def _write(checkpoint: str, name: str, data: bytes) -> None:
-    path = _path(checkpoint, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{uuid4().hex}.draft")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _read(store: Store, name: str, kind: str, formats: Collection[int]) -> tuple[int, bytes]:
+    """Format and content of a file of one part."""
+    frame = read_frame(store, name, kind, formats)
+    (content,) = frame.parts
+    return frame.format, bytes(content)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from app.control.placement import OwnerId
-from app.errors import CepError
+from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.orders import OwnerSettings
 from app.owners.wire import Buffer, Message, RefusedError, Wire, WireError, connect
 
 HELLO_S = 20.0
 """How long an owner may take to answer a greeting: it may be writing a snapshot of gigabytes when it is asked."""
+
+STACKS_S = 2.0
+"""An owner in a kernel does not answer at all."""
 
 log = get_logger(__name__)
 
@@ -33,6 +36,11 @@ class OwnersFailedError(CepError):
         gone = [f"the owner at {owner.host}:{owner.port} is gone" for owner in lost]
         super().__init__("; ".join([*said, *gone]))
         self.lost, self.refused = tuple(lost), dict(refused)
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether all of it is that Kafka cannot be reached."""
+        return not self.lost and all(error.kind == DependencyError.__name__ for error in self.refused.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,20 @@ class Owners:
         with contextlib.suppress(OwnersFailedError):
             self.ask(dict.fromkeys(self._wires, ask), timeout_s)
 
+    def stacks(self) -> dict[str, Any]:
+        """What all owners are doing, asked over connections of their own."""
+
+        def look(owner: OwnerId) -> tuple[str, Any]:
+            try:
+                wire = connect(owner.host, owner.port, self._token)
+                said = wire.ask({"op": "status"}, timeout_s=STACKS_S).head
+                wire.close()
+            except (WireError, RefusedError) as error:
+                return f"{owner.host}:{owner.port}", f"does not say ({error}); its standard error does"
+            return f"{owner.host}:{owner.port}", said["stacks"]
+
+        return dict(self._pool.map(look, list(self._wires)))
+
     def close(self) -> None:
         """Says goodbye: owners forget what they held."""
         self.tell(Ask({"op": "close", "application": self._settings.application}))
@@ -128,8 +150,3 @@ class Owners:
             log.warning("an owner does not answer", owner=f"{address[0]}:{address[1]}", reason=str(error))
             return None
         return OwnerId(address[0], address[1], int(said["pid"])), wire
-
-
-def every(owners: Iterable[OwnerId], ask_of: Callable[[OwnerId], Ask]) -> dict[OwnerId, Ask]:
-    """An order for each."""
-    return {owner: ask_of(owner) for owner in owners}

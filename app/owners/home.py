@@ -18,6 +18,7 @@ from app.bucket.bucket import Bucket
 from app.control.totals import joined, pack_report, with_fields
 from app.errors import SnapshotError
 from app.owners.arrivals import Arrivals
+from app.owners.blocks import Known
 from app.owners.deployment import load_deployment
 from app.owners.egress import Records
 from app.owners.inbox import Payload
@@ -26,7 +27,7 @@ from app.owners.orders import Advance, BucketOrder, OwnerSettings
 from app.owners.outlet import KafkaOutlet
 from app.owners.rebuilding import Rebuilt, entry_parts, moved, rebuilt
 from app.owners.shipment import arrived
-from app.owners.snapshots import SnapshotWriter, is_due, snapshot_parts
+from app.owners.snapshots import SnapshotWriter, Written, cut_snapshot, is_due
 from app.owners.state_log import Generation, StateLog
 from app.owners.tuple_memory import tuple_memory
 from app.storage.open import open_store
@@ -51,7 +52,8 @@ class Held:
         batch: that was fed last.
         deployment: fingerprint of what it runs.
         entries, entry_bytes: of the log since the last snapshot that is safe.
-        snapshot_batch, snapshot_bytes: of that snapshot.
+        snapshot_batch, snapshot_bytes: of that snapshot; the bytes are those of the state.
+        known: what it holds, for the next one.
         answer: what was told about `batch`: its report, and its records where they go back to the driver.
     """
 
@@ -65,6 +67,7 @@ class Held:
     entry_bytes: int = 0
     snapshot_batch: int = -1
     snapshot_bytes: int = 0
+    known: Known = field(default_factory=Known)
     answer: tuple[bytes, bytes] | None = None
 
 
@@ -85,7 +88,7 @@ class _Safe:
     number: int
     epoch: int
     batch: int
-    size: int
+    written: Written
     entries: int
     entry_bytes: int
 
@@ -132,7 +135,7 @@ class Home:
                 known = self._answered(bucket, order.batch)
                 if known is None:
                     self._require(order, deliveries)
-                    known = self._work_off(bucket, Work(order, deployment, self.settings), deliveries, names)
+                    known = self._work_off(bucket, Work(order, deployment, self.settings, Spent()), deliveries, names)
                 done.append(known)
             sent = self._outlet.settle() if self._outlet is not None else 0
             for one in done:
@@ -161,7 +164,8 @@ class Home:
             held = self.held.get(safe.number)
             if held is not None and held.epoch == safe.epoch:
                 held.entries, held.entry_bytes = held.entries - safe.entries, held.entry_bytes - safe.entry_bytes
-                held.snapshot_batch, held.snapshot_bytes = safe.batch, safe.size
+                held.snapshot_batch, held.snapshot_bytes, held.known = safe.batch, safe.written.known.total, safe.written.known
+                held.log.remember(Generation(safe.batch, safe.epoch), safe.written.known.files)
                 held.log.prune(committed, KEPT_BATCHES)
         due = [(one.entry_bytes, number) for number, one in self.held.items() if one.answer is not None and self._is_due(number, one)]
         if due and not self._snapshots.busy:
@@ -179,14 +183,12 @@ class Home:
     def _begin_snapshot(self, number: int) -> None:
         held = self.held[number]
         generation, entries, size = Generation(held.batch, held.epoch), held.entries, held.entry_bytes
+        name = held.log.snapshot_name(generation)
 
-        def done(written: int) -> None:
+        def done(written: Written) -> None:
             self._safe.append(_Safe(number, held.epoch, generation.batch, written, entries, size))
 
-        def parts() -> list[bytes]:
-            return snapshot_parts(held.deployment, held.bucket.snapshot())
-
-        self._snapshots.write(held.log.snapshot_name(generation), parts, done)
+        self._snapshots.write(name, lambda: cut_snapshot(name, held.deployment, held.bucket, held.known), done)
 
     def log_of(self, number: int) -> StateLog:
         """The log of a bucket."""
@@ -203,13 +205,13 @@ class Home:
             raise MissingDeliveryError(f"batch {order.batch}, attempt {order.attempt}: nothing came from the tasks {missing}")
 
     def _work_off(self, bucket: BucketOrder, work: Work, deliveries: Deliveries, names: Sequence[str]) -> _Done:
-        spent, order = Spent(), work.order
+        spent, order = work.spent, work.order
         held, fed = self._before(bucket, order)
         held.answer = None
         spent.phase("recover")
         came = arrived(deliveries.values(), bucket.number)
         try:
-            worked = work_off(held.bucket, bucket.number, came, held.arrivals, work, spent)
+            worked = work_off(held.bucket, came, held.arrivals, work)
         except Exception as error:
             error.add_note(f"bucket {bucket.number}, batch {order.batch}")
             raise
@@ -218,7 +220,7 @@ class Home:
             self._outlet.send(worked.records)
         held.batch = order.batch
         spent.phase("send")
-        report = report_of(bucket.number, worked, spent, work)
+        report = report_of(bucket.number, worked, work)
         report = replace(report, fed={**fed, "own": 1}, state_bytes=held.snapshot_bytes + held.entry_bytes)
         returned = b"" if self._outlet is not None or not len(worked.records) else _stream(worked.records)
         return _Done(held, pack_report(report, names), returned, entry)
@@ -228,17 +230,19 @@ class Home:
         held, fed = self.held.get(bucket.number), {}
         if held is None or held.epoch != bucket.epoch or held.batch != order.batch - 1:
             self.held.pop(bucket.number, None)
-            found: Rebuilt = rebuilt(self.settings.checkpoint, self.log_of(bucket.number), bucket.number, order)
+            state = self.log_of(bucket.number)
+            found: Rebuilt = rebuilt(self.settings.checkpoint, state, bucket.number, order)
             held = Held(
                 found.bucket,
                 bucket.epoch,
                 order.batch - 1,
                 found.deployment,
-                self.log_of(bucket.number),
+                state,
                 entries=found.entries,
                 entry_bytes=found.entry_bytes,
                 snapshot_batch=found.snapshot_batch,
                 snapshot_bytes=found.snapshot_bytes,
+                known=found.known,
             )
             self.held[bucket.number] = held
             if found.entries:

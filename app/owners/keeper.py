@@ -23,7 +23,9 @@ SETTING = "CEP_OWNERS"
 """Environment variable of executors: what `OwnerSlots.to_text` gave."""
 PAUSE_S = 0.5
 """Between two starts of an owner in one slot: one that cannot start at all must not burn a core."""
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+YOUNG_S = 5.0
+"""An owner that lived longer is replaced at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +110,21 @@ def _listener(host: str) -> socket.socket:
 def _keep(listeners: list[socket.socket], token: bytes, serve: Callable[[socket.socket, bytes], None], daemon: int) -> None:
     """The keeper's life."""
     die_with_parent(daemon)
+    call_yourself("cep-keeper")
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _quiet_input()
-    running: dict[int, int] = {}
+    running: dict[int, tuple[int, float]] = {}
     try:
         while True:
-            for slot in set(range(len(listeners))) - set(running.values()):
-                running[_fork_owner(listeners, slot, token, serve)] = slot
+            for slot in set(range(len(listeners))) - {slot for slot, _ in running.values()}:
+                running[_fork_owner(listeners, slot, token, serve)] = (slot, time.monotonic())
             pid, status = os.waitpid(-1, 0)
             if pid in running:
                 print(f"cep: an owner (pid {pid}) ended with {_ending(status)}; another one takes its place", file=sys.stderr, flush=True)
-                del running[pid]
-                time.sleep(PAUSE_S)
+                _, since = running.pop(pid)
+                time.sleep(PAUSE_S if time.monotonic() - since < YOUNG_S else 0)
     except BaseException:  # noqa: BLE001 - nothing of the daemon's own life may go on here
         traceback.print_exc()
     finally:
@@ -135,6 +138,7 @@ def _fork_owner(listeners: list[socket.socket], slot: int, token: bytes, serve: 
         return pid
     try:
         die_with_parent(keeper)
+        call_yourself("cep-owner")
         for other in listeners:
             if other is not listeners[slot]:
                 other.close()
@@ -150,6 +154,11 @@ def die_with_parent(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before we could ask
         os._exit(1)
+
+
+def call_yourself(name: str) -> None:
+    """Sets what ``ps`` and ``top`` show."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def _quiet_input() -> None:

@@ -43,11 +43,12 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Which batch, under what deployment and settings."""
+    """Which batch, under what deployment and settings; what it takes is noted in ``spent``."""
 
     order: Advance
     deployment: Deployment
     settings: OwnerSettings
+    spent: Spent
 
     @property
     def directive(self) -> Directive:
@@ -79,27 +80,25 @@ def feed(bucket: Bucket, chunks: Sequence[Chunk], order: Advance, checkpoint: st
     return bucket.advance(chunks, progress_of(order), endings_of(checkpoint, order.directive))
 
 
-def work_off(bucket: Bucket, number: int, arrived: Arrived, arrivals: Arrivals, work: Work, spent: Spent) -> Worked:
+def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -> Worked:
     """Feeds a bucket and encodes what it found.
 
     Args:
         bucket: changed.
-        number: the bucket's.
         arrived: what tasks sent it.
         arrivals: of the bucket; changed.
         work: what is to be done.
-        spent: phases are noted here.
     """
     opened = [unpack_chunk(chunk) for chunk in arrived.chunks]
     arrivals.learn(opened)
     output = feed(bucket, opened, work.order, work.settings.checkpoint)
-    spent.phase("match")
+    work.spent.phase("match")
     records = Records(Limit(work.settings.max_record_bytes, work.deployment.dead_letters_topic))
     tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
-    if number == 0:
+    if bucket.number == 0:
         add_shed_reports(records, work.directive.shed_reports, work.deployment.reports)
     _deliver_refused(records, [*arrived.refused, *_late_of_bucket(output)], work)
-    spent.phase("encode")
+    work.spent.phase("encode")
     return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections))
 
 
@@ -167,7 +166,7 @@ def _reader(options: tuple[tuple[str, str], ...]) -> OriginalReader:
     return OriginalReader(dict(options))
 
 
-def report_of(number: int, worked: Worked, spent: Spent, work: Work) -> StageReport:
+def report_of(number: int, worked: Worked, work: Work) -> StageReport:
     """A bucket's report, but for what only its owner knows."""
     output, late = worked.output, len(worked.output.late)
     rejected = {LATE: late} if late else {}
@@ -180,7 +179,7 @@ def report_of(number: int, worked: Worked, spent: Spent, work: Work) -> StageRep
         queries=worked.tallies,
         counts={"matched": -late, "late": late},  # the ingress counted them as handed to matching
         rejected=rejected,
-        cost_ns=spent.by_phase,
+        cost_ns=work.spent.by_phase,
         waiting=output.held + output.pending,
         next_release_ms=output.next_release_ms if not output.pending else None,  # when negated ends are due, only engines know
         state_rows=sum(found.tally.live_events for found in output.found),

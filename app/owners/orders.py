@@ -12,6 +12,8 @@ import orjson
 
 from app.control.directives import Directive
 
+EPOCHS_PER_RUN = 1 << 24
+"""Holdings that one run of the driver may give: with 10 a second it takes 19 days of nothing but moves."""
 PROPERTY = "cep.orders"
 """Spark's local property that carries `TaskOrders` to the tasks of an attempt."""
 

@@ -7,7 +7,7 @@ snapshot is passed over, loudly: the one before it and the log since then are ke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -17,6 +17,7 @@ from app.bucket.hold import TimeRules
 from app.control.directives import Directive
 from app.errors import CepError, SnapshotError
 from app.observe.logs import get_logger
+from app.owners.blocks import Known
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.inbox import Payload
 from app.owners.matching import feed
@@ -45,6 +46,7 @@ class Rebuilt:
     snapshot_batch: int = -1
     snapshot_bytes: int = 0
     damaged: int = 0
+    known: Known = field(default_factory=Known)
 
 
 def entry_parts(order: Advance, chunks: Sequence[Payload]) -> list[Part]:
@@ -76,7 +78,7 @@ def rebuilt(checkpoint: str, state: StateLog, number: int, order: Advance) -> Re
             bucket = moved(checkpoint, bucket, deployment)
         feed(bucket, [unpack_chunk(chunk) for chunk in chunks], past, checkpoint)
         entries, size = entries + 1, size + sum(map(len, chunks))
-    return Rebuilt(bucket, deployment, entries, size, found.snapshot_batch, found.snapshot_bytes, found.damaged)
+    return Rebuilt(bucket, deployment, entries, size, found.snapshot_batch, found.snapshot_bytes, found.damaged, found.known)
 
 
 def moved(checkpoint: str, bucket: Bucket, deployment: str) -> Bucket:
@@ -118,8 +120,8 @@ def _first(listing: Listing, batch: int) -> int:
 def _restored(checkpoint: str, state: StateLog, number: int, generation: Generation, damaged: int) -> Rebuilt:
     snapshot = read_snapshot(state, generation)
     known = load_deployment(checkpoint, snapshot.deployment)
-    bucket = Bucket.restore(known.catalog, _rules(known), number, snapshot.state, known.topics, memory_of=tuple_memory)
-    return Rebuilt(bucket, snapshot.deployment, 0, 0, generation.batch, len(snapshot.state), damaged)
+    bucket = Bucket.restore_parts(known.catalog, _rules(known), number, snapshot.parts, known.topics, memory_of=tuple_memory)
+    return Rebuilt(bucket, snapshot.deployment, 0, 0, generation.batch, snapshot.size, damaged, snapshot.known)
 
 
 def _entry(state: StateLog, listing: Listing, batch: int) -> tuple[memoryview, ...]:

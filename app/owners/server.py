@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,6 +37,7 @@ class Owner:
         self._inbox = Inbox()
         self._homes: dict[str, Home] = {}
         self._working = threading.Lock()
+        self._cpu_ns = time.process_time_ns()
         self._asked: dict[str, Callable[[Message], Answer]] = {
             "hello": self._hello,
             "open": self._open,
@@ -92,7 +94,9 @@ class Owner:
                 report, returned = home.advance(order, deliveries)
             finally:
                 faulthandler.cancel_dump_traceback_later()
-        return {"held": sorted(home.held)}, [report, *returned]
+            now = time.process_time_ns()
+            spent, self._cpu_ns = now - self._cpu_ns, now
+        return {"held": sorted(home.held), "cpu_ns": spent}, [report, *returned]
 
     def _committed(self, message: Message) -> Answer:
         """Between two batches: snapshots are begun, what nobody needs any more is deleted, garbage is collected."""

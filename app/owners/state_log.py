@@ -9,12 +9,14 @@ its batch's entry (`ops/decisions/0031`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.storage.frames import read_frame, write_frame
 from app.storage.store import Part, Store
 
+STATE = "state"
+"""Folder of all buckets in the checkpoint."""
 ENTRY, SNAPSHOT = "bucket-log", "bucket-snapshot"
 FORMAT = 1
 KEEP_GENERATIONS = 2
@@ -56,6 +58,7 @@ class StateLog:
 
     def __init__(self, store: Store, folder: str) -> None:
         self.store, self._folder = store, folder
+        self._files: dict[tuple[int, int], frozenset[str]] = {}
 
     def listing(self) -> Listing:
         """What there is; files that are none of ours are passed over."""
@@ -104,10 +107,20 @@ class StateLog:
         rewindable = [one for one in listing.generations if one.batch <= committed - keep_batches]
         oldest = max(0, len(listing.generations) - KEEP_GENERATIONS)
         first = min(oldest, max(0, len(rewindable) - 1))
-        gone = listing.generations[:first]
+        named = self._named_by(listing.generations[first:])
+        gone = [one for one in listing.generations[:first] if named is not None and self.snapshot_name(one) not in named]
         names = [self.snapshot_name(one) for one in gone]
         if rewindable and len(listing.generations) >= KEEP_GENERATIONS:  # else the log from its beginning is what can be rewound to
             start = listing.generations[first].batch
             names += [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
-        self.store.delete([*names, *listing.dead])
+        self.store.delete([*names, *(name for name in listing.dead if name not in (named or ()))])
         return gone
+
+    def remember(self, generation: Generation, files: Iterable[str]) -> None:
+        """Notes which files hold blocks of a snapshot: they stay as long as it does."""
+        self._files[generation.batch, generation.epoch] = frozenset(files)
+
+    def _named_by(self, generations: Sequence[Generation]) -> frozenset[str] | None:
+        """Files whose blocks these snapshots name; None where nobody remembers."""
+        known = [self._files.get((one.batch, one.epoch)) for one in generations]
+        return None if None in known else frozenset(name for files in known for name in files or ())

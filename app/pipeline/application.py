@@ -25,6 +25,7 @@ from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.orders import OwnerSettings
+from app.owners.state_log import STATE
 from app.pipeline.batches import Batches, BatchRules, Taker
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
@@ -34,9 +35,6 @@ from app.pipeline.preparation import compile_queries, prepare, read_streams, reg
 from app.pipeline.schemas import SchemaKeeping
 from app.pipeline.session import slots_of
 from app.pipeline.warming import find_owners
-
-STATE = "state"
-"""Folder of the buckets' logs in the checkpoint."""
 
 log = get_logger(__name__)
 
@@ -95,7 +93,7 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
         settings: of the application.
         kafka: whether output goes to Kafka, and originals of dead letters can be read there again.
     """
-    checkpoint = settings.checkpoint.path
+    checkpoint = settings.checkpoint.uri
     path = (
         str(Path(checkpoint.removeprefix("file://")).absolute())
         if "://" not in checkpoint or checkpoint.startswith("file://")
@@ -109,19 +107,21 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
         consumer_options=consumer_options(settings.kafka) if kafka else {},
         name=settings.application,
         max_record_bytes=settings.topics.max_record_bytes,
+        stall_after_s=settings.spark.stall_after / 1000,
     )
 
 
 def schema_keeping(settings: Settings) -> SchemaKeeping:
     """Where the tasks find writers' schemas."""
     registry = settings.schema_registry
-    return SchemaKeeping(settings.checkpoint.path, registry_settings(registry), registry.retry_for / 1000)
+    return SchemaKeeping(settings.checkpoint.uri, registry_settings(registry), registry.retry_for / 1000)
 
 
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
-    fingerprint = store_deployment(settings.checkpoint.path, deployment)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), PlannedOffsets(settings.checkpoint.path).speakers)
+    fingerprint = store_deployment(settings.checkpoint.uri, deployment)
+    offsets = PlannedOffsets(settings.checkpoint.uri)
+    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), offsets.speakers, offsets.ranges)
     return fingerprint
 
 
@@ -139,7 +139,7 @@ class Opened:
 def matching(spark: SparkSession, settings: Settings, plane: ControlPlane, take: Taker | None = None) -> Iterator[Batches]:
     """The owners of a session's executors, found and told of the application."""
     slots = slots_of(spark)
-    rules = BatchRules(settings.spark.buckets)
+    rules = BatchRules(settings.spark.buckets, settings.spark.batch_attempts, strict=settings.delivery.on_accounting_breach == "fail")
     batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take)
     try:
         find_owners(spark, batches, slots.slots)

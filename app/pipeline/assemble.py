@@ -11,7 +11,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from app.config.settings import Settings
 from app.pipeline.batches import Batches
-from app.pipeline.ingress import REPORT_DDL, TaskSettings, ingress
+from app.pipeline.ingress import TaskSettings, ingress
+from app.pipeline.looking import REPORT_DDL
 from app.pipeline.worker import settle
 
 QUERY_NAME = "cep"
@@ -28,7 +29,7 @@ def ingested(records: DataFrame, settings: Settings, task_settings: TaskSettings
 def matched(reports: DataFrame, settings: Settings, batches: Batches) -> DataStreamWriter:
     """The query: every batch is worked off by the driver and the owners of buckets, then committed."""
     writer = reports.writeStream.foreachBatch(batches).queryName(QUERY_NAME)
-    writer = writer.option("checkpointLocation", f"{settings.checkpoint.path}/spark")
+    writer = writer.option("checkpointLocation", settings.checkpoint.spark_location)
     return writer.trigger(processingTime=f"{settings.spark.trigger} milliseconds") if settings.spark.trigger else writer
 
 

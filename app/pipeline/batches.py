@@ -10,28 +10,29 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from app.control.accounts import breaches
 from app.control.directives import Directive
 from app.control.placement import Holding, OwnerId, Placement
 from app.control.plane import ControlPlane
-from app.control.totals import add_up, head_of
-from app.errors import CepError
+from app.control.totals import BatchTotals, add_up, head_of
+from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
-from app.owners.orders import PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
+from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
+from app.pipeline.looking import look_around, owners_in
 
-EPOCHS_PER_RUN = 1 << 24
-"""Holdings that one run of the driver may give: with 10 a second it takes 19 days of nothing but moves."""
+OWNERS_CPU = "owners_cpu"
+"""Phase of the costs: processor time of all owner processes since their batch before."""
 WAIT_FOR_OWNERS_S = 120.0
 """How long a batch waits for any owner: Spark replaces executors in about a minute."""
-PAUSE_S = 0.2
 
 Taker = Callable[[int, pa.Table], None]
 """Takes the output records of a batch, where they do not go to Kafka."""
@@ -43,25 +44,41 @@ class StoppedError(Exception):
     """The application was asked to stop: this batch has not begun, the next start does it."""
 
 
+class UndoneError(Exception):
+    """A batch could not be done; why is in `Batches.failure`."""
+
+
+class AccountsError(CepError):
+    """The accounts of a batch do not close: something was lost, or doubled, on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A batch in work, and since when (monotonic seconds)."""
+
+    batch: int
+    since_s: float
+
+
 class BatchFailedError(CepError):
-    """A batch failed as often as it may."""
+    """A batch failed as often as it may (exit code 65)."""
 
     def __init__(self, batch: int, attempts: int, reason: str) -> None:
         super().__init__(
             f"batch {batch} failed {attempts} times: {reason}\n"
-            f"hint: if its records cannot be matched, cep checkpoint skip {batch} leaves them out; their offsets are written to a file"
+            f"hint: if its records cannot be matched, cep checkpoint skip {batch} leaves them out and writes their offsets to a file"
         )
         self.batch = batch
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRules:
-    """How a batch is worked on.
+    """How batches are worked on.
 
     Attributes:
         buckets: of the application.
         attempts: of one batch, before the application gives up.
-        accounting: what a breach of the accounts does.
+        strict: whether a breach of the accounts ends the application.
     """
 
     buckets: int
@@ -87,21 +104,28 @@ class Batches:
         self._attempt = 0
         self._asked_to_stop = threading.Event()
         self._tending: threading.Thread | None = None
-        self.running: tuple[int, float] | None = None
-        """The batch in work, and since when (monotonic seconds)."""
+        self.running: Running | None = None
+        """The batch in work."""
+        self.failure: BaseException | None = None
+        """Why the last batch could not be done."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Works a batch off.
+        """Works a batch off; when this returns, Spark commits it.
 
         Raises:
             StoppedError: the application stops.
-            BatchFailedError: it cannot be done.
+            UndoneError: it could not be done, see `failure`. In a few words: Spark's look for the reason overflows its stack on longer ones.
         """
         if self._asked_to_stop.is_set():
-            raise StoppedError("stopped between two batches")
-        self.running = (batch, time.monotonic())
+            self.failure = StoppedError()
+            raise StoppedError("stopped between two batches") from None
+        self.running = Running(batch, time.monotonic())
         try:
             self._work_off(frame, batch)
+        except BaseException as error:
+            self.failure = error
+            log.exception("batch failed", batch_id=batch)
+            raise UndoneError(f"batch {batch} could not be done") from None
         finally:
             self.running = None
 
@@ -120,9 +144,18 @@ class Batches:
         """Lets all owners load a deployment before a batch needs it."""
         self._owners.tell(Ask({"op": "prepare", "application": self._settings.application, "deployment": deployment}), None)
 
+    @property
+    def owners(self) -> frozenset[OwnerId]:
+        """Who is there."""
+        return self._placement.owners
+
     def holdings(self) -> Mapping[int, Holding]:
         """Which owner has which bucket."""
         return self._placement.holdings
+
+    def stacks(self) -> dict[str, Any]:
+        """What the owners are doing, by address; for people, when a batch does not end."""
+        return self._owners.stacks()
 
     def close(self) -> None:
         """Owners forget the application."""
@@ -137,32 +170,37 @@ class Batches:
             self._attempt += 1
             if self._tending is not None:
                 self._tending.join()  # an owner's connection is spoken on by one at a time
-            for owner in self._owners.gone():
-                self._placement.lose(owner)
+            self._lose(self._owners.gone())
             try:
-                self._attempted(frame, directive)
+                self._attempted(frame, directive, len(failures) + 1)
             except OwnersFailedError as error:
                 self._lose(error.lost)
                 failures.append(str(error))
+                self._plane.count_failed_attempt()
                 log.warning("attempt failed", batch_id=batch, attempt=len(failures), reason=str(error))
+                if error.unreachable and len(failures) == self._rules.attempts:
+                    raise DependencyError(str(error)) from None
             else:
                 self._tend(batch)
                 return
         raise BatchFailedError(batch, len(failures), failures[-1])
 
-    def _attempted(self, frame: DataFrame, directive: Directive) -> None:
-        self._placement.settle()
-        reports, tasks_owners = self._ingress(frame, directive)
-        self.find(tasks_owners)
+    def _attempted(self, frame: DataFrame, directive: Directive, attempt: int) -> None:
+        if not self._placement.settle():
+            self._wait_for_owners(frame.sparkSession)
+        reports, beside = self._ingress(frame, directive)
+        self.find(beside)  # of executors that joined; they get buckets at the next border
         heads = [head_of(report) for report in reports]
         self._require_delivered(heads)
-        if not self._placement.holdings:  # the first batch of a driver whose executors came with it
-            raise OwnersFailedError(self._wait_for_owners(), {})
         greatest = {source[0]: source[2] for head in heads for source in head["sources"] if source[2] is not None}
         answers = self._owners.ask(self._advances(directive, greatest, tuple(sorted(head["part"] for head in heads))))
         names = _names(self._settings.checkpoint, directive.deployment)
-        totals = add_up(directive.batch, [*reports, *(bytes(answer.parts[0]) for answer in answers.values())], names)
-        self._plane.finish(totals)
+        packed = [*reports, *(bytes(answer.parts[0]) for answer in answers.values())]
+        totals = add_up(directive.batch, packed, names)
+        owners_ns = sum(answer.head["cpu_ns"] for answer in answers.values())
+        totals = replace(totals, attempts=attempt, cost_ns={**totals.cost_ns, OWNERS_CPU: owners_ns})
+        self._require_closed(totals)
+        self._plane.finish(totals, owners=len(self._placement.owners))
         if self._take is not None:
             returned = [part for owner in sorted(answers) for part in answers[owner].parts[1:]]
             self._take(directive.batch, _table(returned))
@@ -172,9 +210,7 @@ class Batches:
         orders = TaskOrders(self._settings.application, self._attempt, directive, self._places())
         frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, orders.to_text())
         rows = frame.toArrow()
-        reports = rows.column("report").to_pylist()
-        hosts, ports = rows.column("host").to_pylist(), rows.column("ports").to_pylist()
-        return reports, {(host, port) for host, some in zip(hosts, ports, strict=True) for port in some}
+        return rows.column("report").to_pylist(), owners_in(rows)
 
     def _places(self) -> tuple[OwnerPlace, ...]:
         by_owner: dict[OwnerId, list[int]] = {}
@@ -183,39 +219,45 @@ class Batches:
         return tuple(OwnerPlace(owner.host, owner.port, tuple(buckets)) for owner, buckets in sorted(by_owner.items()))
 
     def _advances(self, directive: Directive, greatest: Mapping[int, int], parts: tuple[int, ...]) -> dict[OwnerId, Ask]:
-        orders: dict[OwnerId, list[BucketOrder]] = {owner: [] for owner in self._placement.owners}
+        orders: dict[OwnerId, list[BucketOrder]] = {}
         for bucket, holding in sorted(self._placement.holdings.items()):
-            orders[holding.owner].append(BucketOrder(bucket, holding.epoch, holding.why))
-        return {
-            owner: Ask(
-                {
-                    "op": "advance",
-                    **Advance(
-                        self._settings.application, directive.batch, self._attempt, directive, greatest, parts, tuple(buckets)
-                    ).to_plain(),
-                }
-            )
-            for owner, buckets in orders.items()
-            if buckets
+            orders.setdefault(holding.owner, []).append(BucketOrder(bucket, holding.epoch, holding.why))
+        application, batch, attempt = self._settings.application, directive.batch, self._attempt
+        advances = {
+            owner: Advance(application, batch, attempt, directive, greatest, parts, tuple(buckets)) for owner, buckets in orders.items()
         }
+        return {owner: Ask({"op": "advance", **advance.to_plain()}) for owner, advance in advances.items()}
 
     def _require_delivered(self, heads: Sequence[Mapping[str, Any]]) -> None:
         unreached = {place for head in heads for place in head["undelivered"]}
         lost = [owner for owner in self._placement.owners if f"{owner.host}:{owner.port}" in unreached]
-        if unreached:
+        if lost:
             for owner in lost:
                 self._owners.give_up(owner)
             raise OwnersFailedError(lost, {})
 
-    def _lose(self, owners: Iterable[OwnerId]) -> None:
-        for owner in owners:
-            self._placement.lose(owner)
-        self.find([(owner.host, owner.port) for owner in owners])  # its keeper may have started another one in its place
-        if not self._placement.owners:
-            self._wait_for_owners()
+    def _require_closed(self, totals: BatchTotals) -> None:
+        found = breaches(totals, self._plane.planned(totals.batch), to_kafka=self._take is None)
+        for breach in found:
+            log.error("accounts do not close", batch_id=totals.batch, account=breach.account, figures=breach.text)
+        self._plane.count_breaches(found)
+        if found and self._rules.strict:
+            hint = "hint: this is a defect of the application; delivery.on_accounting_breach: warn goes on in spite of it"
+            raise AccountsError(f"batch {totals.batch}: {'; '.join(breach.text for breach in found)}\n{hint}")
 
-    def _wait_for_owners(self) -> list[OwnerId]:
-        return []
+    def _lose(self, owners: Iterable[OwnerId]) -> None:
+        lost = list(owners)
+        for owner in lost:
+            self._placement.lose(owner)
+        self.find([(owner.host, owner.port) for owner in lost])  # its keeper may have started another one in its place
+
+    def _wait_for_owners(self, spark: SparkSession) -> None:
+        """All executors are gone, or none has come yet: Spark holds jobs back until it has one."""
+        deadline = time.monotonic() + WAIT_FOR_OWNERS_S
+        while not self._placement.settle():
+            if time.monotonic() > deadline:
+                raise DependencyError(f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s")
+            self.find(look_around(spark, 1))
 
     def _tend(self, batch: int) -> None:
         """Owners do what is not urgent while the next batch is planned and read. Spark has certainly committed the batch before this one."""

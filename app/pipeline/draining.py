@@ -56,7 +56,7 @@ def past_of(settings: Settings) -> Past | None:
     latest = log.latest()
     if latest is None or not latest.directive.deployment:
         return None
-    return Past(load_deployment(settings.checkpoint.path, latest.directive.deployment), log.greatest_times_before(latest.directive.batch))
+    return Past(load_deployment(settings.checkpoint.uri, latest.directive.deployment), log.greatest_times_before(latest.directive.batch))
 
 
 def old_versions(compiled: Compilation, past: Past | None, lateness_ms: int) -> Sequence[Old]:

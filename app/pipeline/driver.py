@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import KafkaException, Producer
@@ -26,6 +24,7 @@ from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment
+from app.owners.sole import sole_driver
 from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, task_settings
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.batches import Batches
@@ -35,6 +34,8 @@ from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
+from app.pipeline.stalls import StallWatch
+from app.storage.check import try_out
 
 PAUSE_S = 0.2
 STOP_PAUSE_S = 0.02
@@ -42,10 +43,6 @@ RETRY_PAUSE_S = 1.0
 Result = TypeVar("Result")
 
 log = get_logger(__name__)
-
-
-class CheckpointTakenError(CepError):
-    """Another driver works on this checkpoint (exit code 75)."""
 
 
 class QueryFailedError(CepError):
@@ -64,33 +61,6 @@ class Stop:
     def request(self) -> None:
         """Notes a request."""
         (self.at_once if self.asked.is_set() else self.asked).set()
-
-
-@contextmanager
-def sole_driver(settings: Settings) -> Iterator[None]:
-    """Holds the checkpoint for this driver: two on one checkpoint would corrupt it.
-
-    Raises:
-        CheckpointTakenError: another driver holds it.
-        ConfigurationError: the folder cannot be written.
-    """
-    path = settings.checkpoint.path
-    if "://" in path and not path.startswith("file://"):
-        yield  # object stores have no locks; the chart runs one replica
-        return
-    folder = Path(path.removeprefix("file://"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "driver.lock").open("w")
-    except OSError as error:
-        finding = Finding(f"checkpoint.path: cannot write to {folder}: {_words(error)}", hint="name a folder that survives the driver")
-        raise ConfigurationError([finding]) from error
-    with lock as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise CheckpointTakenError(f"another driver works on the checkpoint {folder}") from error
-        yield
 
 
 def patiently(what: str, question: Callable[[], Result], retry_for_ms: int, stop: Stop) -> Result:
@@ -120,9 +90,11 @@ def run(settings: Settings, stop: Stop) -> None:
         DependencyError: broker or registry do not answer.
         CheckpointTakenError: another driver works on the checkpoint.
         QueryFailedError: the query ended with an error.
+        BatchFailedError, AccountsError: a batch cannot be done, or its accounts do not close.
     """
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
+        try_out(settings.checkpoint.address)
         plane = _listening(settings)
         cleanup.callback(plane.close)
         numbers = load_numbers(settings.checkpoint.path).in_buckets(settings.spark.buckets).reading(settings.source_topics)
@@ -145,7 +117,7 @@ def run(settings: Settings, stop: Stop) -> None:
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
-        _watch(query, plane, stop)
+        _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
         _stop_between_batches(query, batches, settings, stop)
 
@@ -189,14 +161,17 @@ def _partitions(settings: Settings) -> list[tuple[str, int]]:
     return [(topic, partition) for topic in settings.source_topics if topic in known for partition in sorted(known[topic].partitions)]
 
 
-def _watch(query: StreamingQuery, plane: ControlPlane, stop: Stop) -> None:
+def _watch(query: StreamingQuery, plane: ControlPlane, batches: Batches, stalls: StallWatch, stop: Stop) -> None:
     """Beats the pulse until somebody asks to stop, or the query ends."""
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
+        stalls.look()
         if failure := _failure(query):
             stop.failed.set()
+            if isinstance(batches.failure, CepError):  # told by the batch itself
+                raise batches.failure
             log.error("query failed", **{"error.stack": failure})
-            raise QueryFailedError(f"the streaming query ended: {cause(failure)}")
+            raise QueryFailedError(f"the streaming query ended: {cause(str(batches.failure or failure))}")
 
 
 def _failure(query: StreamingQuery) -> str:

@@ -32,11 +32,12 @@ from app.events.plausible import without_implausible_times
 from app.events.types import Kind
 from app.owners.delivering import Outbox
 from app.owners.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
-from app.owners.keeper import SETTING, OwnerSlots, local_owners
+from app.owners.keeper import SETTING, OwnerSlots
 from app.owners.models import restored
 from app.owners.orders import PROPERTY, TaskOrders
 from app.owners.shipment import CHUNK, Refused
 from app.pipeline.gate import Learned, dropped_before_decoding, shedding_gate
+from app.pipeline.looking import reported
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 
 LETTERS_PER_ROW = 1000
@@ -104,7 +105,7 @@ def _learned(checkpoint: str, deployment: str, query: int) -> Learned:
 
 
 def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
-    """The stage's function for ``mapInArrow``: (value, source, offset, ingested_us[, headers]) → `REPORT_DDL`, one row."""
+    """The stage's function for ``mapInArrow``: (value, source, offset, ingested_us[, headers]) → one row, `app.pipeline.looking.REPORT_DDL`."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("runs only inside a Spark task")
@@ -125,6 +126,7 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
             if len(rows):
                 own = records if len(rows) == len(place) else records.take(pa.array(rows))
                 _stream(work, own, source[rows], ingested_ms[rows], _Context(settings, directive, deployment, number, stream))
+        work.count("heartbeats", int(np.count_nonzero(place < 0)))
         sources = _source_progress(source, _int64(records, "offset"), ingested_ms, work.greatest)
     started = perf_counter_ns()
     undelivered = _outbox().deliver(orders, part, work.rows)
@@ -143,16 +145,6 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
         undelivered=undelivered,
     )
     yield reported(pack_report(report, [plan.name for plan in deployment.catalog.plans]))
-
-
-REPORT_DDL = "report binary, host string, ports array<int>"
-_REPORT = pa.schema([("report", pa.binary()), ("host", pa.string()), ("ports", pa.list_(pa.int32()))])
-
-
-def reported(report: bytes) -> pa.RecordBatch:
-    """A task's row: its report, and the owners of its executor."""
-    own = local_owners()
-    return pa.RecordBatch.from_pylist([{"report": report, "host": own.host, "ports": list(own.ports)}], schema=_REPORT)
 
 
 @lru_cache(maxsize=2)

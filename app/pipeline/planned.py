@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 
-from app.pipeline.checkpoint_files import checkpoint_files
+from app.config.settings import SPARK_FOLDER
+from app.storage.open import open_store
+from app.storage.store import MissingError
 
 Offsets = dict[tuple[str, int], int]
 
@@ -17,22 +19,36 @@ class PlannedOffsets:
     """Reads ``<checkpoint>/spark/offsets``."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._files, base = checkpoint_files(checkpoint)
-        self._folder = f"{base}/spark/offsets"
+        self._store = open_store(checkpoint)
 
     def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:
-        """Topic partitions with records in the batch; None when the log does not say (sources other than Kafka)."""
+        """Topic partitions with records in the batch; None when the log does not say (sources other than Kafka).
+
+        Raises:
+            StorageError: the log cannot be read now. Guessing would take speakers for silent, and make their events late.
+        """
         ends, starts = self._ends(batch), self._ends(batch - 1)
         if ends is None:
             return None
         return frozenset(place for place, end in ends.items() if end > (starts or {}).get(place, 0))
 
+    def ranges(self, batch: int) -> dict[tuple[str, int], tuple[int | None, int]] | None:
+        """The first offset of each topic partition in the batch (None where the log does not say) and the one after its last.
+
+        Raises:
+            StorageError: the log cannot be read now.
+        """
+        ends, starts = self._ends(batch), self._ends(batch - 1) or {}
+        return None if ends is None else {place: (starts.get(place), end) for place, end in ends.items()}
+
     def _ends(self, batch: int) -> Offsets | None:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
         try:
-            with self._files.open_input_stream(f"{self._folder}/{batch}") as stream:
-                lines = stream.readall().decode().splitlines()
+            lines = self._store.read(f"{SPARK_FOLDER}/offsets/{batch}").decode().splitlines()
+        except MissingError:
+            return None
+        try:
             topics = json.loads(lines[2])
             return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
-        except (OSError, ValueError, IndexError, AttributeError):
+        except (ValueError, IndexError, AttributeError):
             return None

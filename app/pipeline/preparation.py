@@ -129,16 +129,26 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
     Raises:
         ConfigurationError: with all findings of all files.
     """
+    compiled = read_query_set(settings, streams)
+    if wrong := errors_of(settings, compiled):
+        raise ConfigurationError(wrong)
+    return compiled
+
+
+def read_query_set(settings: Settings, streams: tuple[StreamDeployment, ...]) -> Compilation:
+    """What the query files say, right or wrong."""
     schemas: dict[str, StreamSchema] = {stream.rules.stream: stream.texts.schema for stream in streams}
-    compiled = read_queries(settings.queries.paths, schemas)
+    return read_queries(settings.queries.paths, schemas)
+
+
+def errors_of(settings: Settings, compiled: Compilation) -> Sequence[Finding]:
+    """Why the application cannot run these queries."""
     if compiled.errors:
-        raise ConfigurationError(compiled.errors)
+        return compiled.errors
     if not compiled.catalog.plans:
         paths = ", ".join(map(str, settings.queries.paths))
-        raise ConfigurationError([Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")])
-    if findings := [*_clashes(settings, compiled.catalog), *_endless(compiled), *_not_run(compiled), *_undrained(compiled)]:
-        raise ConfigurationError(findings)
-    return compiled
+        return [Finding(f"no enabled query in {paths}", hint="set queries.paths, or enable one")]
+    return [*_clashes(settings, compiled.catalog), *_endless(compiled), *_not_run(compiled), *_undrained(compiled)]
 
 
 def _not_run(compiled: Compilation) -> list[Finding]:
@@ -265,7 +275,7 @@ def prepare(
         outputs.append(OutputTopic(topic, _registered(settings, registry, subject(topic, plan), schema), schema))
     report = SHED_REPORT.read_text(encoding="utf-8")
     audit = OutputTopic(settings.topics.audit, _registered(settings, registry, f"{settings.topics.audit}-cep.ShedReport", report), report)
-    return Deployment(
+    deployment = Deployment(
         shipped(replace(catalog, plans=plans)),
         streams,
         labels,
@@ -280,6 +290,15 @@ def prepare(
         tuple(old[plan].model if plan in old else models.get(plan.name) for plan in catalog.plans),
         tuple(old[plan].texts if plan in old else None for plan in catalog.plans),
     )
+    return deployment if past is None else numbered(deployment, past.deployment)
+
+
+def numbered(deployment: Deployment, before: Deployment) -> Deployment:
+    """The deployment with the generation of the one before where nothing else changed, and with the next one otherwise."""
+    same = replace(deployment, catalog=replace(deployment.catalog, version=before.catalog.version))
+    if same.fingerprint == before.fingerprint:
+        return same
+    return replace(deployment, catalog=replace(deployment.catalog, version=before.catalog.version + 1))
 
 
 def without_models(compiled: Compilation, deployment: Deployment) -> list[tuple[str, str]]:

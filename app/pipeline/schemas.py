@@ -7,17 +7,20 @@ nobody whose producers use known schemas, and a repeated batch reads records as 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
 from app.errors import DependencyError
-from app.events.avro import AvroSchema, SchemaError
+from app.events.avro import AvroSchema
 from app.events.registry import Registry, RegistrySettings
-from app.pipeline.checkpoint_files import checkpoint_files
+from app.storage.frames import ForeignError, TornError, read_frame, write_frame
+from app.storage.open import open_store
+from app.storage.store import MissingError
 
+KIND, FORMAT = "schema", 1
+"""Of the files: one part, JSON with the schema and the schemas that it refers to."""
 PAUSE_S = 0.5
 PROBE_S = 5.0
 """How often a registry that has been given up is asked again. A question to one that answers nothing at all takes seconds itself."""
@@ -52,11 +55,9 @@ class KeptSchemas:
         self._keeping = keeping
         self._registry = registry or Registry(keeping.registry)
         self._clock_s, self._sleep = clock_s, sleep
-        checkpoint = keeping.checkpoint
-        self._files, base = checkpoint_files(checkpoint)
+        self._store = open_store(keeping.checkpoint)
         where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
-        self._folder = f"{base}/schemas/{where}"
-        self._files.create_dir(self._folder, recursive=True)
+        self._folder = f"schemas/{where}"
         self._known: dict[int | str, AvroSchema] = {}
         self._down_since: float | None = None
         self._asked_again_at = 0.0
@@ -97,21 +98,16 @@ class KeptSchemas:
                 self._down_since = None
                 return found
 
-    def _path(self, key: int | str) -> str:
-        return f"{self._folder}/{key}.json"
+    def _name(self, key: int | str) -> str:
+        return f"{self._folder}/{key}.bin"
 
     def _read(self, key: int | str) -> AvroSchema | None:
+        """The kept schema; None if there is none, or its file is damaged: then the registry is asked, and the file written anew."""
         try:
-            with self._files.open_input_stream(self._path(key)) as stream:
-                plain = json.loads(stream.readall())
-        except FileNotFoundError:
+            plain = json.loads(read_frame(self._store, self._name(key), KIND, {FORMAT}).parts[0].tobytes())
+        except (MissingError, TornError, ForeignError):
             return None
-        except ValueError as error:
-            raise SchemaError(f"the kept schema {key} is corrupt; delete {self._path(key)}") from error
         return AvroSchema(plain["root"], plain["names"])
 
     def _write(self, key: int | str, schema: AvroSchema) -> None:
-        draft = f"{self._path(key)}.{os.getpid()}.draft"  # several workers may learn it at once
-        with self._files.open_output_stream(draft) as stream:
-            stream.write(json.dumps({"root": schema.root, "names": schema.names}).encode())
-        self._files.move(draft, self._path(key))
+        write_frame(self._store, self._name(key), KIND, FORMAT, [json.dumps({"root": schema.root, "names": schema.names}).encode()])

@@ -6,17 +6,19 @@ import os
 import re
 import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from app.bootstrap.artifacts import connector_jars
+from app.bootstrap.artifacts import connector_jars, s3_jars
 from app.bootstrap.java import find_java
+from app.config.addresses import BucketAddress
 from app.config.settings import Settings
 from app.owners.keeper import SETTING, OwnerSlots
 
-LOCAL_CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""WAL and commit 65 → 15 ms on local and PVC paths; its rename is not atomic there, so one driver per checkpoint."""
+CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""WAL and commit 65 → 15 ms on local and PVC paths, 12 requests per file instead of 26 in S3; its rename is not atomic on paths, so one driver per checkpoint."""
 
 NO_LIMIT = (1 << 31) - 1
 """Below it Spark adds up the sizes of all columns after every row: 15 % of its time while catching up. 8,192 rows instead bound a batch for records of up
@@ -34,6 +36,7 @@ def own_settings(settings: Settings) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",  # would re-plan every micro-batch
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,
         "spark.sql.streaming.stopTimeout": str(settings.spark.stop_timeout),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
@@ -44,8 +47,7 @@ def own_settings(settings: Settings) -> dict[str, str]:
         # threads and collectors sized for few cores: the JVM shares them with the Python workers
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2",
     }
-    if "://" not in settings.checkpoint.path or settings.checkpoint.path.startswith("file:"):
-        conf["spark.sql.streaming.checkpointFileManagerClass"] = LOCAL_CHECKPOINT_MANAGER
+    conf |= s3_settings(settings.checkpoint.address, os.environ) if isinstance(settings.checkpoint.address, BucketAddress) else {}
     if settings.spark.master.startswith("local"):
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
@@ -69,6 +71,28 @@ def owner_slots(settings: Settings) -> OwnerSlots:
 def slots_of(spark: SparkSession) -> OwnerSlots:
     """The owners of each of a session's executors, as `start_session` told them."""
     return OwnerSlots.from_text(spark.sparkContext.getConf().get(f"spark.executorEnv.{SETTING}", "[]"))
+
+
+def s3_settings(address: BucketAddress, env: Mapping[str, str]) -> dict[str, str]:
+    """Spark settings for a checkpoint in S3. Only the driver touches it, so only the driver gets the jars.
+
+    Credentials are found where `app.storage` finds them: environment variables, the pod's role, profiles, the machine's role.
+
+    Raises:
+        SetupError: the jars are not in the cache and cannot be fetched.
+    """
+    conf = {
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in s3_jars()),
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+        "spark.hadoop.fs.s3a.performance.flags": "*",  # a request less per file; what it does not check, nobody but Spark does there
+    }
+    if address.endpoint:
+        conf["spark.hadoop.fs.s3a.endpoint"] = address.endpoint
+        conf["spark.hadoop.fs.s3a.path.style.access"] = "true"
+        conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(address.endpoint.startswith("https:")).lower()
+    if region := address.region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"):
+        conf["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return conf
 
 
 def start_session(settings: Settings) -> SparkSession:

@@ -62,13 +62,38 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- default (include "cep.fullname" .) .Values.checkpoint.pvc.existingClaim }}
 {{- end }}
 
-{{/* The claim holds the checkpoint, or, when that is somewhere else, the driver's log of directives alone. */}}
+{{/* In the claim, or in a bucket: then there is no claim. */}}
 {{- define "cep.checkpoint" -}}
 {{- if eq .Values.checkpoint.type "pvc" -}}
 path: /var/lib/cep/checkpoint
 {{- else -}}
 path: {{ .Values.checkpoint.uri }}
-directives: /var/lib/cep/directives
+{{- with .Values.checkpoint.s3 }}
+{{- if or .endpoint .region }}
+s3:
+  {{- with .endpoint }}
+  endpoint: {{ . }}
+  {{- end }}
+  {{- with .region }}
+  region: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Credentials of the bucket, for driver and executors; without a Secret the pods' roles must do. */}}
+{{- define "cep.s3Env" -}}
+{{- if eq .Values.checkpoint.type "uri" }}
+{{- with .Values.checkpoint.s3 }}
+{{- if .existingSecret }}
+{{- $secret := .existingSecret }}
+{{- range $name, $key := dict "AWS_ACCESS_KEY_ID" .keys.accessKeyId "AWS_SECRET_ACCESS_KEY" .keys.secretAccessKey }}
+- name: {{ $name }}
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ $key }}}}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

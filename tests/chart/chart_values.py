@@ -38,7 +38,14 @@ PERMUTATIONS = {
             }
         }
     },
-    "hdfs": {"checkpoint": {"type": "uri", "uri": "hdfs://names/cep", "pvc": {"accessModes": ["ReadWriteOnce"]}}},
+    "s3": {
+        "checkpoint": {
+            "type": "uri",
+            "uri": "s3a://states/cep",
+            "s3": {"endpoint": "http://minio:9000", "region": "eu-1", "existingSecret": "bucket-user"},
+        }
+    },
+    "s3-by-role": {"checkpoint": {"type": "uri", "uri": "s3a://states/cep"}},
     "many": {
         "executor": {"instances": 8, "cores": 1, "requestCores": "500m"},
         "spark": {"buckets": 8},

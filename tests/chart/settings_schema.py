@@ -13,7 +13,7 @@ CHART = Path(__file__).resolve().parents[2] / "helm"
 SCHEMA = CHART / "values.schema.json"
 
 CHART_DECIDES = {
-    "Checkpoint": ("path", "directives"),
+    "Checkpoint": ("path", "s3"),
     "Http": ("host", "port", "advertised_host"),
     "Spark": ("master", "ingress_tasks", "buckets", "conf", "stop_timeout"),
     "Settings": ("application", "streams"),

@@ -172,11 +172,37 @@ def test_an_existing_claim_replaces_ours_and_ours_outlives_the_release(render):
     assert render().one("PersistentVolumeClaim")["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-def test_with_a_checkpoint_elsewhere_the_claim_holds_the_drivers_directives_alone(render):
-    rendered = render(PERMUTATIONS["hdfs"])
-    assert rendered.settings["checkpoint"] == {"path": "hdfs://names/cep", "directives": "/var/lib/cep/directives"}
-    holds = ["checkpoint" in [v["name"] for v in pod["spec"]["volumes"]] for pod in pods(rendered)]
-    assert holds == [True, False]
+def environment(pod):
+    return {variable["name"]: variable for variable in pod["spec"]["containers"][0].get("env", [])}
+
+
+def test_with_a_checkpoint_in_a_bucket_there_is_no_claim(render):
+    rendered = render(PERMUTATIONS["s3"])
+    assert rendered.settings["checkpoint"] == {"path": "s3a://states/cep", "s3": {"endpoint": "http://minio:9000", "region": "eu-1"}}
+    assert "PersistentVolumeClaim" not in rendered.kinds()
+    for pod in pods(rendered):
+        assert "checkpoint" not in [volume["name"] for volume in pod["spec"]["volumes"]]
+        assert "checkpoint" not in [mount["name"] for mount in pod["spec"]["containers"][0]["volumeMounts"]]
+
+
+def test_driver_and_executors_get_the_buckets_credentials_from_the_secret(render):
+    rendered = render(PERMUTATIONS["s3"])
+    assert len(pods(rendered)) == 2
+    for pod in pods(rendered):
+        for name, key in (("AWS_ACCESS_KEY_ID", "accessKeyId"), ("AWS_SECRET_ACCESS_KEY", "secretAccessKey")):
+            assert environment(pod)[name]["valueFrom"]["secretKeyRef"] == {"name": "bucket-user", "key": key}
+
+
+def test_without_a_secret_the_pods_roles_open_the_bucket(render):
+    rendered = render(PERMUTATIONS["s3-by-role"])
+    assert rendered.settings["checkpoint"] == {"path": "s3a://states/cep"}
+    assert not any(name.startswith("AWS_") for pod in pods(rendered) for name in environment(pod))
+
+
+def test_more_environment_of_executors_stands_beside_the_credentials(render):
+    more = {"executor": {"extraEnv": [{"name": "MORE", "value": "x"}]}}
+    assert set(environment(render({**PERMUTATIONS["s3"], **more}).executor)) == {"MORE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    assert set(environment(render(more).executor)) == {"MORE"}
 
 
 def test_a_digest_beats_the_tag_in_driver_and_executors(render):

@@ -51,4 +51,4 @@ def test_no_kernel_is_compiled_in_a_container(run):
 def test_jars_are_in_the_image_and_broker_and_registry_are_not(run):
     done = run("python", "-c", "from app.bootstrap.artifacts import connector_jars; print(len(connector_jars()))")
     assert done.stdout.strip() == "4", done.stderr
-    assert run("sh", "-c", "ls /opt/cep/cache/artifacts | cut -d- -f1").stdout.split() == ["connector"]
+    assert run("sh", "-c", "ls /opt/cep/cache/artifacts | cut -d- -f1").stdout.split() == ["connector", "s3"]

@@ -153,8 +153,8 @@ class Application:
         return sum(end for (topic, _), end in self.committed().items() if topic in topics) >= events
 
     def deployment(self) -> Deployment:
-        (file,) = (self.checkpoint / "deployments").glob("*.json")
-        return load_deployment(str(self.checkpoint), file.stem)
+        (file,) = (self.checkpoint / "deployments").iterdir()
+        return load_deployment(str(self.checkpoint), file.name)
 
 
 def expected_composites(servers: str, registry_url: str, deployment: Deployment) -> dict[str, list[CompositeEvent]]:

@@ -41,8 +41,10 @@ def driven(catalogs: Sequence[Catalog], schemas: dict, steps: list, rules: TimeR
                 chunks[bucket].append(packed)
         greatest = news
         for bucket in range(buckets):
-            if number in restarts or (number and catalogs[number - 1] is not catalog):
+            if number in restarts:
                 states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot(), memory_of=tuple_memory)
+            elif number and catalogs[number - 1] is not catalog:
+                states[bucket] = states[bucket].reload(catalog, [rules])
             output = states[bucket].advance(chunks[bucket], progress)
             states[bucket].validate()
             for one in output.found:

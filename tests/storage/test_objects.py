@@ -1,5 +1,8 @@
 """What is particular to S3: buckets that are missing, servers that are away, how many requests a file costs."""
 
+import os
+import signal
+
 import pytest
 
 from app.storage.open import open_store
@@ -51,3 +54,16 @@ def test_a_small_file_costs_one_request(s3_uri, s3_requests, tmp_path):
     before = len(s3_requests())
     store.write("a", [b"x"])
     assert len(s3_requests()) == before + 1
+
+
+def test_a_forked_process_opens_a_store_of_its_own(s3_uri, tmp_path):
+    open_store(s3_uri, tmp_path).write("before", [b"x"])
+    child = os.fork()
+    if not child:
+        signal.alarm(60)  # a client that waits for threads of its parent waits for ever
+        try:
+            open_store(s3_uri, tmp_path).write("after", [b"y"])
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert open_store(s3_uri, tmp_path).read("after") == b"y"

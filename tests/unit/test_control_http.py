@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import socket
 from collections.abc import Callable, Iterator
 
@@ -11,6 +12,7 @@ import pytest
 
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError
+from app.observe.logs import levels, set_level
 
 
 def no_queries() -> object:
@@ -27,6 +29,8 @@ class Driver:
             metrics=lambda: (b"cep_leader 1\n", "text/plain; version=1.0.0"),
             queries=lambda: self.queries(),
             version=lambda: {"version": "0.1.0"},
+            log_levels=levels,
+            set_log_level=set_level,
         )
         self.server = ControlServer("127.0.0.1", 0, endpoints)
 
@@ -104,11 +108,34 @@ def test_what_cannot_be_answered_is_told_and_the_server_lives_on(driver: Driver)
     assert driver.get("/livez")[0] == 200
 
 
+def test_log_levels_are_changed_at_run_time_by_whoever_has_the_token(driver: Driver) -> None:
+    def post(body: str, token: str = "secret") -> int:
+        connection = driver.connection()
+        connection.request("POST", "/log-level", body, {"Authorization": f"Bearer {token}"})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    before = logging.getLogger().level
+    try:
+        assert post('{"level": "debug"}', token="guess") == 401
+        assert logging.getLogger().level == before
+        assert post('{"level": "debug"}') == 200
+        assert post('{"level": "ERROR", "logger": "app.made.up"}') == 200
+        told = json.loads(driver.get("/log-level")[1])
+        assert (told[""], told["app.made.up"]) == ("DEBUG", "ERROR")
+        assert not logging.getLogger("app.made.up").isEnabledFor(logging.WARNING)
+        assert [post(body) for body in ("{", "[]", '{"level": 3}', '{"level": "loud"}', '{"level": "info", "logger": 1}')] == [400] * 5
+    finally:
+        logging.getLogger().setLevel(before)
+        logging.getLogger("app.made.up").setLevel(logging.NOTSET)
+
+
 def test_owners_are_told_over_connections_of_their_own_and_nothing_of_batches_here(driver: Driver) -> None:
     assert driver.get("/directive?batch=0")[0] == 404
     connection = driver.connection()
     connection.request("POST", "/report", b"{}", {"Authorization": "Bearer secret"})
-    assert connection.getresponse().status == 501
+    assert connection.getresponse().status == 404
     connection.close()
 
 

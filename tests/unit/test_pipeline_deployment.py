@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from app.config.settings import Settings, load_settings
 from app.errors import ConfigurationError, SnapshotError
+from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import (
     FORMAT,
@@ -25,9 +26,12 @@ from app.owners.deployment import (
     prune_deployments,
     store_deployment,
 )
-from app.pipeline.draining import Past
 from app.owners.models import StoredModel
+from app.pipeline.draining import Past
 from app.pipeline.preparation import compile_queries, prepare, read_streams
+from app.storage.frames import write_frame
+from app.storage.open import open_store
+from app.storage.store import MissingError
 from tests.naive.patterns import WholeQuery, yaml_text
 from tests.property.whole_language import TYPES, queries
 
@@ -122,12 +126,13 @@ def test_a_query_without_a_model_sheds_as_it_did(tmp_path: Path) -> None:
 
 def test_an_old_version_drains_beside_the_new_one_after_it_was_loaded(tmp_path: Path) -> None:
     first = deployed(tmp_path)
+    source = source_number(first.topics.index("retail"), 0)
     # the second version is compiled against other schemas: the first one keeps its own
-    second = loaded(tmp_path, deployed(tmp_path, 2, Past(loaded(tmp_path, first), {0: 5_000}), (*KINDS, "BackroomReading")))
+    second = loaded(tmp_path, deployed(tmp_path, 2, Past(loaded(tmp_path, first), {source: 5_000}), (*KINDS, "BackroomReading")))
     assert [(plan.version, plan.draining is None) for plan in second.catalog.plans] == [(2, True), (1, False)]
     assert second.catalog.plans[1] == replace(first.catalog.plans[0], draining=second.catalog.plans[1].draining)
     assert [len(one.definition.stream and one.readers) for texts in second.old if texts for one in texts.streams] == [3]
-    third = loaded(tmp_path, deployed(tmp_path, 3, Past(second, {0: 6_000})))
+    third = loaded(tmp_path, deployed(tmp_path, 3, Past(second, {source: 6_000})))
     assert {(plan.version, plan.draining and plan.draining.until_ms) for plan in third.catalog.plans} == {(3, None), (2, None), (1, 66_000)}
     assert loaded(tmp_path, third) == third
 
@@ -141,14 +146,14 @@ def test_a_query_that_a_later_version_refuses_is_named_with_its_place(tmp_path: 
     deployment = deployed(tmp_path)
     data = deployment.to_json().replace(b"SEQ(ShelfReading s", b"SEK(ShelfReading s")
     with pytest.raises(SnapshotError, match=r'query "theft" of the deployment cannot be planned by this version\n.*q.yaml:5:11: '):
-        deployment_from_json(data, lambda digest: b"")
+        deployment_from_json(data, FORMAT, lambda digest: b"")
 
 
 def test_a_query_that_a_later_version_plans_differently_is_planned_anew(tmp_path: Path) -> None:
     deployment = deployed(tmp_path)
     plan = deployment.catalog.plans[0]
     data = deployment.to_json().replace(plan.fingerprint.encode(), b"0" * 32)
-    assert deployment_from_json(data, lambda digest: b"") == deployment
+    assert deployment_from_json(data, FORMAT, lambda digest: b"") == deployment
 
 
 def with_model(deployment: Deployment, content: bytes) -> Deployment:
@@ -165,12 +170,12 @@ def test_models_are_stored_once_and_go_with_the_last_deployment_that_names_them(
     third = with_model(plain, b"two")
     names = [store_deployment(checkpoint, one) for one in (first, second, third)]
     one, two = (f"models/{hashlib.sha256(content).hexdigest()}" for content in (b"one", b"two"))
-    assert files(tmp_path) == sorted([*(f"deployments/{name}.json" for name in names), one, two])
+    assert files(tmp_path) == sorted([*(f"deployments/{name}" for name in names), one, two])
     load_deployment.cache_clear()
     assert load_deployment(checkpoint, names[0]).models[0].content == b"one"  # type: ignore[union-attr]
-    prune_deployments(checkpoint, {names[1]})
-    assert files(tmp_path) == [f"deployments/{names[1]}.json", one]
-    prune_deployments(checkpoint, set())
+    prune_deployments(open_store(checkpoint), {names[1]})
+    assert files(tmp_path) == [f"deployments/{names[1]}", one]
+    prune_deployments(open_store(checkpoint), set())
     assert files(tmp_path) == []
 
 
@@ -183,32 +188,43 @@ def damaged(data: bytes) -> Iterator[bytes]:
 def test_what_is_torn_or_changed_is_refused_by_its_name(tmp_path: Path) -> None:
     checkpoint, deployment = tmp_path / "checkpoint", with_model(deployed(tmp_path), b"model")
     name = store_deployment(str(checkpoint), deployment)
-    for file in (checkpoint / "deployments" / f"{name}.json", *(checkpoint / "models").glob("*")):
+    for file in (checkpoint / "deployments" / name, *(checkpoint / "models").glob("*")):
         whole = file.read_bytes()
         for data in damaged(whole):
             file.write_bytes(data)
             load_deployment.cache_clear()
-            with pytest.raises(SnapshotError, match=f"{file.name} is damaged"):
+            with pytest.raises(SnapshotError, match=f"{file.name} in .* is (torn|damaged|not a file)"):
                 load_deployment(str(checkpoint), name)
         file.unlink()
-        with pytest.raises(SnapshotError, match=f"{file.name} is missing"):
+        with pytest.raises(MissingError, match=file.name):
             load_deployment(str(checkpoint), name)
         file.write_bytes(whole)
+
+
+def test_a_file_under_another_name_is_refused(tmp_path: Path) -> None:
+    checkpoint, deployment = tmp_path / "checkpoint", with_model(deployed(tmp_path), b"model")
+    names = [store_deployment(str(checkpoint), one) for one in (deployment, replace(deployment, buckets=5))]
+    (checkpoint / "deployments" / names[0]).rename(checkpoint / "deployments" / names[1])
+    with pytest.raises(SnapshotError, match=f"{names[1]} in .* is another deployment"):
+        load_deployment(str(checkpoint), names[1])
 
 
 def test_what_parses_but_is_no_deployment_is_refused(tmp_path: Path) -> None:
     data = deployed(tmp_path).to_json()
     for torn in damaged(data):
         try:
-            deployment_from_json(torn, lambda digest: b"")  # a changed letter in a text may go unnoticed: the name's digest is for that
+            deployment_from_json(
+                torn, FORMAT, lambda digest: b""
+            )  # a changed letter in a text may go unnoticed: the name's digest is for that
         except SnapshotError:
             continue
-    for foreign in (b"[]", b"3", b'{"kind": 1}', b"\xff", b"[" * 100_000):
+    for foreign in (b"[]", b"3", b'{"files": 1}', b"\xff", b"[" * 100_000):
         with pytest.raises(SnapshotError):
-            deployment_from_json(foreign, lambda digest: b"")
+            deployment_from_json(foreign, FORMAT, lambda digest: b"")
 
 
 def test_a_newer_format_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    data = deployed(tmp_path).to_json().replace(b'"format": 1', b'"format": 99')
-    with pytest.raises(SnapshotError, match=f"written by a newer version: format 99, this one reads up to {FORMAT}"):
-        deployment_from_json(data, lambda digest: b"")
+    data = deployed(tmp_path).to_json()
+    write_frame(open_store(str(tmp_path)), "deployments/new", "deployment", 99, [data])
+    with pytest.raises(SnapshotError, match=r"deployments/new in .* is written by a newer version \(format 99, this one reads 1\)"):
+        load_deployment(str(tmp_path), "new")

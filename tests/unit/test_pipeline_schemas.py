@@ -2,10 +2,11 @@
 
 import pytest
 
-from app.errors import DependencyError
+from app.errors import DependencyError, SnapshotError
 from app.events.avro import parse_schema
 from app.events.registry import RegistrySettings
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
+from app.storage.frames import framed
 
 SCHEMA = parse_schema('{"type": "record", "name": "a.B", "fields": [{"name": "x", "type": "int"}]}')
 
@@ -103,3 +104,28 @@ def test_ids_of_another_registry_mean_other_schemas(keeping, tmp_path):
     kept(keeping, FakeRegistry({7: SCHEMA})).schema(7)
     other = SchemaKeeping(str(tmp_path), RegistrySettings("http://elsewhere"), 0.0)
     assert kept(other, FakeRegistry()).schema(7) is None
+
+
+def test_a_damaged_file_is_fetched_and_written_anew(keeping, tmp_path):
+    kept(keeping, FakeRegistry({7: SCHEMA})).schema(7)
+    (file,) = (tmp_path / "schemas").rglob("7.bin")
+    whole = file.read_bytes()
+    for damaged in (whole[:-3], b"", b"something else"):
+        file.write_bytes(damaged)
+        assert kept(keeping, FakeRegistry({7: SCHEMA})).schema(7).root == SCHEMA.root
+        assert file.read_bytes() == whole
+
+
+def test_a_file_of_a_newer_version_is_refused_by_name(keeping, tmp_path):
+    kept(keeping, FakeRegistry({7: SCHEMA})).schema(7)
+    (file,) = (tmp_path / "schemas").rglob("7.bin")
+    file.write_bytes(b"".join(framed("schema", 2, [b"{}"])))
+    with pytest.raises(SnapshotError, match=r"7.bin in .* is written by a newer version \(format 2, this one reads 1\)"):
+        kept(keeping, FakeRegistry({7: SCHEMA})).schema(7)
+
+
+def test_schemas_are_kept_in_a_bucket_as_well(bucket, s3_server):
+    uri = f"s3://{bucket}/checkpoint?scheme=http&endpoint_override={s3_server.removeprefix('http://')}"
+    keeping = SchemaKeeping(uri, RegistrySettings("http://nowhere"), retry_for_s=5)
+    kept(keeping, FakeRegistry({7: SCHEMA})).schema(7)
+    assert kept(keeping, FakeRegistry()).schema(7).root == SCHEMA.root

@@ -1,0 +1,23 @@
+"""Where to cut a long array into blocks such that equal content gives equal blocks, wherever it lies."""
+
+import numpy as np
+from numba import njit
+
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit("int64(uint64[::1], int64, int64, uint64, int64[::1])", cache=True, nogil=True)
+def cut(words, least, most, mask, ends):
+    """Ends of blocks, in words; returns how many. A border depends on the 64 words before it alone, so it moves with the content."""
+    count, start, state = 0, 0, np.uint64(0)
+    for k in range(len(words)):
+        mixed = words[k] * FACTOR
+        state = (state << np.uint64(1)) + (mixed ^ (mixed >> np.uint64(29)))
+        length = k + 1 - start
+        if (length >= least and (state >> np.uint64(17)) & mask == 0) or length >= most:
+            ends[count] = k + 1
+            count, start = count + 1, k + 1
+    if start < len(words):
+        ends[count] = len(words)
+        count += 1
+    return count

@@ -1,0 +1,43 @@
+"""Who speaks in a batch is read from Spark's log of offsets, wherever the checkpoint is."""
+
+import json
+
+import pytest
+
+from app.pipeline.planned import PlannedOffsets
+from app.storage.open import open_store
+from app.storage.store import StorageError
+
+
+@pytest.fixture(params=["posix", "objects"])
+def uri(request, tmp_path):
+    if request.param == "posix":
+        return str(tmp_path)
+    server = request.getfixturevalue("s3_server").removeprefix("http://")
+    return f"s3://{request.getfixturevalue('bucket')}/checkpoint?scheme=http&endpoint_override={server}"
+
+
+def plan(uri, batch, ends):
+    lines = ["v1", json.dumps({"batchWatermarkMs": 0}), json.dumps(ends)]
+    open_store(uri).write(f"spark/offsets/{batch}", ["\n".join(lines).encode()])
+
+
+def test_topic_partitions_whose_end_moved_speak(uri):
+    plan(uri, 3, {"a": {"0": 10, "1": 20}, "b": {"0": 5}})
+    plan(uri, 4, {"a": {"0": 11, "1": 20}, "b": {"0": 5, "1": 1}})
+    assert PlannedOffsets(uri).speakers(4) == {("a", 0), ("b", 1)}
+
+
+def test_in_the_first_batch_those_with_records_speak(uri):
+    plan(uri, 0, {"a": {"0": 10, "1": 0}})
+    assert PlannedOffsets(uri).speakers(0) == {("a", 0)}
+
+
+def test_a_batch_that_was_not_planned_says_nothing(uri):
+    assert PlannedOffsets(uri).speakers(7) is None
+
+
+def test_a_log_that_cannot_be_read_is_an_error(tmp_path):
+    (tmp_path / "spark/offsets/4").mkdir(parents=True)
+    with pytest.raises(StorageError, match="cannot read spark/offsets/4"):
+        PlannedOffsets(str(tmp_path)).speakers(4)
