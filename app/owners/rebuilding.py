@@ -98,12 +98,12 @@ def _newest(checkpoint: str, state: StateLog, number: int, order: Advance, listi
             damaged.append(str(error))
             log.error("snapshot is damaged, the one before it is used", bucket=number, batch_id=generation.batch, reason=str(error))  # noqa: TRY400
     first = _first(listing, order.batch)
-    if damaged and first > 1:
+    if damaged and first > 0:
         raise SnapshotError(
             f"bucket {number}: no snapshot before batch {order.batch} can be used: {'; '.join(damaged)}\n"
             "hint: cep checkpoint verify shows all that is damaged; a copy of the checkpoint can be put back with the application stopped"
         )
-    if first > 1:
+    if first > 0:  # every batch leaves an entry, an empty one as well
         raise SnapshotError(
             f"bucket {number}: no state before batch {order.batch} in the checkpoint {checkpoint}; was part of it deleted?\n"
             "hint: cep checkpoint verify shows what is missing"

@@ -132,12 +132,13 @@ class World:
         topic = known.topics.index("stocks")
         whole = [self._placed(one, topic) for one in _quotes(events)]
         (stream,) = known.streams
-        plan, made = IngressPlan(known.catalog, stream.rules, known.buckets), []
+        made: list[MicroBatch] = []
         greatest: dict[int, int] = {}
         sources = tuple(source_number(topic, partition) for partition in range(TASKS))
         (everything,) = whole
         for number, rows in enumerate(np.array_split(np.arange(len(everything)), batches)):
             deployment = self.deployments[number >= changed_at]
+            plan = IngressPlan(load_deployment(str(self.checkpoint), deployment).catalog, stream.rules, BUCKETS)
             directive = Directive(number, deployment=deployment, decided_at_ms=START_MS + number, greatest_times=dict(greatest), sources=sources)
             progress, deliveries, news = Progress(greatest, frozenset(sources)), {}, {}
             for task, source in enumerate(sources):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from app.control.totals import head_of
 from app.errors import SnapshotError
 from app.owners.home import Home, MissingDeliveryError
-from app.owners.state_log import SNAPSHOT, Generation
-from app.storage.frames import read_frame
+from app.owners.snapshots import read_snapshot
 from tests.unit.owners_world import BUCKETS, World
 
 BATCHES = 10
@@ -297,13 +296,14 @@ def test_a_changed_query_keeps_nothing_and_a_rebuilt_bucket_agrees(tmp_path, hom
 def test_a_snapshot_is_written_beside_the_batches_and_holds_the_moment_it_began(world, homes):
     homes.append(home := world.home())
     run(world, home, 0, 3)
-    before = home.held[0].bucket.snapshot()
+    before = {name: b"".join(map(bytes, buffers)) for name, buffers in home.held[0].bucket.snapshot_parts()}
     home._begin_snapshot(0)
-    assert home._snapshots.busy
     run(world, home, 3, 6)
     home._snapshots.wait()
-    name = home.log_of(0).snapshot_name(Generation(2, 1))
-    assert bytes(read_frame(home.store, name, SNAPSHOT).parts[1]) == before
+    state = home.log_of(0)
+    (generation,) = state.listing().generations
+    assert (generation.batch, generation.epoch) == (2, 1)
+    assert {name: bytes(part) for name, part in read_snapshot(state, generation).parts.items()} == before
     assert not list((world.checkpoint / ".drafts").glob("snapshot-*"))
 
 
