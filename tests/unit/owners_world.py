@@ -96,7 +96,9 @@ class World:
         """An owner that holds nothing yet."""
         return Home(self.settings)
 
-    def order(self, batch: int, epoch: int = 1, *, buckets: Sequence[int] = range(BUCKETS), why: str = "start", attempt: int = 1) -> Advance:
+    def order(
+        self, batch: int, epoch: int = 1, *, buckets: Sequence[int] = range(BUCKETS), why: str = "start", attempt: int = 1
+    ) -> Advance:
         """The driver's order for these buckets."""
         one = self.batches[batch]
         orders = tuple(BucketOrder(number, epoch, why) for number in buckets)
@@ -139,7 +141,9 @@ class World:
         for number, rows in enumerate(np.array_split(np.arange(len(everything)), batches)):
             deployment = self.deployments[number >= changed_at]
             plan = IngressPlan(load_deployment(str(self.checkpoint), deployment).catalog, stream.rules, BUCKETS)
-            directive = Directive(number, deployment=deployment, decided_at_ms=START_MS + number, greatest_times=dict(greatest), sources=sources)
+            directive = Directive(
+                number, deployment=deployment, decided_at_ms=START_MS + number, greatest_times=dict(greatest), sources=sources
+            )
             progress, deliveries, news = Progress(greatest, frozenset(sources)), {}, {}
             for task, source in enumerate(sources):
                 own = take(everything, rows[everything.source[rows] == source])
@@ -153,7 +157,12 @@ class World:
     def _placed(self, batch: EventBatch, topic: int) -> EventBatch:
         rows = np.arange(len(batch))
         columns = {**batch.columns, INGESTED: Column(Kind.TIME, batch.time)}
-        return replace(batch, source=np.where(rows % TASKS == 0, source_number(topic, 0), source_number(topic, 1)), offset=rows // TASKS, columns=columns)
+        return replace(
+            batch,
+            source=np.where(rows % TASKS == 0, source_number(topic, 0), source_number(topic, 1)),
+            offset=rows // TASKS,
+            columns=columns,
+        )
 
 
 def identities(returned: Sequence[bytes]) -> list[str]:

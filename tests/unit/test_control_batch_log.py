@@ -197,7 +197,7 @@ def test_a_whole_file_that_says_nonsense_is_refused_by_name(tmp_path: Path, said
 
 def test_files_of_another_format_are_refused(tmp_path: Path) -> None:
     write_frame(PosixStore(tmp_path), "batches/000000000000-directive.bin", "directive", 99, [b"{}"])
-    with pytest.raises(SnapshotError, match="newer version.*99"):
+    with pytest.raises(SnapshotError, match=r"newer version.*99"):
         opened(tmp_path).directive(0, Deciding())
 
 

@@ -190,7 +190,7 @@ def test_a_hole_in_the_log_is_told_and_not_matched_over(world, homes, gone):
     (entry,) = (world.checkpoint / "state" / "bucket-1").glob(f"log-{gone:012}-*.bin")
     entry.unlink()
     homes.append(world.home())
-    with pytest.raises(SnapshotError, match="bucket-1|bucket 1"):
+    with pytest.raises(SnapshotError, match=r"bucket-1|bucket 1"):
         world.advance(homes[1], 5, 2)
 
 
@@ -229,7 +229,7 @@ def test_a_batch_that_fails_on_the_way_is_done_again_from_storage(world, expecte
     homes.append(home := world.home())
     run(world, home, 0, 4)
     damaged = {task: {**of, 1: [b"Cnonsense"]} for task, of in world.batches[4].deliveries.items()}
-    with pytest.raises(Exception) as told:  # noqa: PT011 - whatever a damaged chunk raises
+    with pytest.raises(Exception) as told:  # whatever a damaged chunk raises
         home.advance(world.order(4), damaged)
     assert told.value.__notes__ == ["bucket 1, batch 4"]
     report, found = world.advance(home, 4)
@@ -254,7 +254,7 @@ def test_what_a_replaced_owner_goes_on_to_write_is_never_read(world, expected, h
     old, new = homes
     run(world, old, 0, 5)
     assert run(world, new, 5, 7, epoch=2, why="lost") == expected[5:7]
-    nothing = dict.fromkeys(range(2), {})
+    nothing = {task: {} for task in range(2)}
     for batch in (5, 6):
         old.advance(world.order(batch, 1), nothing)  # as if its deliveries had got lost
     snapshot_now(old)
