@@ -92,6 +92,8 @@ def _newest(checkpoint: str, state: StateLog, number: int, order: Advance, listi
     earlier = [one for one in listing.generations if one.batch < order.batch]
     damaged: list[str] = []
     for generation in reversed(earlier):
+        if damaged and any(batch not in listing.entries for batch in range(generation.batch + 1, order.batch)):
+            break  # it is there for its blocks only, the log since then is gone
         try:
             return _restored(checkpoint, state, number, generation, len(damaged))
         except (SnapshotError, StorageError) as error:

@@ -14,6 +14,7 @@ UNITS = ("_seconds", "_bytes", "_ratio", "_records", "_info", "_rows", "_per_sec
 PLAIN_GAUGES = {
     "cep_partial_matches",
     "cep_executors",
+    "cep_owners",
     "cep_waiting",
     "cep_idle_partitions",
     "cep_catalog_generation",
