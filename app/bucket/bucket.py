@@ -114,6 +114,8 @@ class Bucket:
         self._watermark = dict.fromkeys(self._rules, NEVER) | dict.fromkeys(self._composition.silent, FOREVER)
         known: Mapping[int, _GroupState] = {} if live is None else live.groups
         groups = {group_identity(catalog.groups[number]): catalog.groups[number] for number in self._composition.order}
+        self._lives = {name: identity for identity, group in groups.items() for name in self._names(group)}
+        self._refuse_moved((identity, name) for identity, state in known.items() for name in state.matching.layout.names)
         self._groups = {identity: self._state_of(group, known.get(identity)) for identity, group in groups.items()}
         if live is not None:
             self._go_on_from(live.greatest, live.watermark)
@@ -218,7 +220,7 @@ class Bucket:
         """`restore_parts` for what `snapshot` gave.
 
         Raises:
-            SnapshotError: no snapshot, damaged, or of a newer version.
+            SnapshotError: as of `restore_parts`.
         """
         return Bucket.restore_parts(catalog, rules, number, unpack_parts(data), topics, memory_of=memory_of)
 
@@ -245,7 +247,7 @@ class Bucket:
             memory_of: see `Bucket`.
 
         Raises:
-            SnapshotError: no snapshot, damaged, or of a newer version.
+            SnapshotError: no snapshot, damaged, of a newer version, or of a query that lives elsewhere under this catalog (`app.bucket.rescale`).
         """
         header = described(parts)
         bucket = Bucket(catalog, rules, number, topics, memory_of)
@@ -257,6 +259,9 @@ class Bucket:
         """The bucket under another catalog, at the cost of what changed. This one is not to be used any more: its live engines go on there.
 
         Queries of equal name and fingerprint go on; new and changed ones start afresh; those that are gone are forgotten.
+
+        Raises:
+            SnapshotError: a query lives elsewhere under this catalog (`app.bucket.rescale`); this bucket is as it was.
         """
         live = Live(self._groups, self._greatest, self._watermark, self._drains, self._composition)
         return Bucket(catalog, rules, self.number, topics, self._memory_of, live=live)
@@ -282,6 +287,7 @@ class Bucket:
         self._go_on_from({stream: dict(times) for stream, times in header["greatest"].items()}, header["watermark"])
         self._drains.load(header["drains"])
         self._composition.load({name.removeprefix("order-"): part for name, part in parts.items() if name.startswith("order-")})
+        self._refuse_moved((group["identity"], (place[0], place[1])) for group in header["groups"] for place in group["queries"])
         for group in header["groups"]:
             if group["identity"] in self._groups:
                 self._go_on(self._groups[group["identity"]], group, parts)
@@ -391,6 +397,17 @@ class Bucket:
         plan = self._catalog.plans[found.query]
         ends = plan.within is not None or (plan.runs is not None and (plan.runs.max_gap_ms is not None or plan.runs.window is not None))
         return found.tally.pending + (found.tally.live_events if ends and plan.on_timeout == "emit" else 0)
+
+    def _names(self, group: QueryGroup) -> list[tuple[str, str]]:
+        return [(self._catalog.plans[query].name, self._catalog.plans[query].fingerprint) for query in group.queries]
+
+    def _refuse_moved(self, lived: Iterable[tuple[int, tuple[str, str]]]) -> None:
+        """A state that is in another group than its query would be lost without a word; ``lived``: identities of groups, and queries in them."""
+        for identity, query in lived:
+            if self._lives.get(query, identity) != identity:
+                raise SnapshotError(
+                    f'bucket {self.number}: query "{query[0]}" lives elsewhere now that others read it, or no longer do: its state must be moved first'
+                )
 
     def _place_of(self, layout: ItemLayout, query: int) -> list[object]:
         place, plan = layout.place[query], self._catalog.plans[query]

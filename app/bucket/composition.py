@@ -197,6 +197,11 @@ class Composition:
                 at += 12 + size
 
 
+def merged_orders(saved: Sequence[Mapping[str, Buffer]]) -> dict[str, Buffer]:
+    """What `Composition.saved` gave in several buckets, together; queries that read each other are in one, so no place is in two."""
+    return {name: b"".join(one.get(name, b"") for one in saved) for name in dict.fromkeys(name for one in saved for name in one)}
+
+
 def _time_of(key: bytes) -> int:
     """The match time that an order key begins with."""
     return int.from_bytes(key[:8], "big") - (1 << 63)

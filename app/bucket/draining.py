@@ -68,6 +68,16 @@ class Drains:
             self._cuts[number] = known.get((plan.name, plan.fingerprint), {})
 
 
+def merged_cuts(saved: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    """What `Drains.saved` gave in several buckets, together: whatever came before the change has a lower offset than all that came after it."""
+    cuts: dict[tuple[str, str], Cut] = {}
+    for name, fingerprint, firsts in (one for bucket in saved for one in bucket):
+        cut = cuts.setdefault((name, fingerprint), {})
+        for source, offset in firsts:
+            cut[source] = min(offset, cut.get(source, offset))
+    return [[name, fingerprint, sorted(cut.items())] for (name, fingerprint), cut in cuts.items()]
+
+
 def _begun(plan: Plan, matches: Matches, cut: Cut) -> Matches:
     """The matches that bind an event from before the cut."""
     if not len(matches):

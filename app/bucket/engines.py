@@ -9,11 +9,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket import regroup_tuples
+from app.bucket.family import is_family_state, merged_family_states, parted_family_state
 from app.bucket.temporal import MemoryOf, TemporalEngine
+from app.cep import regroup_stacks
+from app.cep.chains import regroup as regroup_chains
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.preamble import Buffer
+from app.cep.regroup import Owner
+from app.cep.runs import regroup as regroup_runs
 from app.cep.snapshot import engine_of
+from app.errors import SnapshotError
 from app.events.batch import EventBatch
 from app.query.chains import chain_of
 from app.query.plan import Plan
@@ -48,6 +55,8 @@ class _Kind:
 
     new: Callable[[Plan, MemoryOf | None], QueryEngine]
     restore: Callable[[Plan, Buffer, MemoryOf | None], QueryEngine]
+    merged: Callable[[Plan, Sequence[Buffer]], Buffer]
+    parted: Callable[[Plan, Buffer, Owner, int], list[Buffer]]
 
 
 def _new_stacks(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
@@ -81,10 +90,21 @@ def _restored_runs(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> Quer
     return RunsEngine.restore(plan, data)
 
 
+def _merged_runs(plan: Plan, states: Sequence[Buffer]) -> Buffer:
+    engines = {engine_of(data) for data in states}
+    if len(engines) > 1:
+        raise SnapshotError("it has an engine of chains in some buckets, and one of runs in others")
+    return (regroup_chains if engines == {"chains"} else regroup_runs).merged(plan, states)
+
+
+def _parted_runs(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
+    return (regroup_chains if engine_of(state) == "chains" else regroup_runs).parted(plan, state, owner, parts)
+
+
 _KINDS: Mapping[str, _Kind] = {
-    "stacks": _Kind(_new_stacks, _restored_stacks),
-    "runs": _Kind(_new_runs, _restored_runs),
-    "coalesce": _Kind(TemporalEngine, TemporalEngine.restore),
+    "stacks": _Kind(_new_stacks, _restored_stacks, regroup_stacks.merged, regroup_stacks.parted),
+    "runs": _Kind(_new_runs, _restored_runs, _merged_runs, _parted_runs),
+    "coalesce": _Kind(TemporalEngine, TemporalEngine.restore, regroup_tuples.merged, regroup_tuples.parted),
 }
 """By `Plan.evaluator`."""
 
@@ -124,6 +144,37 @@ def taken_over(engine: QueryEngine, before: Plan, plan: Plan, memory_of: MemoryO
     if before.shedding == plan.shedding or (chain_of(before) is None) == (chain_of(plan) is None):
         return engine
     return restore_engine(plan, engine.snapshot(), memory_of)  # shedders of partial matches know runs only, not chains
+
+
+def merged_states(plan: Plan, states: Sequence[Buffer]) -> Buffer:
+    """The states of a query in several buckets as one.
+
+    Raises:
+        SnapshotError: they cannot be put together.
+    """
+    if len(states) == 1:
+        return states[0]
+    shared = {is_family_state(data) for data in states}
+    if len(shared) > 1:
+        raise SnapshotError("it shares an engine in some buckets and has one of its own in others")
+    return merged_family_states(states) if shared == {True} else _kind(plan).merged(plan, states)
+
+
+def parted_state(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
+    """A query's state by the bucket that each partition goes to; a bucket that gets none gets an empty one.
+
+    Args:
+        plan: of the query.
+        state: whole.
+        owner: says where partitions go.
+        parts: how many buckets there are.
+
+    Raises:
+        SnapshotError: it cannot be taken apart.
+    """
+    if parts == 1:
+        return [state]
+    return parted_family_state(state, owner, parts) if is_family_state(state) else _kind(plan).parted(plan, state, owner, parts)
 
 
 def _kind(plan: Plan) -> _Kind:

@@ -24,6 +24,7 @@ from app.cep.arrays import Integers, as_input
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Lists, Matches
 from app.cep.preamble import Buffer, Kept, begins, read_preamble, write_preamble
+from app.cep.regroup import Owner
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Literal, walk
@@ -70,6 +71,41 @@ def _shape(plan: Plan) -> Plan:
 def is_family_state(data: Buffer) -> bool:
     """Whether a query's state was written by `Family.states`."""
     return begins(FAMILY, data)
+
+
+def merged_family_states(states: Sequence[Buffer]) -> Buffer:
+    """What `Family.states` gave of a query in several buckets, as one.
+
+    Raises:
+        SnapshotError: the bytes are no state of a query.
+    """
+    opened = [_read(data) for data in states]
+    batch = concatenate([own for own, _ in opened])
+    items = np.concatenate([bits for _, bits in opened])
+    order = np.arange(len(batch)) if sum(len(own) > 0 for own, _ in opened) == 1 else batch.total_order()
+    return b"".join(_written(take(batch, order), items[order]))
+
+
+def parted_family_state(state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
+    """A query's state by the part that each partition goes to.
+
+    Raises:
+        SnapshotError: the bytes are no state of a query.
+    """
+    batch, items = _read(state)
+    owners = owner(batch)
+    rows = [np.flatnonzero(owners == part) for part in range(parts)]
+    return [b"".join(_written(take(batch, own), items[own])) for own in rows]
+
+
+def _written(batch: EventBatch, items: NDArray[np.uint64]) -> Sequence[Buffer]:
+    """A query's state: its events, and uint64 (events, 1), the items that they can be."""
+    return [write_preamble(FAMILY, {}), pack_events(batch, items)]
+
+
+def _read(state: Buffer) -> tuple[EventBatch, NDArray[np.uint64]]:
+    preamble = read_preamble(FAMILY, state)
+    return _READERS[preamble.format](memoryview(state)[preamble.stop :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,7 +281,7 @@ class Family:
             if query == GONE:
                 continue
             own = order[begin:end]
-            yield query, [write_preamble(FAMILY, {}), pack_events(take(held, own), items[own].view(np.uint64).reshape(-1, 1))]
+            yield query, _written(take(held, own), items[own].view(np.uint64).reshape(-1, 1))
 
     def go_on(self, states: Mapping[int, Buffer]) -> None:
         """Takes over what `states` gave for some of the queries; what matches now was found before.
@@ -255,7 +291,7 @@ class Family:
         """
         parts = []
         for query, data in states.items():
-            batch, items = _READERS[(preamble := read_preamble(FAMILY, data)).format](memoryview(data)[preamble.stop :])
+            batch, items = _read(data)
             every = np.arange(len(batch))
             if len(batch):
                 pairs = np.stack([every, np.full(len(batch), self._queries.index(query)), items[:, 0].view(np.int64)])

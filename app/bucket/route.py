@@ -20,12 +20,20 @@ NO_STATE = np.zeros(0, dtype=np.uint8)
 def group_identity(group: QueryGroup) -> int:
     """A 64-bit hash of what makes the group one: its streams, its partition attributes, what it counts, whether it is temporal, whether composed.
 
-    Seeds the hashes of its keys. Not its number, which changes when other queries come or go.
+    Not its number, which changes when other queries come or go.
     """
+    return _hash(group, ("\x1b",) if group.composed else ())
+
+
+def key_seed(group: QueryGroup) -> int:
+    """What the hashes of the group's keys begin with: its identity, but whether others read its queries says nothing about a key."""
+    return _hash(group, ())
+
+
+def _hash(group: QueryGroup, more: tuple[str, ...]) -> int:
     counted = () if group.ranks == "none" else ("\x1d", group.ranks)
     temporal = ("\x1c",) if group.temporal else ()
-    composed = ("\x1b",) if group.composed else ()
-    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence, *counted, *temporal, *composed))
+    text = "\x1f".join((*group.streams, "\x1e", *group.equivalence, *counted, *temporal, *more))
     return int.from_bytes(sha256(text.encode()).digest()[:8], "little")
 
 
@@ -48,7 +56,7 @@ def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup
     A row with a null one goes nowhere; a row whose type lacks one (only negated types may) goes everywhere. A group that counts all
     events of its streams has one place for all of them. Of temporal queries nulls are equal to each other: every row has a bucket.
     """
-    hashes = np.full(len(rows), group_identity(group), dtype=np.uint64)
+    hashes = np.full(len(rows), key_seed(group), dtype=np.uint64)
     reach = np.zeros(len(rows), dtype=np.uint8)
     if group.ranks == "stream":
         return Keys(hashes, reach)

@@ -76,11 +76,20 @@ class TemporalEngine:
         self._temporal: Temporal = plan.temporal
         self._one_item = as_one_item(plan)
         self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(text_constants(self._one_item))
+        self._texts = TextTable(self.constants)
         self._texts_kept = 1024
         self._lay_out()
         bounded = _memory(plan, memory_of) if plan.shedding.bounds_memory else None
         self._coalescer = Coalescer(plan.temporal, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select), bounded)
+
+    @property
+    def constants(self) -> list[bytes]:
+        """The texts that have the first numbers."""
+        return text_constants(self._one_item)
+
+    def text_places(self) -> tuple[list[int], list[int]]:
+        """Places of texts among the attributes of the key, and among the values."""
+        return self._text_cells(self._key), self._text_cells(self._values)
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
@@ -212,8 +221,7 @@ class TemporalEngine:
 
     def _keep_texts(self) -> None:
         """Texts that no live tuple, run or key uses go."""
-        key, values = (self._text_cells(attributes) for attributes in (self._key, self._values))
-        self._coalescer.renumber_texts(key, values, self._texts.keep)
+        self._coalescer.renumber_texts(*self.text_places(), self._texts.keep)
         self._texts_kept = max(1024, len(self._texts))
 
     @staticmethod

@@ -26,14 +26,14 @@ from app.cep.kernels_scan import advance
 from app.cep.kernels_windows import pass_time, pass_watermarks
 from app.cep.layout import EngineOptions, layout_of, refusals, text_constants
 from app.cep.matches import Matches
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
 from app.cep.preamble import Buffer, reading
+from app.cep.regroup import events_in
 from app.cep.returns import matches_of, timeouts_of
 from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
 from app.cep.store import Parts, Store
 from app.cep.texts import TextTable
 from app.cep.validation import validate_store
-from app.events.batch import Column, EventBatch
+from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
 
@@ -245,19 +245,7 @@ class Engine:
 
     def held_events(self) -> EventBatch:
         """The stored events that are alive, in the order in which they were processed, with the attributes that the plan names."""
-        layout, cells = self._layout, self._store.cells[self._store.live]
-        columns = {name: self._column(cells, cell, layout.kinds[name]) for name, cell in layout.attributes.items() if name in layout.kinds}
-        time, source, offset = (np.ascontiguousarray(cells[:, cell]) for cell in (CELL_TIME, CELL_SOURCE, CELL_OFFSET))
-        return EventBatch(time, source, offset, self._column(cells, CELL_TYPE, Kind.STRING), columns)
-
-    def _column(self, cells: Integers, cell: int, kind: Kind) -> Column:
-        values = np.ascontiguousarray(cells[:, cell])
-        states = (cells[:, self._layout.states_at + cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3).astype(np.uint8)
-        state = states if states.any() else None
-        if kind.textual:
-            codes = values if state is None else np.where(state == 0, values, 0)
-            return Column(kind, codes.astype(np.int32), state, self._texts.dictionary())
-        return Column(kind, values.view(np.float64) if kind is Kind.FLOAT else values, state)
+        return events_in(self._store.cells[self._store.live], self._layout, self._texts.dictionary())
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""

@@ -147,7 +147,7 @@ class Kafka(_Section):
     max_partition_fetch_bytes: int = Field(default=8 << 20, gt=0)
     """Bytes per partition and fetch; goes with `max_poll_records`."""
     fail_on_data_loss: bool = True
-    """Whether to stop when retention deleted unread records. False goes on silently, so it is not the default."""
+    """Whether to stop when retention deleted unread records, or a topic was deleted and created again. False goes on with what is there, so it is not the default."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     """Which records of transactional producers are read. ``read_committed``: those of committed transactions, once they are committed; an open transaction holds its topic partition up until then. ``read_uncommitted``: all at once, those of aborted transactions as well."""
     group_id_prefix: str | None = None
@@ -355,7 +355,7 @@ class Spark(_Section):
     master: str = "local[2]"
     """Spark's master URL; ``local[2]`` runs everything in one process with two tasks at a time."""
     buckets: int = Field(default=2, gt=0, le=4096)
-    """Parts that matching is divided into, fixed when the checkpoint is created (``cep checkpoint rescale`` changes it). At least as many as cores of all executors together; each costs about 2 ms of CPU per batch."""
+    """Parts that matching is divided into; in an existing checkpoint changed by ``cep checkpoint rescale`` only. At least as many as cores of all executors together; each costs about 2 ms of CPU per batch."""
     ingress_tasks: int = Field(default=2, gt=0)
     """Tasks that decode; topic partitions are merged into so many. As many as cores (a third less latency than one task per partition)."""
     trigger: Duration = Field(default="0 s", validate_default=True)

@@ -84,6 +84,7 @@ class ControlPlane:
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
+        committed: the newest batch that Spark has told of; -1 before the first.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
 
@@ -125,6 +126,7 @@ class ControlPlane:
             Flag("no query runs yet"),
             Flag("no batch is finished yet"),
         )
+        self.committed = -1
         self.moving = Flag("")
         self.moving.good()
         self.health.add("readyz", "moving", self.moving.check)
@@ -168,7 +170,7 @@ class ControlPlane:
             SnapshotError: the directive log was written by a newer version.
         """
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
-        log_ = self._log or BatchLog(open_store(self._settings.checkpoint.path))
+        log_ = self._log or BatchLog(open_store(self._settings.checkpoint.uri))
         latest = log_.latest()
         with self._lock:
             first = self._log is None
@@ -334,6 +336,7 @@ class ControlPlane:
         _log_limits(progress.batch, totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
+        self.committed = progress.batch
 
     def queries(self) -> list[dict[str, Any]]:
         """What runs, query by query."""

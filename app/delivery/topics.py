@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from app.config.settings import Settings
@@ -17,6 +17,8 @@ from app.query.plan import Catalog
 _REQUEST_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 """Brokers answer a request before every one of them knows the new metadata."""
+_NO_ID = ("", "None", "AAAAAAAAAAAAAAAAAAAAAA")
+"""What brokers without ids tell: none, or 16 zero bytes."""
 _BROKER_TIME = (("message.timestamp.type", "LogAppendTime"),)
 """The broker's clock stamps the records: latencies are measured between such times, a producer's clock would spoil them."""
 _ONE_HOUR = (("retention.ms", "3600000"),)
@@ -138,6 +140,37 @@ class TopicAdministrator:
         except KafkaException as error:
             raise self._unreachable(error) from error
         return {name: ExistingTopic(len(metadata[name].partitions), configs[name]) for name in there}
+
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Kafka's ids of those of the topics that are there; a topic that is deleted and created again gets another one.
+
+        Raises:
+            DependencyError: the broker does not answer.
+        """
+        found, asked = {}, list(names)
+        answers = self._admin.describe_topics(TopicCollection(asked), request_timeout=_REQUEST_SECONDS) if asked else {}
+        for name, future in answers.items():
+            try:
+                found[name] = str(future.result().topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise self._unreachable(error) from error
+        return {name: topic_id for name, topic_id in found.items() if topic_id not in _NO_ID}
+
+    def earliest(self, names: Iterable[str]) -> dict[tuple[str, int], int]:
+        """By topic partition the first offset that is still there.
+
+        Raises:
+            DependencyError: the broker does not answer.
+        """
+        try:
+            known = self._admin.list_topics(timeout=_REQUEST_SECONDS).topics
+            places = [TopicPartition(name, number) for name in names if name in known for number in known[name].partitions]
+            wanted = {place: OffsetSpec.earliest() for place in places}
+            asked = self._admin.list_offsets(wanted, request_timeout=_REQUEST_SECONDS) if wanted else {}
+            return {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
+        except KafkaException as error:
+            raise self._unreachable(error) from error
 
     def apply(self, changes: Iterable[TopicChange]) -> None:
         """Makes the changes and waits until the broker shows them; a topic that somebody else created meanwhile is fine.

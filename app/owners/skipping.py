@@ -38,7 +38,7 @@ def skip(store: Store, batch: int, buckets: int) -> str:
         raise SkipError(f"batch {batch} cannot be left out: {hint}")
     log = BatchLog(store)
     epoch = log.begin_run() * EPOCHS_PER_RUN
-    directive = log.directive(batch, lambda number, times: _quiet(log, number))
+    directive = log.directive(batch, lambda number, _: _quiet(log, number))
     nothing = Advance("", batch, 0, directive, {}, (), ())
     for number in range(buckets):
         state_log(store, number).append(batch, epoch + number, entry_parts(nothing, []))

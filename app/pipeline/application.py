@@ -83,7 +83,7 @@ def control_plane(settings: Settings) -> ControlPlane:
 
 def task_settings(settings: Settings) -> TaskSettings:
     """What travels to the ingress tasks."""
-    return TaskSettings(settings.checkpoint.path, schema_keeping(settings))
+    return TaskSettings(settings.checkpoint.uri, schema_keeping(settings))
 
 
 def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
@@ -159,10 +159,10 @@ def opened(spark: SparkSession, settings: Settings, registry: Registry | None = 
         take: gets the output records instead of Kafka; then records do not come from Kafka either.
     """
     asked = registry or Registry(registry_settings(settings.schema_registry))
-    numbers = load_numbers(settings.checkpoint.path).in_buckets(settings.spark.buckets).reading(settings.source_topics)
+    numbers = load_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets).reading(settings.source_topics)
     streams = read_streams(settings, asked, numbers.labels)
     deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings), topics=numbers.labels)
-    store_numbers(settings.checkpoint.path, numbers)
+    store_numbers(settings.checkpoint.uri, numbers)
     plane = control_plane(settings)
     listener = ProgressListener(plane, threading.Event())
     try:

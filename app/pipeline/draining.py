@@ -52,7 +52,7 @@ class Old:
 
 def past_of(settings: Settings) -> Past | None:
     """What ran last; None in a fresh checkpoint."""
-    log = BatchLog(open_store(settings.checkpoint.path))
+    log = BatchLog(open_store(settings.checkpoint.uri))
     latest = log.latest()
     if latest is None or not latest.directive.deployment:
         return None

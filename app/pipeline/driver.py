@@ -20,6 +20,7 @@ from app.config.durations import format_duration
 from app.config.settings import Settings
 from app.control.plane import ControlPlane
 from app.delivery.security import client_options
+from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.events.registry import Registry
 from app.observe.logs import get_logger
@@ -31,7 +32,9 @@ from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
 from app.pipeline.draining import past_of
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
+from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
+from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
@@ -97,9 +100,11 @@ def run(settings: Settings, stop: Stop) -> None:
         try_out(settings.checkpoint.address)
         plane = _listening(settings)
         cleanup.callback(plane.close)
-        numbers = load_numbers(settings.checkpoint.path).in_buckets(settings.spark.buckets).reading(settings.source_topics)
-        deployment = _prepared(settings, numbers, stop)
-        store_numbers(settings.checkpoint.path, numbers)
+        resumed = _resumed(settings, stop)
+        deployment = _prepared(settings, resumed.numbers, stop)
+        store_numbers(settings.checkpoint.uri, resumed.noted)
+        OffsetLog(settings.checkpoint.uri).correct(resumed.correction)
+        store_numbers(settings.checkpoint.uri, resumed.numbers)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
         spark = start_session(settings)
@@ -133,6 +138,25 @@ def _listening(settings: Settings) -> ControlPlane:
 
 def _words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
+
+
+def _resumed(settings: Settings, stop: Stop) -> Resumption:
+    """How the checkpoint's topics go on.
+
+    Raises:
+        ConfigurationError: it is in another number of buckets, or records are gone that it has not read.
+        DependencyError: the broker does not answer.
+    """
+    numbers = load_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets)
+    topics, wait_ms = settings.source_topics, settings.schema_registry.retry_for
+    ids = patiently("broker", lambda: TopicAdministrator(settings).ids(topics), wait_ms, stop)
+    earliest = patiently("broker", lambda: TopicAdministrator(settings).earliest(topics), wait_ms, stop)
+    found = resumption(numbers, topics, Kafka(ids, earliest), OffsetLog(settings.checkpoint.uri).committed(), {settings.topics.heartbeat})
+    if found.lost and settings.kafka.fail_on_data_loss:
+        raise ConfigurationError(list(found.lost))
+    for finding in found.lost:
+        log.warning("records are gone", finding=finding.message)
+    return found
 
 
 def _prepared(settings: Settings, numbers: Numbers, stop: Stop) -> Deployment:

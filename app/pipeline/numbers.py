@@ -7,17 +7,19 @@ the checkpoint lives, whether it is read or not; one that was deleted and create
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-
-from pyarrow import fs
+from typing import Any
 
 from app.errors import ConfigurationError, Finding, SnapshotError
 from app.events.topics import topic_label, topic_numbers
-from app.pipeline.checkpoint_files import checkpoint_files
+from app.owners.deployment import FOLDER as DEPLOYMENTS
+from app.storage.frames import read_frame, write_frame
+from app.storage.open import open_store
+from app.storage.store import MissingError, Part
 
 FORMAT = 1
-FILE = "numbers.json"
+FILE, KIND = "numbers.bin", "numbers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,13 @@ class NumberedTopic:
         topic: its name.
         topic_id: Kafka's; None where nobody knows (recorded topics, brokers before 2.8).
         incarnation: how often a topic of this name was created, as far as this checkpoint has seen.
+        left: (partition, offset) up to which it had been read when it was read no longer.
     """
 
     topic: str
     topic_id: str | None = None
     incarnation: int = 1
+    left: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,33 @@ class Numbers:
                 found.append(NumberedTopic(topic, topic_id, before.incarnation + 1))
         return replace(self, topics=tuple(found))
 
+    def current(self, topic: str) -> int | None:
+        """The number under which a topic is read; None for one that never was."""
+        return topic_numbers(self.labels).get(topic)
+
+    def left_at(self, offsets: Mapping[tuple[str, int], int]) -> Numbers:
+        """The registry with the offsets (by topic and partition) at which topics are left.
+
+        >>> Numbers().reading(["a"]).left_at({("a", 0): 5}).where_left("a")
+        {0: 5}
+        """
+        found = list(self.topics)
+        for topic in sorted({topic for topic, _ in offsets}):
+            number = self.current(topic)
+            if number is not None:
+                own = sorted((partition, offset) for (name, partition), offset in offsets.items() if name == topic)
+                found[number] = replace(found[number], left=tuple(own))
+        return replace(self, topics=tuple(found))
+
+    def where_left(self, topic: str) -> dict[int, int]:
+        """By partition the offset at which the topic was left; empty where it was not."""
+        number = self.current(topic)
+        return {} if number is None else dict(self.topics[number].left)
+
+    def rescaled(self, buckets: int) -> Numbers:
+        """The registry of a state that was moved to so many buckets."""
+        return replace(self, buckets=buckets)
+
     def in_buckets(self, buckets: int) -> Numbers:
         """The registry of an application with so many buckets.
 
@@ -93,28 +124,30 @@ class Numbers:
             )
         return replace(self, buckets=buckets)
 
-    def to_json(self) -> str:
+    def to_json(self) -> bytes:
         """As text.
 
         >>> Numbers.from_json(Numbers((NumberedTopic("a"),), 2).to_json()) == Numbers((NumberedTopic("a"),), 2)
         True
         """
-        return json.dumps({"format": FORMAT, "buckets": self.buckets, "topics": [asdict(one) for one in self.topics]}, indent=1) + "\n"
+        return json.dumps({"buckets": self.buckets, "topics": [asdict(one) for one in self.topics]}).encode()
 
     @staticmethod
-    def from_json(text: str) -> Numbers:
+    def from_json(data: Part) -> Numbers:
         """What `to_json` gave.
 
         Raises:
-            SnapshotError: it is none of a known format.
+            SnapshotError: it is none.
         """
         try:
-            data = json.loads(text)
-            if data["format"] != FORMAT:
-                raise SnapshotError(f"the checkpoint's {FILE} has format {data['format']}, this version reads {FORMAT}")
-            return Numbers(tuple(NumberedTopic(**one) for one in data["topics"]), data["buckets"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise SnapshotError(f"the checkpoint's {FILE} is damaged; take it from a copy of the checkpoint") from error
+            plain = json.loads(bytes(data))
+            return Numbers(tuple(_topic(**one) for one in plain["topics"]), plain["buckets"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise SnapshotError(f"{FILE} is whole, but says nothing that this version understands: {error!r}") from error
+
+
+def _topic(*, left: Iterable[tuple[int, int]], **known: Any) -> NumberedTopic:
+    return NumberedTopic(left=tuple((partition, offset) for partition, offset in left), **known)
 
 
 def load_numbers(checkpoint: str) -> Numbers:
@@ -122,13 +155,13 @@ def load_numbers(checkpoint: str) -> Numbers:
 
     Raises:
         SnapshotError: it is damaged, of a newer version, or missing although there is state.
+        StorageError: the checkpoint cannot be read.
     """
-    files, base = checkpoint_files(checkpoint)
+    store = open_store(checkpoint)
     try:
-        with files.open_input_stream(f"{base}/{FILE}") as stream:
-            return Numbers.from_json(stream.readall().decode(errors="replace"))
-    except FileNotFoundError:
-        if files.get_file_info(f"{base}/deployments").type != fs.FileType.NotFound:
+        return READERS[(frame := read_frame(store, FILE, KIND, READERS)).format](frame.parts[0])
+    except MissingError:
+        if store.names(DEPLOYMENTS):
             hint = f"take {FILE} from a copy of the checkpoint, or begin a new one"
             raise SnapshotError(
                 f"the checkpoint {checkpoint} has no {FILE}, without which nobody knows its topics by number; {hint}"
@@ -137,9 +170,13 @@ def load_numbers(checkpoint: str) -> Numbers:
 
 
 def store_numbers(checkpoint: str, numbers: Numbers) -> None:
-    """Writes the registry; to be called before anything that goes by its numbers is stored."""
-    files, base = checkpoint_files(checkpoint)
-    files.create_dir(base, recursive=True)
-    with files.open_output_stream(f"{base}/{FILE}.draft") as stream:
-        stream.write(numbers.to_json().encode())
-    files.move(f"{base}/{FILE}.draft", f"{base}/{FILE}")
+    """Writes the registry; to be called before anything that goes by its numbers is stored.
+
+    Raises:
+        StorageError: the checkpoint cannot be written.
+    """
+    write_frame(open_store(checkpoint), FILE, KIND, FORMAT, [numbers.to_json()])
+
+
+READERS: Mapping[int, Callable[[Part], Numbers]] = {1: Numbers.from_json}
+"""By format; those of old formats stay."""

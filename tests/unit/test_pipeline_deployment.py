@@ -137,6 +137,16 @@ def test_an_old_version_drains_beside_the_new_one_after_it_was_loaded(tmp_path: 
     assert loaded(tmp_path, third) == third
 
 
+def test_a_query_that_others_begin_to_read_is_refused_until_its_state_was_moved(tmp_path: Path) -> None:
+    past = Past(deployed(tmp_path), {})
+    queries = tmp_path / "q.yaml"
+    queries.write_text(queries.read_text().replace("enabled: false", "enabled: true").replace("on_change: drain", "on_change: restart"))
+    loaded_settings = load_settings(tmp_path / "settings.yaml", {})
+    assert len(prepared(loaded_settings).catalog.plans) == 2, "in a fresh checkpoint there is nothing to be moved"
+    with pytest.raises(ConfigurationError, match='query "theft" lives in another bucket'):
+        prepared(loaded_settings, past)
+
+
 def test_places_in_query_files_are_known_after_loading(tmp_path: Path) -> None:
     deployment = loaded(tmp_path, deployed(tmp_path))
     assert [(file.path, file.text) for file in deployment.files] == [(str(tmp_path / "q.yaml"), QUERY.format(version=1))]

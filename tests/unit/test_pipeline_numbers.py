@@ -19,8 +19,10 @@ from app.events.registry import Registry, RegistrySettings
 from app.events.topics import topic_numbers
 from app.local.generators import generate
 from app.owners.deployment import Deployment
-from app.pipeline.numbers import FILE, NumberedTopic, Numbers, load_numbers, store_numbers
+from app.pipeline.numbers import FILE, FORMAT, KIND, NumberedTopic, Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import compile_queries, prepare, read_streams
+from app.storage.frames import write_frame
+from app.storage.open import open_store
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = [str(ROOT / "schemas" / f"{name}.avsc") for name in ("ShelfReading", "ExitReading", "CounterReading", "BackroomReading")]
@@ -66,16 +68,25 @@ def test_the_registry_is_kept_in_the_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", "damaged"), ('{"format": 1}', "damaged"), ('{"format": 2}', "has format 2, this version reads 1")]
+    ("number", "text", "message"),
+    [(FORMAT, b"{", "says nothing"), (FORMAT, b'{"topics": 1}', "says nothing"), (FORMAT + 1, b"{}", f"format {FORMAT + 1}")],
 )
-def test_a_damaged_registry_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / FILE).write_text(text)
+def test_a_registry_that_says_nothing_is_refused(tmp_path: Path, number: int, text: bytes, message: str) -> None:
+    write_frame(open_store(str(tmp_path)), FILE, KIND, number, [text])
     with pytest.raises(SnapshotError, match=message):
         load_numbers(str(tmp_path))
 
 
+def test_a_damaged_registry_is_refused(tmp_path: Path) -> None:
+    store_numbers(str(tmp_path), Numbers().reading(["retail"]))
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(SnapshotError, match="torn"):
+        load_numbers(str(tmp_path))
+
+
 def test_a_registry_that_is_missing_where_there_is_state_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "deployments").mkdir()
+    write_frame(open_store(str(tmp_path)), "deployments/0.bin", "deployment", 1, [b""])
     with pytest.raises(SnapshotError, match=f"has no {FILE}"):
         load_numbers(str(tmp_path))
 

@@ -15,7 +15,7 @@ from app.cep.arrays import FOREVER, Integers, as_input
 from app.cep.candidates import pin_kinds, take_up
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_chains import advance
-from app.cep.chains.layout import RANK_BIT, layout_of
+from app.cep.chains.layout import RANK_BIT, STATE_FORMAT, layout_of
 from app.cep.chains.returns import matches_of
 from app.cep.chains.store import ChainStore
 from app.cep.engine import EngineOptions, Tally, Watermarks
@@ -23,16 +23,13 @@ from app.cep.horizons import capped, horizons_of, passing
 from app.cep.layout import text_constants
 from app.cep.matches import Matches
 from app.cep.preamble import Buffer, reading
-from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
+from app.cep.snapshot import STATE, Header, pack, unpack
 from app.cep.store import Parts
 from app.cep.texts import TextTable
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.chains import chain_of
 from app.query.plan import Plan
-
-STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})
-"""What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
 
 
 class ChainsEngine:

@@ -15,6 +15,7 @@ from app.cep.chains.arrays import ChainTables
 from app.cep.layout import FieldSource, Layout
 from app.cep.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
 from app.cep.program import Cell, Compiler
+from app.cep.snapshot import ArrayFormat, as_they_are
 from app.cep.texts import TextTable
 from app.events.types import Kind
 from app.query import expressions as e
@@ -22,6 +23,8 @@ from app.query.chains import Chain, Event, Field, Test, Value
 from app.query.plan import Plan, Runs
 
 _WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
+STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})
+"""What the arrays of the state mean; readers of old formats are added here, and the number goes up."""
 RANK_BIT = 62
 """In masks: every event of a plan that counts events is taken up."""
 ENDLESS = 2**63 - 1

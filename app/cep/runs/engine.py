@@ -22,20 +22,17 @@ from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables
 from app.cep.runs.kernels_runs import advance
 from app.cep.runs.kernels_time import count_runs, pass_runs, pass_waiting
-from app.cep.runs.layout import RANK_BIT, grammar_of, layout_of, text_constants
+from app.cep.runs.layout import RANK_BIT, STATE_FORMAT, grammar_of, layout_of, text_constants
 from app.cep.runs.policies import Policies
 from app.cep.runs.returns import Read, RunParts, matches_of, read_matches
 from app.cep.runs.store import RunStore
 from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
+from app.cep.snapshot import STATE, Header, pack, unpack
 from app.cep.store import Parts
 from app.cep.texts import TextTable
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
-
-STATE_FORMAT = ArrayFormat("runs", {1: as_they_are})
-"""What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
 
 
 class RunsEngine:

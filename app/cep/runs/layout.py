@@ -17,6 +17,7 @@ from app.cep.runs import arrays as at
 from app.cep.runs.automaton import Automaton
 from app.cep.runs.predicates import Argument, Rewritten, function_of, rewrite, strict
 from app.cep.runs.terms import Built, built
+from app.cep.snapshot import ArrayFormat, as_they_are
 from app.cep.texts import TextTable
 from app.events.types import Kind
 from app.query import expressions as e
@@ -28,6 +29,8 @@ WAY_NUMBERS = {
     "strict-contiguity": at.STRICT,
     "partition-contiguity": at.PARTITION,
 }
+STATE_FORMAT = ArrayFormat("runs", {1: as_they_are})
+"""What the arrays of the state mean; readers of old formats are added here, and the number goes up."""
 RANK_BIT = 62
 """In masks: every event of a plan that counts events is taken up."""
 

@@ -1,0 +1,116 @@
+"""Spark's log of offsets, corrected between two runs: Spark takes a topic that is no longer read for lost data, and does not see that one was created again.
+
+A topic that is left out of the log is new to Spark; one that is put into it goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.config.addresses import FolderAddress, parse_address
+from app.config.settings import SPARK_FOLDER
+from app.storage.open import open_store
+
+Offsets = dict[tuple[str, int], int]
+_FIRST_SOURCE = "sources/0/0"
+"""Where Spark keeps the offsets at which the first batch begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What is to be changed in the log.
+
+    Attributes:
+        without: topics that are left out.
+        starts: topic partitions that go on from an offset.
+    """
+
+    without: frozenset[str] = frozenset()
+    starts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.without or self.starts)
+
+    def of(self, offsets: Mapping[tuple[str, int], int]) -> Offsets:
+        """Offsets, corrected.
+
+        >>> Correction(frozenset({"a"}), {("b", 0): 7}).of({("a", 0): 3, ("c", 1): 5})
+        {('c', 1): 5, ('b', 0): 7}
+        """
+        return {place: offset for place, offset in offsets.items() if place[0] not in self.without} | dict(self.starts)
+
+
+def went_back(starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]) -> tuple[tuple[str, int], ...]:
+    """Topic partitions of which a batch ends before it begins: their topic was deleted and created again while the application ran.
+
+    >>> went_back({("a", 0): 5, ("b", 0): 5}, {("a", 0): 2, ("b", 0): 6, ("c", 0): 1})
+    (('a', 0),)
+    """
+    return tuple(sorted(place for place, end in ends.items() if end < starts.get(place, end)))
+
+
+class OffsetLog:
+    """``<checkpoint>/spark/offsets`` while Spark does not run."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._store, self._address = open_store(checkpoint), parse_address(checkpoint)
+
+    def committed(self) -> Offsets:
+        """Up to where everything was committed, 0 for what was only planned; empty in a fresh checkpoint, and where the source is not Kafka."""
+        parts = [_parsed(self._read(name)) for name in self._last_entries()]
+        if len(parts) < 2:
+            return parts[0] if parts else {}
+        planned, begins = parts
+        return dict.fromkeys(planned, 0) | begins
+
+    def correct(self, correction: Correction) -> None:
+        """Corrects where the next batch begins; one that was planned and is not committed is repeated without the topics that are left out."""
+        for name in self._last_entries() if correction else ():
+            self._rewrite(name, correction)
+
+    def _last_entries(self) -> list[str]:
+        """The last entry; where its batch is not committed, that in which it begins behind it."""
+        planned = self._numbers("offsets")
+        if not planned:
+            return []
+        last = max(planned)
+        begins = f"offsets/{last - 1}" if last - 1 in planned else _FIRST_SOURCE
+        return [f"offsets/{last}"] if last in self._numbers("commits") else [f"offsets/{last}", begins]
+
+    def _numbers(self, folder: str) -> set[int]:
+        names = [stored.name.rpartition("/")[2] for stored in self._store.names(f"{SPARK_FOLDER}/{folder}")]
+        return {int(name) for name in names if name.isdecimal()}
+
+    def _read(self, name: str) -> str:
+        return self._store.read(f"{SPARK_FOLDER}/{name}").decode()
+
+    def _rewrite(self, name: str, correction: Correction) -> None:
+        text = self._read(name)
+        self._forget_checksum(name)
+        self._store.write(f"{SPARK_FOLDER}/{name}", [_corrected(text, correction).encode()])
+
+    def _forget_checksum(self, name: str) -> None:
+        """Hadoop's local file systems check it, and read what has none; in a bucket there are none. First: a checksum must never be of another text."""
+        if isinstance(self._address, FolderAddress):
+            path = Path(self._address.path) / SPARK_FOLDER / name
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def _parsed(text: str) -> Offsets:
+    try:
+        topics = json.loads(text.splitlines()[-1])
+        return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
+    except (ValueError, IndexError, AttributeError):
+        return {}
+
+
+def _corrected(text: str, correction: Correction) -> str:
+    """The offsets are the last line of a log entry, and of the beginning of the first batch."""
+    lines = text.splitlines()
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in correction.of(_parsed(text)).items():
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return "\n".join([*lines[:-1], json.dumps(topics, separators=(",", ":"))])

@@ -1,0 +1,255 @@
+"""State that is moved between buckets: composite events and late events are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import Phase, assume, event, given, note, settings
+from hypothesis import strategies as st
+
+from app.bucket.bucket import Bucket
+from app.bucket.hold import TimeRules
+from app.bucket.rescale import moved_groups, rescaled
+from app.errors import SnapshotError
+from app.events.batch import EventBatch
+from app.events.files import parse_events
+from app.owners.tuple_memory import tuple_memory
+from app.query.compile import compile_texts
+from app.query.plan import Catalog
+from app.query.vocabulary import Streams
+from tests.naive import patterns
+from tests.naive.language import Equivalence, Event, Item, Query, yaml_text
+from tests.naive.temporal import TemporalQuery
+from tests.property import test_composition, whole_language
+from tests.property.application_way import plan_of
+from tests.property.event_arrays import event_batch
+from tests.property.moving import World, moved
+from tests.property.random_queries import Schemas, queries, streams
+from tests.property.temporal_cases import SCHEMAS, SHEDDERS, temporal_plan, temporal_queries, tuple_streams
+from tests.property.test_bucket_way import LIVELY, A, arrivals_of, cases, split
+from tests.property.test_bucket_whole_language import in_steps
+
+pytestmark = pytest.mark.timeout(3600)
+EXAMPLES = settings(max_examples=max(40, settings.default.max_examples // 2), deadline=None, phases=(Phase.explicit, Phase.generate))
+
+
+def batches(steps: list[list[list[Event]]], schemas: Schemas) -> list[list[EventBatch]]:
+    return [[event_batch(events, schemas) for events in tasks] for tasks in steps]
+
+
+def worlds(data: st.DataObject, catalog: Catalog, steps: int) -> dict[int, World]:
+    """One to three numbers of buckets, one after the other."""
+    changes = data.draw(st.sets(st.integers(1, steps), min_size=1, max_size=2)) if steps else set()
+    return {step: World(catalog, data.draw(st.integers(1, 4))) for step in sorted({0, *changes})}
+
+
+@EXAMPLES
+@given(st.data())
+def test_queries_of_stacks_and_families_find_what_they_find_undisturbed(data: st.DataObject) -> None:
+    known, query = data.draw(cases())
+    note(yaml_text(query))
+    plan = replace(plan_of(query, known), name="q")
+    shared = [replace(plan, name=f"s{n}", fingerprint=f"s{n}") for n in range(data.draw(st.sampled_from([0, 9])))]
+    other = replace(plan_of(data.draw(queries(known)), known), name="r", fingerprint="other")
+    catalog = Catalog.of((plan, other, *shared))
+    arrivals = arrivals_of(data, data.draw(streams(known, most=30)))
+    note(arrivals)
+    rules = TimeRules("input", data.draw(st.sampled_from([0, 2, 9])))
+    steps = split(data, arrivals)
+    changes = worlds(data, catalog, len(steps))
+    note(changes.keys())
+    parts = batches(steps, known)
+    assert moved(rules, parts, changes) == moved(rules, parts, {0: World(catalog, 1)})
+
+
+@EXAMPLES
+@given(st.data())
+def test_trusted_streams_find_what_they_find_undisturbed(data: st.DataObject) -> None:
+    known, query = data.draw(cases())
+    assume(query.equivalence)
+    plan = replace(plan_of(query, known), name="q")
+    key = plan.equivalence[0]
+    assume(not any(item.lacks for item in plan.items))
+    events = [one for one in data.draw(streams(known, most=30)) if one["attributes"].get(key) is not None]
+    moved_in_time = data.draw(st.booleans())
+    for one in events:  # equal keys in one topic partition
+        one["source"] = len(str(one["attributes"][key])) % 2
+    if not moved_in_time:
+        events.sort(key=lambda one: (one["time"], one["source"]))
+    for source in (0, 1):
+        for offset, one in enumerate(e for e in events if e["source"] == source):
+            one["offset"] = offset
+    rules, steps = TimeRules("input", 0, ordered_by=key), split(data, events)
+    parts, catalog = batches(steps, known), Catalog.of((plan,))
+    assert moved(rules, parts, worlds(data, catalog, len(steps))) == moved(rules, parts, {0: World(catalog, 1)})
+
+
+@EXAMPLES
+@given(st.data())
+def test_queries_of_the_whole_language_find_what_they_find_undisturbed(data: st.DataObject) -> None:
+    query = data.draw(whole_language.queries())
+    lines = data.draw(whole_language.streams(query))
+    assume(whole_language.is_valid_for(query, lines))
+    text = patterns.yaml_text(query)
+    note(text + "\n".join(map(json.dumps, lines)))
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    assume(not compiled.errors)
+    (plan,) = compiled.catalog.plans
+    event(f"{plan.evaluator}, ranks {plan.ranks}, {'keyed' if plan.equivalence else 'no key'}")
+    source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
+    rules, steps = TimeRules(plan.streams[0], 1_000_000), in_steps(data, replace(file.batch, source=source))
+    rules = replace(rules, allowed_lateness_ms=data.draw(st.sampled_from([0, 1_000_000])))
+    changes = worlds(data, compiled.catalog, len(steps))
+    assert moved(rules, steps, changes) == moved(rules, steps, {0: World(compiled.catalog, 1)})
+
+
+@EXAMPLES
+@given(st.data())
+def test_temporal_queries_find_what_they_find_undisturbed(data: st.DataObject) -> None:
+    query = data.draw(temporal_queries())
+    note(query.text("input"))
+    catalog = Catalog.of((temporal_plan(query),))
+    arrivals = arrivals_of(data, data.draw(tuple_streams(most=30)))
+    rules = TimeRules("input", data.draw(st.sampled_from([0, 2, 9])))
+    steps = split(data, arrivals)
+    parts = batches(steps, SCHEMAS)
+    assert moved(rules, parts, worlds(data, catalog, len(steps))) == moved(rules, parts, {0: World(catalog, 1)})
+
+
+def with_reader(data: st.DataObject, alone: Catalog, read: Catalog, steps: int) -> dict[int, World]:
+    """A reader that comes and goes, in other numbers of buckets each time."""
+    changes = data.draw(st.sets(st.integers(1, steps), min_size=1, max_size=3)) if steps else set()
+    found, now = {}, data.draw(st.booleans())
+    for step in sorted({0, *changes}):
+        found[step] = World(read if now else alone, data.draw(st.integers(1, 3)))
+        now = not now
+    return found
+
+
+@EXAMPLES
+@given(st.data())
+def test_a_query_that_another_one_begins_or_ceases_to_read_goes_on(data: st.DataObject) -> None:
+    upper, other = data.draw(st.sampled_from(test_composition.UPPER)), data.draw(st.sampled_from(test_composition.OTHER))
+    own = [(upper, ("input",)), (other, ("input",))]
+    lower = data.draw(st.sampled_from(test_composition.LOWER))
+    alone, read = test_composition.compiled(own), test_composition.compiled([*own, lower])
+    assert "u" in moved_groups(alone, read)
+    arrivals = arrivals_of(data, data.draw(streams(LIVELY, most=25)))
+    rules = TimeRules("input", data.draw(st.sampled_from([0, 2, 9])))
+    steps = split(data, arrivals)
+    parts = batches(steps, LIVELY)
+    found, late = moved(rules, parts, with_reader(data, alone, read, len(steps)))
+    undisturbed, also_late = moved(rules, parts, {0: World(alone, 1)})
+    assert {key: count for key, count in found.items() if key[0] != "w"} == undisturbed
+    assert late == also_late
+
+
+@EXAMPLES
+@given(st.data())
+def test_any_query_that_another_one_begins_or_ceases_to_read_goes_on(data: st.DataObject) -> None:
+    query = data.draw(whole_language.queries())
+    lines = data.draw(whole_language.streams(query))
+    assume(whole_language.is_valid_for(query, lines))
+    text = patterns.yaml_text(query)
+    note(text + "\n".join(map(json.dumps, lines)))
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    reader = '\n---\nname: reader\nfrom: query:q\nevent: "SEQ(q x, q y)"\nwithin: 5 ms\n'
+    alone, read = (compile_texts([("q.yaml", one)], Streams(everything=file.schema)) for one in (text, text + reader))
+    assume(not alone.errors and not read.errors)
+    event(next(plan.evaluator for plan in alone.catalog.plans))
+    source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
+    rules = TimeRules(alone.catalog.plans[0].streams[0], data.draw(st.sampled_from([0, 1_000_000])))
+    steps = in_steps(data, replace(file.batch, source=source))
+    found, _ = moved(rules, steps, with_reader(data, alone.catalog, read.catalog, len(steps)))
+    undisturbed, _ = moved(rules, steps, {0: World(alone.catalog, 1)})
+    assert {key: count for key, count in found.items() if key[0] == "q"} == undisturbed
+
+
+@EXAMPLES
+@given(st.data())
+def test_a_query_of_a_trusted_stream_that_another_one_begins_or_ceases_to_read_goes_on(data: st.DataObject) -> None:
+    upper = Query(
+        (A, Item(("A", "B"), "b")), (Equivalence("k"),), within=data.draw(st.sampled_from([6, 40])), returns=test_composition.KEY, name="u"
+    )
+    lower = data.draw(st.sampled_from([one for one in test_composition.LOWER if one[1] != ("query:u", "query:v")]))
+    alone, read = test_composition.compiled([(upper, ("input",))]), test_composition.compiled([(upper, ("input",)), lower])
+    events = [one for one in data.draw(streams(LIVELY, most=25)) if one["attributes"]["k"] is not None]
+    for one in events:  # equal keys in one topic partition
+        one["source"] = len(str(one["attributes"]["k"])) % 2
+    events.sort(key=lambda one: (one["time"], one["source"]))
+    for source in (0, 1):
+        for offset, one in enumerate(e for e in events if e["source"] == source):
+            one["offset"] = offset
+    rules, steps = TimeRules("input", 0, ordered_by="k"), split(data, events)
+    parts = batches(steps, LIVELY)
+    found, _ = moved(rules, parts, with_reader(data, alone, read, len(steps)))
+    assert {key: count for key, count in found.items() if key[0] == "u"} == moved(rules, parts, {0: World(alone, 1)})[0]
+
+
+def test_a_state_that_would_have_to_be_moved_first_is_refused() -> None:
+    own = [(test_composition.UPPER[1], ("input",))]
+    alone, read = test_composition.compiled(own), test_composition.compiled([*own, test_composition.LOWER[0]])
+    bucket = Bucket(alone, [TimeRules("input")], 0)
+    with pytest.raises(SnapshotError, match='query "u" lives elsewhere now'):
+        bucket.reload(read, [TimeRules("input")])
+
+
+def test_only_bounded_memory_is_refused_and_its_query_is_named() -> None:
+    query = temporal_plan(TemporalQuery(("v",), ("g",), shedder=SHEDDERS[0], memory=2))
+    catalog = Catalog.of((query,))
+    buckets = [Bucket(catalog, [TimeRules("input")], n, memory_of=tuple_memory) for n in range(2)]
+    with pytest.raises(SnapshotError, match=f'the state of query "{query.name}" cannot be moved to other buckets: its memory is bounded'):
+        rescaled([bucket.snapshot() for bucket in buckets], catalog, [TimeRules("input")], 3)
+
+
+LIVELY_TEXTS = [
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, ANY(1; A, B) b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nemit: longest\n',
+    'event: "SEQ(A a, B b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, !(N n), B b)"\nwhere: "[k]"\nwithin: 9 ms\n',
+    'event: "SEQ(A a, B b, !(N n))"\nwhere: "[k]"\nwithin: 6 ms\non_timeout: emit\n',
+    'event: "SEQ(A a, B b, !(A n))"\nwhere: "[s]"\nwithin: 6 ms\n',
+    'event: "SEQ(A a, !(N n), B+ b)"\nwhere: "[k]"\nwithin: 9 ms\n',
+    'event: "SEQ(A a, B+ b, !(N n))"\nwhere: "[k]"\nwithin: 6 ms\n',
+    'event: "SEQ(A a, B+ b, !(A n))"\nwhere: "[k]"\nwithin: 4 events\n',
+    'event: "SEQ(A a, !(A n), B+ b)"\nwhere: "[k]"\nwindow: {size: 4 events, slide: 2 events, per: partition}\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND sum(b.v) > 2"\nwithin: 9 ms\non_timeout: emit\n',
+    'event: "SEQ(A a, AND(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\n',
+]
+
+
+@st.composite
+def lively_streams(draw: st.DrawFn) -> list[dict]:
+    """Many events of few keys; those of type N belong to none."""
+    lines, time = [], 0
+    for _ in range(draw(st.integers(10, 40))):
+        time += draw(st.sampled_from([0, 0, 1, 2]))
+        kind = draw(st.sampled_from("AABBBN"))
+        key = {} if kind == "N" else {"k": draw(st.integers(1, 4))}
+        lines.append({"type": kind, "time": time, **key, "v": draw(st.integers(0, 2)), "s": draw(st.sampled_from(["x", "y", "z"]))})
+    return lines
+
+
+@EXAMPLES
+@given(st.data())
+def test_what_queries_wait_for_goes_on_elsewhere(data: st.DataObject) -> None:
+    """Queries that nearly every pair of events matters to, of every kind of state: random ones seldom hold much when they are moved."""
+    text = "name: q\nversion: 1\n" + data.draw(st.sampled_from(LIVELY_TEXTS)) + "return: {s: a.s, v: b.v}\n"
+    lines = data.draw(lively_streams())
+    note(text + "\n".join(map(json.dumps, lines)))
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    assume(not compiled.errors)
+    source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
+    rules = TimeRules(compiled.catalog.plans[0].streams[0], data.draw(st.sampled_from([0, 3])))
+    steps = in_steps(data, replace(file.batch, source=source))
+    changes = worlds(data, compiled.catalog, len(steps))
+    note(changes.keys())
+    assert moved(rules, steps, changes) == moved(rules, steps, {0: World(compiled.catalog, 1)})
