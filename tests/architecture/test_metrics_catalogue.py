@@ -20,7 +20,6 @@ PLAIN_GAUGES = {
     "cep_catalog_generation",
     "cep_config_reload_success",
     "cep_leader",
-    "cep_owners",
     "cep_latency_bound_reachable",
 }
 """Counts of things and yes-or-no: they have no unit."""

@@ -92,6 +92,16 @@ def test_asked_again_for_a_batch_it_gives_the_same_answer_and_feeds_nothing(worl
     assert run(world, homes[0], 5, BATCHES) == expected[5:]
 
 
+def test_asked_for_a_batch_that_is_done_under_a_new_epoch_it_does_it_again(world, expected, homes):
+    """Its entry must carry the epoch: those of before count no more once somebody writes a later one."""
+    homes.append(world.home())
+    run(world, homes[0], 0, 4)
+    report, found = world.advance(homes[0], 3, 2, why="lost")
+    assert found == expected[3]
+    assert fed(report) == {"lost": 3 * BUCKETS, "own": BUCKETS}
+    assert homes[0].log_of(0).listing().entries == {0: 1, 1: 1, 2: 1, 3: 2}
+
+
 def test_a_new_epoch_begins_from_the_log_and_says_how_much_it_fed(world, expected, homes):
     homes.append(world.home())
     run(world, homes[0], 0, 6)
@@ -307,7 +317,7 @@ def test_a_snapshot_is_written_beside_the_batches_and_holds_the_moment_it_began(
     assert not list((world.checkpoint / ".drafts").glob("snapshot-*"))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 30))
 def test_whatever_dies_and_when_the_composite_events_are_those_of_an_undisturbed_run(tmp_path_factory, expected, seed):
     """Owners are killed, replaced while they hang, lose deliveries; snapshots come at any time, the newest may be torn, old ones are pruned."""
