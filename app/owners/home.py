@@ -148,7 +148,8 @@ class Home:
                     del self.held[bucket.number]
             raise
         report = joined([one.report for one in done], order.buckets[0].number if order.buckets else 0)
-        sent += sum(head_of(one.report)["records"] for one in done if one.entry is None)  # by an attempt before
+        if self._outlet is not None:
+            sent += sum(head_of(one.report)["records"] for one in done if one.entry is None)  # by an attempt before
         return with_fields(report, sent=sent), [one.returned for one in done if one.returned]
 
     def prepare(self, deployment: str) -> None:
