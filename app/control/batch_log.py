@@ -173,5 +173,5 @@ def _frozen(plain: Mapping[str, Any]) -> Frozen:
 def _understood(name: str, read: Callable[[], Result]) -> Result:
     try:
         return read()
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise SnapshotError(f"{name} is whole, but says nothing that this version understands: {error}") from error

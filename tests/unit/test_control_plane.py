@@ -12,7 +12,6 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-from app.control.client import ControlClient
 
 from app.config.settings import Settings
 from app.control.directives import Directive
@@ -20,6 +19,7 @@ from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
 from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
 from app.control.selection import packed
+from app.control.totals import total
 from app.events.types import Kind
 from app.query.plan import Catalog, ConstantTest, Item, Plan, Shedding, Within
 
@@ -72,24 +72,24 @@ class World:
         self.plane.open(RunningCatalog(Catalog.of((a_plan(**shedding),)), "deployment", {"s": 1}))
         return self.plane
 
-    def run(self, batch: int, events: int, *, duration_ms: int = 400, arrived: int | None = None, end: int | None = None) -> None:
-        """One whole batch: directive, reports, progress."""
-        task = ControlClient(self.plane.address)
-        directive = task.directive(batch)
+    def run(
+        self, batch: int, events: int, *more: StageReport, duration_ms: int = 400, arrived: int | None = None, end: int | None = None
+    ) -> None:
+        """One whole batch: directive, the reports of a task and an owner (and more of them) added up, progress."""
+        directive = self.plane.directive(batch)
         shed = int(events * directive.drop_ratio("q"))
         last = self.clock.now - 10
-        task.report(
-            StageReport(
-                batch,
-                "ingress",
-                0,
-                sources=(SourceProgress(PART0, events, last, last - 90, last),) if events else (),
-                queries=(QueryTally("q", events, shed),),
-                counts={"consumed": events, "shed": shed, "matched": events - shed},
-                cost_ns={"shed": 5_000_000} if shed else {},
-            )
+        task = StageReport(
+            batch,
+            "ingress",
+            0,
+            sources=(SourceProgress(PART0, events, last, last - 90, last),) if events else (),
+            queries=(QueryTally("q", events, shed),),
+            counts={"consumed": events, "shed": shed, "matched": events - shed},
+            cost_ns={"shed": 5_000_000} if shed else {},
         )
-        task.report(StageReport(batch, "cep", 0, queries=(QueryTally("q", matches=2, latencies=(0, 2), latency_sum_ms=150),), waiting=4))
+        owner = StageReport(batch, "cep", 0, queries=(QueryTally("q", matches=2, latencies=(0, 2), latency_sum_ms=150),), waiting=4)
+        self.plane.finish(total(batch, [task, owner, *more]))
         planned = self.clock.now
         self.clock.now += duration_ms
         end = end if end is not None else (batch + 1) * events
@@ -226,9 +226,8 @@ def test_selection_is_ordered_by_the_directive_and_counted(world: World) -> None
     orders = world.plane.directive(0).selection["retail"]
     assert (orders.sequence.order, orders.sample) == ((0, 1), 2000)
     sample = packed(np.array([[0] * 1000, [2] * 1000], dtype=np.int32))  # x is always below 10, y never below 90
-    for part in (1, 2):
-        world.plane.report(StageReport(0, "ingress", part, selection=(SelectionTally("retail", 1000, 900, 1700, (sample,)),)))
-    world.run(0, 100)
+    tally = SelectionTally("retail", 1000, 900, 1700, (sample,))
+    world.run(0, 100, *(StageReport(0, "ingress", part, selection=(tally,)) for part in (1, 2)))
     value = world.plane.metrics.value
     assert value("cep_selection_events_total", stream="retail") == 2000
     assert value("cep_selection_pruned_total", stream="retail") == 1800
@@ -267,11 +266,34 @@ def test_progress_without_a_batch_is_ignored(world: World) -> None:
     assert world.plane.metrics.value("cep_batches_total") == 0
 
 
-def test_without_a_catalog_tasks_are_told_to_wait(world: World) -> None:
+def test_without_a_catalog_there_are_no_batches(world: World) -> None:
     world.plane.close()
     world.plane = ControlPlane(world.settings, {}, world.clock)
     with pytest.raises(NotReadyError):
         world.plane.directive(0)
+    with pytest.raises(NotReadyError):
+        world.plane.finish(total(0, []))
+    with pytest.raises(NotReadyError):
+        world.plane.begin_run()
+
+
+def test_every_run_of_the_driver_has_a_greater_number(world: World) -> None:
+    assert world.plane.begin_run() == 1
+    world.plane.close()
+    assert world.start().begin_run() == 2
+
+
+def test_a_batch_that_is_over_but_was_not_committed_is_decided_and_counted_as_before(world: World) -> None:
+    """The driver dies between the totals and Spark's commit: the batch is repeated."""
+    directive = world.plane.directive(0)
+    done = total(0, [StageReport(0, "ingress", 0, sources=(SourceProgress(PART0, 7, T0),), counts={"consumed": 7, "matched": 7})])
+    world.plane.finish(done)
+    world.plane.close()
+    world.clock.now += 60_000
+    world.start()
+    assert world.plane.directive(0) == directive
+    world.plane.finish(done)
+    assert world.plane.directive(1).greatest_times == {PART0: T0}
 
 
 def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: World) -> None:
@@ -284,9 +306,7 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
 
 
 def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) -> None:
-    world.plane.directive(0)
-    world.plane.report(StageReport(0, "cep", 1, queries=(QueryTally("q", tuples_shed=7, tuples_kept=3),)))
-    world.run(0, 100)
+    world.run(0, 100, StageReport(0, "cep", 1, queries=(QueryTally("q", tuples_shed=7, tuples_kept=3),)))
     assert world.plane.metrics.value("cep_tuples_shed_total", query="q", shedder="none") == 7
     (report,) = [one for one in world.plane.directive(1).shed_reports if one.level == "TUPLES"]
     assert (report.considered, report.dropped, report.shedder, report.limit) == (10, 7, "none", None)
@@ -294,11 +314,7 @@ def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) 
 
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:
     tally = QueryTally("q", candidates=4, matches=3, partial_matches=9, limited_matches=7, limited_runs=1)
-    report = StageReport(0, "cep", 1, queries=(tally,))
-    assert StageReport.from_json(report.to_json()) == report
-    world.plane.directive(0)
-    world.plane.report(report)
-    world.run(0, 100)
+    world.run(0, 100, StageReport(0, "cep", 1, queries=(tally,)))
     assert world.plane.metrics.value("cep_limited_total", query="q", limit="matches_per_event") == 7
     assert world.plane.metrics.value("cep_limited_total", query="q", limit="partial_matches_per_partition") == 1
     reports = {report.limit: report for report in world.plane.directive(1).shed_reports}
