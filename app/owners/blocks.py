@@ -68,7 +68,7 @@ def cut_up(file: str, state: Iterable[tuple[str, Sequence[Part]]], known: Known,
     Args:
         file: name of the snapshot's own file.
         state: names of parts and their buffers.
-        known: of the last snapshot; those of its blocks that come again are named.
+        known: of an earlier snapshot; those of its blocks that come again are named.
         told: what else the head says, as JSON values.
     """
     fresh: list[Part] = []

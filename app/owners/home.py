@@ -53,7 +53,8 @@ class Held:
         deployment: fingerprint of what it runs.
         entries, entry_bytes: of the log since the last snapshot that is safe.
         snapshot_batch, snapshot_bytes: of that snapshot; the bytes are those of the state.
-        known: what it holds, for the next one.
+        known: what the last two snapshots hold. The next one names blocks of the one before the last only: two neighbours have no file in common, so
+            a damaged file leaves one of them whole.
         answer: what was told about `batch`: its report, and its records where they go back to the driver.
     """
 
@@ -67,7 +68,7 @@ class Held:
     entry_bytes: int = 0
     snapshot_batch: int = -1
     snapshot_bytes: int = 0
-    known: Known = field(default_factory=Known)
+    known: tuple[Known, Known] = (Known(), Known())
     answer: tuple[bytes, bytes] | None = None
 
 
@@ -169,7 +170,8 @@ class Home:
             if held is not None and held.epoch == safe.epoch:
                 if held.snapshot_batch < safe.batch:  # else it was rebuilt from this snapshot before we looked
                     held.entries, held.entry_bytes = held.entries - safe.entries, held.entry_bytes - safe.entry_bytes
-                    held.snapshot_batch, held.snapshot_bytes, held.known = safe.batch, safe.written.known.total, safe.written.known
+                    held.snapshot_batch, held.snapshot_bytes = safe.batch, safe.written.known.total
+                held.known = (held.known[1], safe.written.known)
                 held.log.remember(Generation(safe.batch, safe.epoch), safe.written.known.files)
                 held.log.prune(committed, KEPT_BATCHES)
         due = [(one.entry_bytes, number) for number, one in self.held.items() if one.answer is not None and self._is_due(number, one)]
@@ -193,7 +195,7 @@ class Home:
         def done(written: Written) -> None:
             self._safe.append(_Safe(number, held.epoch, generation.batch, written, entries, size))
 
-        self._snapshots.write(name, lambda: cut_snapshot(name, held.deployment, held.bucket, held.known), done)
+        self._snapshots.write(name, lambda: cut_snapshot(name, held.deployment, held.bucket, held.known[0]), done)
 
     def log_of(self, number: int) -> StateLog:
         """The log of a bucket."""
@@ -247,7 +249,7 @@ class Home:
                 entry_bytes=found.entry_bytes,
                 snapshot_batch=found.snapshot_batch,
                 snapshot_bytes=found.snapshot_bytes,
-                known=found.known,
+                known=(Known(), found.known),
             )
             self.held[bucket.number] = held
             if found.entries:

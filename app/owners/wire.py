@@ -26,6 +26,8 @@ CONNECT_S = 5.0
 """How long a connection may take; an executor that is gone answers nothing at all."""
 PROOF_S = 10.0
 """How long the other end may take to prove that it knows the token: port scanners wait for ever."""
+BUSY_MS = 60_000
+"""An owner in a kernel reads nothing for seconds while a task sends it megabytes: that is no lost connection yet."""
 QUIET_S = 5
 """After so many seconds without a word the connection is tested; three lost tests of 2 s each end it."""
 
@@ -60,7 +62,7 @@ class Wire:
     def __init__(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (("TCP_KEEPIDLE", QUIET_S), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 11_000)):
+        for option, value in (("TCP_KEEPIDLE", QUIET_S), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", BUSY_MS)):
             if hasattr(socket, option):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         connection.settimeout(None)
