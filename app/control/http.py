@@ -9,17 +9,24 @@ import hmac
 import json
 import re
 import socketserver
+import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from app.control.health import QUESTIONS, Health
 from app.control.reports import StageReport
+from app.observe.logs import get_logger
+
+log = get_logger(__name__)
 
 MAX_BODY_BYTES = 16 << 20
 """A report of a thousand queries has about 100 kB; more than this is no report."""
+TELL_AGAIN_S = 10.0
 IDLE_CONNECTION_S = 120
 """Workers keep their connection over quiet times; dead ones must not keep a thread for ever."""
 
@@ -65,6 +72,7 @@ class ControlServer:
 
         class Handler(_Handler):
             served = endpoints
+            told: ClassVar[dict[str, float]] = {}
 
         self._server = _Server((host, port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="control-http", daemon=True)
@@ -93,11 +101,15 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients go away in the middle of a request; that is no news."""
+        """Clients go away in the middle of a request; that is no news. Anything else is a defect."""
+        error = sys.exception()
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            log.error("a request could not be answered", client=str(client_address), exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):
     served: Endpoints
+    told: ClassVar[dict[str, float]]
     protocol_version = "HTTP/1.1"
     server_version = "cep"
     sys_version = ""
@@ -123,6 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError as error:
             reply = _Reply(400, f"{error}\n".encode())
         except Exception as error:  # noqa: BLE001 - the server must go on; the asker gets the reason
+            self._tell(error)
             reply = _Reply(500, f"{type(error).__name__}: {error}\n".encode())
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
@@ -132,6 +145,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(reply.body)
         self.wfile.flush()
+
+    def _tell(self, error: Exception) -> None:
+        """Tasks ask again every half second, so the same failure of the same request is logged once in a while."""
+        what, now = f"{urlsplit(self.path).path} {type(error).__name__}: {error}", time.monotonic()
+        if now - self.told.get(what, -TELL_AGAIN_S) >= TELL_AGAIN_S:
+            self.told.clear()  # one is enough: these are no daily events
+            self.told[what] = now
+            log.error("a request failed", path=self.path, exc_info=error)
 
     def _get(self) -> _Reply:
         url = urlsplit(self.path)

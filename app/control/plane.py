@@ -29,6 +29,7 @@ from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels, moved
+from app.control.outages import Outage
 from app.control.reports import BatchTotals, StageReport
 from app.control.selection import Sequences
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
@@ -102,6 +103,8 @@ class ControlPlane:
         self._greatest_times: dict[int, int] = {}
         self._last_beat_ms = clock()
         self._heartbeat: HeartbeatWriter | None = None
+        self._beats = Outage("heartbeats are not written", "heartbeats are written again")
+        self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
         self._token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
         self.metrics = Metrics()
         self.metrics.inform("cep_build_info", **{name: str(version.get(name, "")) for name in ("version", "spark", "git")})
@@ -178,9 +181,19 @@ class ControlPlane:
             self._settings.topics.heartbeat,
             self._heartbeat_is_due,
             pause_s,
-            lambda error: log.warning("heartbeat not written", exc_info=error),
+            self,
         )
         self._heartbeat.start()
+
+    def beat_written(self) -> None:
+        """The broker has a heartbeat."""
+        self.metrics.add("cep_heartbeats_total", 1)
+        self._beats.worked()
+
+    def beat_failed(self, reason: str) -> None:
+        """A heartbeat was lost: while that goes on, silent input holds up what only time can release."""
+        self.metrics.add("cep_heartbeat_errors_total", 1)
+        self._beats.failed(reason)
 
     def directive(self, batch: int) -> Directive:
         """The directive of a batch, decided now if nobody asked before.
@@ -240,6 +253,7 @@ class ControlPlane:
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
         _log_shedding(progress.batch, before, after, forecast)
         _log_limits(progress.batch, totals)
+        self._note_originals(totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
 
@@ -333,8 +347,16 @@ class ControlPlane:
             if not heartbeat_is_due(self._idle, waiting, self._greatest_times, beat, now):
                 return False
             self._last_beat_ms = now
-            self.metrics.add("cep_heartbeats_total", 1)
             return True
+
+    def _note_originals(self, totals: BatchTotals) -> None:
+        """Late events and dead letters that left without what they came with, though it may still be there."""
+        trouble = totals.troubles.get("originals")
+        if trouble is not None:
+            self.metrics.add("cep_originals_errors_total", trouble.count)
+            self._originals.failed(trouble.text, trouble.count)
+        elif totals.counts.get("late", 0) or totals.counts.get("dead", 0):
+            self._originals.worked()
 
     def _remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
         self._last_totals, self._greatest_times = totals, dict(greatest_times)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast
 
 Stage = Literal["ingress", "cep", "egress"]
@@ -100,6 +100,21 @@ class SelectionTally:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something outside that failed, though the task went on.
+
+    Attributes:
+        what: a stable word.
+        count: how often.
+        text: the first reason, for people.
+    """
+
+    what: str
+    count: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StageReport:
     """One task's part of one batch. Sent again by a repeated task, it replaces the earlier one.
 
@@ -127,6 +142,7 @@ class StageReport:
     state_rows: int = 0
     state_bytes: int = 0
     selection: tuple[SelectionTally, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
     def to_json(self) -> bytes:
         """One line."""
@@ -157,6 +173,7 @@ class StageReport:
             values["selection"] = tuple(
                 SelectionTally(**{**s, "samples": tuple(s.get("samples", ()))}) for s in values.get("selection", ())
             )
+            values["troubles"] = tuple(Trouble(**t) for t in values.get("troubles", ()))
             return StageReport(**values)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"no stage report: {error}") from error
@@ -178,6 +195,7 @@ class BatchTotals:
     state_rows: int = 0
     state_bytes: int = 0
     selection: Mapping[str, SelectionTally] = field(default_factory=dict)
+    troubles: Mapping[str, Trouble] = field(default_factory=dict)
 
     def unaccounted(self) -> int:
         """Consumed events whose end nobody reported; 0 when nothing was dropped silently."""
@@ -194,6 +212,7 @@ def total(batch: int, reports: Iterable[StageReport]) -> BatchTotals:
     sources: dict[int, SourceProgress] = {}
     queries: dict[str, QueryTally] = {}
     selection: dict[str, SelectionTally] = {}
+    troubles: dict[str, Trouble] = {}
     for report in listed:
         for source in report.sources:
             sources[source.source] = _joined_source(sources.get(source.source), source)
@@ -201,6 +220,9 @@ def total(batch: int, reports: Iterable[StageReport]) -> BatchTotals:
             queries[tally.query] = _joined_tally(queries.get(tally.query), tally)
         for selected in report.selection:
             selection[selected.stream] = _joined_selection(selection.get(selected.stream), selected)
+        for trouble in report.troubles:
+            known = troubles.get(trouble.what)
+            troubles[trouble.what] = trouble if known is None else replace(known, count=known.count + trouble.count)
     return BatchTotals(
         batch=batch,
         reports=len(listed),
@@ -214,6 +236,7 @@ def total(batch: int, reports: Iterable[StageReport]) -> BatchTotals:
         state_rows=sum(report.state_rows for report in listed),
         state_bytes=sum(report.state_bytes for report in listed),
         selection=selection,
+        troubles=troubles,
     )
 
 

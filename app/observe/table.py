@@ -156,6 +156,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_checkpoint_last_success_timestamp_seconds", "gauge", "When the last batch was committed."),
     Metric("cep_dead_letters_total", "counter", "Records written to the dead-letter topic.", ("reason",)),
     Metric("cep_heartbeats_total", "counter", "Heartbeats written because the input was silent."),
+    Metric("cep_heartbeat_errors_total", "counter", "Heartbeats that the broker did not take."),
+    Metric(
+        "cep_originals_errors_total",
+        "counter",
+        "Late events and dead letters that were written without key, value and headers because the original could not be read again.",
+    ),
     Metric("cep_schema_registry_errors_total", "counter", "Requests to the schema registry that failed."),
     # Identity.
     Metric("cep_build_info", "info", "Version of the application.", ("version", "spark", "git")),

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.durations import format_duration
 from app.config.settings import Settings
+from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
@@ -135,7 +136,7 @@ def run(settings: Settings, stop: Stop) -> None:
         query = to_kafka(outputs(kafka_records(spark, settings), settings, task_settings(settings, plane)), settings).start()
         plane.running.good()
         if settings.heartbeat.enabled:
-            plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
+            plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.address.port, deployment=fingerprint)
         _watch(query, plane, stop)
         plane.running.bad("stopping")

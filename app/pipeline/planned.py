@@ -7,9 +7,13 @@ whose records wait behind a slow batch is not idle.
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from app.errors import SnapshotError
 from app.pipeline.checkpoint_files import checkpoint_files
 
+NO_OFFSET = "-"
+"""Spark's word for a source that has none yet."""
 Offsets = dict[tuple[str, int], int]
 
 
@@ -21,7 +25,14 @@ class PlannedOffsets:
         self._folder = f"{base}/spark/offsets"
 
     def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:
-        """Topic partitions with records in the batch; None when the log does not say (sources other than Kafka)."""
+        """Topic partitions with offsets in the batch; None when the log does not say (sources other than Kafka).
+
+        Markers of transactions and aborted records count as well: somebody does speak, even if nothing that we read.
+
+        Raises:
+            OSError: the log cannot be read; whoever asked asks again. Guessing would take speakers for silent, and make their events late.
+            SnapshotError: the log is damaged.
+        """
         ends, starts = self._ends(batch), self._ends(batch - 1)
         if ends is None:
             return None
@@ -29,10 +40,17 @@ class PlannedOffsets:
 
     def _ends(self, batch: int) -> Offsets | None:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
+        path = f"{self._folder}/{batch}"
         try:
-            with self._files.open_input_stream(f"{self._folder}/{batch}") as stream:
+            with self._files.open_input_stream(path) as stream:
                 lines = stream.readall().decode().splitlines()
-            topics = json.loads(lines[2])
+        except FileNotFoundError:
+            return None
+        try:
+            topics: Any = None if lines[2] == NO_OFFSET else json.loads(lines[2])
+        except (ValueError, IndexError) as error:
+            raise SnapshotError(f"{path}: no offsets of a batch: {error}") from error
+        try:
             return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
-        except (OSError, ValueError, IndexError, AttributeError):
+        except (ValueError, AttributeError):
             return None

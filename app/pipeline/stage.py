@@ -19,18 +19,15 @@ from app.bucket.matching import Found
 from app.control.client import client_of
 from app.control.directives import Directive
 from app.control.reports import QueryTally, StageReport
-from app.delivery.originals import Original, OriginalReader
-from app.events.batch import PARTITION_BITS
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.pipeline.arrivals import Arrivals
 from app.pipeline.deployment import Deployment, load_deployment
-from app.pipeline.egress import Failure, Limit, Records, add_composite_events, add_dead_letters, add_late_events, add_shed_reports
+from app.pipeline.egress import Limit, Records, add_composite_events, add_shed_reports
 from app.pipeline.endings import endings_of
 from app.pipeline.ingress import TaskSettings, batch_of_task
+from app.pipeline.letters import LATE, add_letters
 from app.pipeline.recovery import BucketKey, LiveBucket, count_entry, give_back, progress_of, taken_before, write_snapshot
 from app.pipeline.shipment import CHUNK, REFUSED, Refused, payloads_by_bucket
-
-LATE = "late"
 
 
 @dataclass(slots=True)
@@ -91,7 +88,7 @@ def _bucket(
     if key.number == 0:
         add_shed_reports(records, directive.shed_reports, deployment.reports)
     late = _late_of_bucket(output)
-    _deliver_refused(records, [*refused, *late], deployment, settings)
+    troubles = add_letters(records, [*refused, *late], deployment, settings)
     spent.phase("encode")
     head = directive.to_json()
     size = log.append(directive.batch, [head, *chunks])
@@ -100,7 +97,7 @@ def _bucket(
         write_snapshot(live, log)
     give_back(key, live)
     spent.phase("state")
-    report = _report(output, live, tallies, spent, orders)
+    report = replace(_report(output, live, tallies, spent, orders), troubles=troubles)
     if records.oversized:
         report = replace(report, rejected={**report.rejected, "oversized": records.oversized})
     return records, report
@@ -152,26 +149,6 @@ def _late_of_bucket(output: BucketOutput) -> list[Refused]:
     for source, offset in output.late.tolist():
         by_source.setdefault(source, []).append(offset)
     return [Refused(source, tuple(offsets), LATE) for source, offsets in sorted(by_source.items())]
-
-
-def _deliver_refused(records: Records, refused: Sequence[Refused], deployment: Deployment, settings: TaskSettings) -> None:
-    """Late events and dead letters, with the originals read again from the broker (file sources have none: places and reasons remain)."""
-    for one in refused:
-        topic, partition = deployment.topics[one.source >> PARTITION_BITS], one.source & ((1 << PARTITION_BITS) - 1)
-        if settings.kafka_options:
-            originals = list(_reader(settings.kafka_options).read(topic, partition, one.offsets))
-        else:
-            originals = [Original(topic, partition, offset, found=False) for offset in sorted(one.offsets)]
-        if one.reason == LATE:
-            add_late_events(records, deployment.late_topic, originals)
-        else:
-            failures = [Failure(offset, one.reason, text) for offset, text in zip(one.offsets, one.texts, strict=True)]
-            add_dead_letters(records, deployment.dead_letters_topic, settings.application, originals, failures)
-
-
-@lru_cache(maxsize=1)
-def _reader(options: tuple[tuple[str, str], ...]) -> OriginalReader:
-    return OriginalReader(dict(options))
 
 
 def _report(output: BucketOutput, live: LiveBucket, tallies: tuple[QueryTally, ...], spent: _Spent, orders: _Orders) -> StageReport:

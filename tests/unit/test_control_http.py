@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.control.client import ControlAddress, ControlClient, ControlError, client_of
 from app.control.directives import Directive, DirectiveLog, Frozen
@@ -21,6 +22,7 @@ class Driver:
         self.health = Health()
         self.asked = 0
         self.not_ready = 0
+        self.broken: Exception | None = None
         self.server = self.listen(0)
 
     def listen(self, port: int) -> ControlServer:
@@ -37,6 +39,8 @@ class Driver:
 
     def directive(self, batch: int) -> bytes:
         self.asked += 1
+        if self.broken:
+            raise self.broken
         if self.not_ready:
             self.not_ready -= 1
             raise NotReadyError("no catalog runs yet")
@@ -166,6 +170,30 @@ def test_forked_worker_opens_a_connection_of_its_own(driver: Driver) -> None:
     assert task._connection is not of_the_parent
     assert of_the_parent is not None
     assert of_the_parent.sock is not None  # left open: the parent still uses it
+
+
+def test_a_request_that_fails_is_logged_but_not_with_every_repetition(driver: Driver) -> None:
+    driver.broken = OSError("disk full")
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert driver.get("/directive?batch=3", "secret") == (500, b"OSError: disk full\n")
+        assert driver.get("/directive?batch=4", "secret")[0] == 500
+    assert [(line["log_level"], line["path"], str(line["exc_info"])) for line in logs] == [("error", "/directive?batch=3", "disk full")]
+
+
+def failing_connection(driver: Driver, error: Exception) -> None:
+    try:
+        raise error
+    finally:
+        driver.server._server.handle_error(None, ("127.0.0.1", 1))
+
+
+def test_a_defect_in_a_connection_is_logged_and_a_client_that_goes_away_is_not(driver: Driver) -> None:
+    with capture_logs() as logs:
+        for error in (BrokenPipeError(), TimeoutError(), ZeroDivisionError("a defect")):
+            with pytest.raises(type(error)):
+                failing_connection(driver, error)
+    assert [str(line["exc_info"]) for line in logs] == ["a defect"]
 
 
 def test_task_gives_up_at_the_deadline_and_says_where() -> None:

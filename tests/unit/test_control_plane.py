@@ -12,13 +12,14 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from app.config.settings import Settings
 from app.control.client import ControlClient
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
-from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.control.selection import packed
 from app.events.types import Kind
 from app.query.plan import Catalog, ConstantTest, Item, Plan, Shedding, Within
@@ -281,6 +282,43 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+def test_lost_heartbeats_are_counted_and_logged_once_per_outage(world: World) -> None:
+    with capture_logs() as logs:
+        for _ in range(3):
+            world.plane.beat_failed("TOPIC_AUTHORIZATION_FAILED")
+        world.plane.beat_written()
+        world.plane.beat_failed("timed out")
+    assert [(line["log_level"], line.get("reason")) for line in logs] == [
+        ("warning", "TOPIC_AUTHORIZATION_FAILED"),
+        ("info", None),
+        ("warning", "timed out"),
+    ]
+    assert world.plane.metrics.value("cep_heartbeat_errors_total") == 4
+    assert world.plane.metrics.value("cep_heartbeats_total") == 1
+
+
+def test_originals_that_could_not_be_read_are_counted_and_logged_once_per_outage(world: World) -> None:
+    def refused(batch: int, part: int, count: int) -> None:
+        troubles = (Trouble("originals", count, "no answer in 20 s"),) if count else ()
+        report = StageReport(batch, "cep", part, counts={"matched": -1, "late": 1}, troubles=troubles)
+        assert StageReport.from_json(report.to_json()) == report
+        world.plane.directive(batch)
+        world.plane.report(report)
+
+    with capture_logs() as logs:
+        refused(0, 1, 2)
+        refused(0, 2, 3)
+        world.run(0, 10)
+        refused(1, 1, 1)
+        world.run(1, 10)
+        world.run(2, 10)  # nothing was to be read: nobody knows more
+        refused(3, 1, 0)
+        world.run(3, 10)
+    told = [(line["log_level"], line.get("reason"), line.get("failures")) for line in logs if "originals" in line["event"]]
+    assert told == [("warning", "no answer in 20 s", None), ("info", None, 6)]
+    assert world.plane.metrics.value("cep_originals_errors_total") == 6
 
 
 def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) -> None:
