@@ -179,7 +179,11 @@ class SchemaRegistry(_Section):
     timeout: Duration = Field(default="5 s", validate_default=True)
     """How long a request may take; schemas are cached for ever, so this is waited for once per schema."""
     retry_for: Duration = Field(default="30 s", validate_default=True)
-    """How long an unreachable registry is asked again before records with an unknown schema id become dead letters."""
+    """How long an unreachable registry (or broker) is asked again at the start, for what the checkpoint does not hold. With ``on_registry_down: dead_letter`` also how long in a batch, before records with an unseen schema id become dead letters."""
+    on_registry_down: Literal["wait", "dead_letter"] = "wait"
+    """What happens to records whose schema nobody has seen yet while the registry is unreachable. ``wait``: the batch waits for it, and with it everything behind; good events never become dead letters for an outage. ``dead_letter``: after `retry_for` such records become dead letters and the stream goes on."""
+    wait_for: Duration = Field(default="15 m", validate_default=True)
+    """How long a batch waits for an unreachable registry before the application ends with an error; the next start waits again. Long enough for a registry that is being repaired, short enough for somebody to notice."""
     register_schemas: bool = True
     """Whether to register the schemas of composite events and reports; where only a pipeline may register, set false."""
 

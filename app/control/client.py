@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.control.directives import Directive
+from app.control.registry_watch import Notice, Ruling
 from app.control.reports import StageReport
 from app.errors import CepError
 
@@ -69,6 +70,14 @@ class ControlClient:
             ControlError: no answer before the deadline, or a refusal.
         """
         self._request("POST", "/report", report.to_json())
+
+    def registry(self, notice: Notice) -> Ruling:
+        """Tells what became of a question to the schema registry, and is told what to do.
+
+        Raises:
+            ControlError: no answer before the deadline, or a refusal.
+        """
+        return Ruling.from_json(self._request("POST", "/registry", notice.to_json()))
 
     def close(self) -> None:
         """Ends the connection; the next request opens another."""

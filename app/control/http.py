@@ -19,6 +19,7 @@ from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from app.control.health import QUESTIONS, Health
+from app.control.registry_watch import Notice, Ruling
 from app.control.reports import StageReport
 from app.observe.logs import get_logger
 
@@ -46,6 +47,7 @@ class Endpoints:
         version: JSON values for ``/version``.
         directive: the directive of a batch as JSON; may raise `NotReadyError`.
         report: takes a report and returns when it is safe.
+        registry: takes a task's notice about the schema registry, and rules.
     """
 
     token: str
@@ -55,6 +57,7 @@ class Endpoints:
     version: Callable[[], object]
     directive: Callable[[int], bytes]
     report: Callable[[StageReport], None]
+    registry: Callable[[Notice], Ruling]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +176,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the body was not read, so the next request's beginning is unknown
             return _Reply(413, b"a body of known, moderate length is needed\n")
         body = self.rfile.read(int(length))
-        if urlsplit(self.path).path != "/report":
-            return _Reply(404, b"known here: /report\n")
+        path = urlsplit(self.path).path
+        if path not in ("/report", "/registry"):
+            return _Reply(404, b"known here: /registry /report\n")
         if not self._trusted():
             return _Reply(401, b"token missing or wrong\n")
+        if path == "/registry":
+            return _Reply(200, self.served.registry(Notice.from_json(body)).to_json(), "application/json")
         self.served.report(StageReport.from_json(body))
         return _Reply(204)
 

@@ -30,6 +30,7 @@ from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels, moved
 from app.control.outages import Outage
+from app.control.registry_watch import RegistryWatch
 from app.control.reports import BatchTotals, StageReport
 from app.control.selection import Sequences
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
@@ -77,6 +78,7 @@ class ControlPlane:
     Attributes:
         health: add checks of your own.
         metrics: the driver's metrics.
+        registry: told of every failure to ask the schema registry.
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
@@ -108,6 +110,7 @@ class ControlPlane:
         self._token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
         self.metrics = Metrics()
         self.metrics.inform("cep_build_info", **{name: str(version.get(name, "")) for name in ("version", "spark", "git")})
+        self.registry = RegistryWatch(settings.schema_registry, self.metrics, clock)
         self.health = Health()
         self.pulse = Pulse(lambda: clock() / 1000, settings.http.liveness_timeout / 1000)
         self.started, self.running, self.first_batch = (
@@ -127,6 +130,7 @@ class ControlPlane:
             version=lambda: dict(version),
             directive=lambda batch: self.directive(batch).to_json(),
             report=self.report,
+            registry=self.registry.rule,
         )
         self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
 
@@ -235,6 +239,7 @@ class ControlPlane:
         directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
         greatest = self._log.greatest_times_before(progress.batch + 1)
         self._log.prune(progress.batch)
+        self.registry.committed()
         with self._lock:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._topics), now)

@@ -163,6 +163,11 @@ METRICS: tuple[Metric, ...] = (
         "Late events and dead letters that were written without key, value and headers because the original could not be read again.",
     ),
     Metric("cep_schema_registry_errors_total", "counter", "Requests to the schema registry that failed."),
+    Metric(
+        "cep_schema_registry_waiting_seconds",
+        "gauge",
+        "How long the schema registry has been away while somebody needs it; 0 when it answers, and while nobody asks.",
+    ),
     # Identity.
     Metric("cep_build_info", "info", "Version of the application.", ("version", "spark", "git")),
     Metric(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +21,15 @@ from app import __version__
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import consumer_options
-from app.events.registry import Registry
+from app.events.registry import Registry, Subjects
 from app.observe.logs import get_logger
+from app.pipeline.answers import RememberedRegistry
 from app.pipeline.deployment import Deployment, store_deployment
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
-from app.pipeline.schemas import SchemaKeeping
+from app.pipeline.schemas import KeptDecisions, SchemaKeeping
 
 log = get_logger(__name__)
 
@@ -97,12 +98,24 @@ def task_settings(settings: Settings, plane: ControlPlane, *, kafka: bool = True
 def schema_keeping(settings: Settings) -> SchemaKeeping:
     """Where the tasks find writers' schemas."""
     registry = settings.schema_registry
-    return SchemaKeeping(settings.checkpoint.path, registry_settings(registry), registry.retry_for / 1000)
+    return SchemaKeeping(settings.checkpoint.path, registry_settings(registry), registry.on_registry_down == "dead_letter")
+
+
+def remembered_registry(settings: Settings, failed: Callable[[], None]) -> RememberedRegistry:
+    """The registry as the driver asks it: what it answered at earlier starts counts where it does not answer now.
+
+    Args:
+        settings: of the application.
+        failed: told of every question that was not answered.
+    """
+    registry = Registry(registry_settings(settings.schema_registry))
+    return RememberedRegistry(registry, settings.schema_registry.url, settings.checkpoint.path, failed)
 
 
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
     fingerprint = store_deployment(settings.checkpoint.path, deployment)
+    plane.registry.decisions = KeptDecisions(settings.checkpoint.path)
     plane.open(RunningCatalog(deployment.catalog, fingerprint), PlannedOffsets(settings.checkpoint.path).speakers)
     return fingerprint
 
@@ -117,7 +130,7 @@ class Opened:
 
 
 @contextmanager
-def opened(spark: SparkSession, settings: Settings, registry: Registry | None = None, *, kafka: bool = True) -> Iterator[Opened]:
+def opened(spark: SparkSession, settings: Settings, registry: Subjects | None = None, *, kafka: bool = True) -> Iterator[Opened]:
     """The application around a query of the caller's, without patience: everything it depends on must be there.
 
     Args:
@@ -126,7 +139,7 @@ def opened(spark: SparkSession, settings: Settings, registry: Registry | None = 
         registry: asked for schemas; the configured one when not given.
         kafka: see `task_settings`.
     """
-    asked = registry or Registry(registry_settings(settings.schema_registry))
+    asked = registry or remembered_registry(settings, lambda: None)
     streams = read_streams(settings, asked)
     deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings))
     plane = control_plane(settings)

@@ -24,14 +24,13 @@ from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
-from app.events.registry import Registry
 from app.observe.logs import get_logger
-from app.pipeline.application import ProgressListener, control_plane, open_catalog, task_settings
+from app.pipeline.application import ProgressListener, control_plane, open_catalog, remembered_registry, task_settings
 from app.pipeline.assemble import outputs, to_kafka
 from app.pipeline.causes import cause
 from app.pipeline.deployment import Deployment
 from app.pipeline.draining import past_of
-from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
+from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 
@@ -123,7 +122,7 @@ def run(settings: Settings, stop: Stop) -> None:
         cleanup.enter_context(sole_driver(settings))
         plane = _listening(settings)
         cleanup.callback(plane.close)
-        deployment = _prepared(settings, stop)
+        deployment = _prepared(settings, plane, stop)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
         spark = start_session(settings)
@@ -156,8 +155,8 @@ def _words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _prepared(settings: Settings, stop: Stop) -> Deployment:
-    registry = Registry(registry_settings(settings.schema_registry))
+def _prepared(settings: Settings, plane: ControlPlane, stop: Stop) -> Deployment:
+    registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
     wait_ms = settings.schema_registry.retry_for
     streams = patiently("schema registry", lambda: read_streams(settings, registry), wait_ms, stop)
     compiled = compile_queries(settings, streams)
@@ -166,6 +165,7 @@ def _prepared(settings: Settings, stop: Stop) -> Deployment:
     patiently("broker", lambda: check_topics(settings, compiled.catalog), wait_ms, stop)
     past = past_of(settings)
     deployment = patiently("schema registry", lambda: prepare(settings, compiled, streams, registry, past), wait_ms, stop)
+    registry.save()
     for query, shedder in without_models(compiled, deployment):
         folder = settings.queries.models or "queries.models is not set"
         log.warning("no model: sheds at random", query=query, shedder=shedder, models=str(folder), hint="write one with cep train")

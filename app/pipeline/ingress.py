@@ -74,11 +74,12 @@ class _Work:
         return now
 
 
-_decoders: dict[tuple[str, int], BatchDecoder] = {}
+_decoders: dict[tuple[str, int], tuple[BatchDecoder, KeptSchemas]] = {}
 """By deployment and stream; the programs of writers' schemas survive batches."""
 
 
-def _decoder(settings: TaskSettings, deployment: str, place: int) -> BatchDecoder:
+def _decoder(settings: TaskSettings, directive: Directive, place: int) -> BatchDecoder:
+    deployment = directive.deployment
     if (deployment, place) not in _decoders:
         known = load_deployment(settings.checkpoint, deployment)
         stream = known.streams[place]
@@ -86,8 +87,11 @@ def _decoder(settings: TaskSettings, deployment: str, place: int) -> BatchDecode
         wanted = {name for plan in plans for name in plan.columns}
         tested = {test.attribute for plan in plans for item in plan.items for one in (item.tests, *item.either) for test in one}
         readers = [parse_schema(text) for text in stream.readers]
-        _decoders[deployment, place] = BatchDecoder(stream.definition, readers, KeptSchemas(settings.schemas), wanted | tested)
-    return _decoders[deployment, place]
+        schemas = KeptSchemas(settings.schemas)
+        _decoders[deployment, place] = BatchDecoder(stream.definition, readers, schemas, wanted | tested), schemas
+    decoder, schemas = _decoders[deployment, place]
+    schemas.begin(directive.batch, client_of(settings.control).registry)
+    return decoder
 
 
 @lru_cache(maxsize=64)
@@ -182,7 +186,7 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
         records, source, offset, ingested_ms = records.filter(pa.array(kept)), source[kept], offset[kept], ingested_ms[kept]
         started = work.spend("shed", started)
     headers = records.column("headers") if context.stream.with_headers else None
-    decoder = _decoder(settings, directive.deployment, context.number)
+    decoder = _decoder(settings, directive, context.number)
     decoded = decoder.decode(records.column("value"), source, offset, headers, ingested_ms)
     decoded = without_implausible_times(decoded, ingested_ms, context.stream.max_ahead_ms)
     started = work.spend("decode", started)

@@ -1,7 +1,8 @@
 """Writers' schemas for the ingress: from the checkpoint, where every schema ever used is kept, else from the registry.
 
 A schema never changes under its id. Once a worker has seen it, all workers find it in the checkpoint, so a registry that is down stops
-nobody whose producers use known schemas, and a repeated batch reads records as it did before.
+nobody whose producers use known schemas, and a repeated batch reads records as it did before. Whoever needs an unseen one asks the driver
+what to do (`app.control.registry_watch`): as a rule, to wait.
 """
 
 from __future__ import annotations
@@ -13,105 +14,176 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
+from pyarrow import fs
+
+from app.control.registry_watch import Decided, Key, Notice, Ruling
 from app.errors import DependencyError
 from app.events.avro import AvroSchema, SchemaError
 from app.events.registry import Registry, RegistrySettings
 from app.pipeline.checkpoint_files import checkpoint_files
 
 PAUSE_S = 0.5
-PROBE_S = 5.0
-"""How often a registry that has been given up is asked again. A question to one that answers nothing at all takes seconds itself."""
+FORMAT = 1
+"""Of the file with a batch's decisions."""
+KEPT_BATCHES = 100
+"""Files of decisions that stay, as of directives."""
+
+Desk = Callable[[Notice], Ruling]
+"""Asks the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaKeeping:
-    """Where schemas are kept, and how long an unreachable registry is asked again before an unknown schema makes dead letters."""
+    """Where schemas are kept, and who is asked for others.
+
+    Attributes:
+        decided: whether the driver must know of every schema that is found (`schema_registry.on_registry_down: dead_letter`).
+    """
 
     checkpoint: str
     registry: RegistrySettings
-    retry_for_s: float
+    decided: bool = False
 
 
 class KeptSchemas:
     """A `SchemaSource`: memory, then checkpoint, then registry.
 
     Args:
-        keeping: where and how long.
+        keeping: where.
         registry: who is asked; made from the settings when not given.
-        clock_s: seconds that never go back.
         sleep: waits between attempts.
     """
 
-    def __init__(
-        self,
-        keeping: SchemaKeeping,
-        registry: Registry | None = None,
-        clock_s: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, keeping: SchemaKeeping, registry: Registry | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
         self._keeping = keeping
         self._registry = registry or Registry(keeping.registry)
-        self._clock_s, self._sleep = clock_s, sleep
-        checkpoint = keeping.checkpoint
-        self._files, base = checkpoint_files(checkpoint)
+        self._sleep = sleep
+        self._files, base = checkpoint_files(keeping.checkpoint)
         where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
         self._folder = f"{base}/schemas/{where}"
         self._files.create_dir(self._folder, recursive=True)
-        self._known: dict[int | str, AvroSchema] = {}
-        self._down_since: float | None = None
-        self._asked_again_at = 0.0
+        self._known: dict[Key, AvroSchema] = {}
+        self._batch = 0
+        self._desk: Desk = _nobody
+        self._waits_for: Key | None = None
+        self._given_up: Ruling | None = None
 
-    def schema(self, key: int | str) -> AvroSchema | None:
-        """The schema of an id or GUID; None if the registry does not know it, or could not be asked for `retry_for_s`.
+    def begin(self, batch: int, desk: Desk) -> None:
+        """A task's beginning.
+
+        Args:
+            batch: that it works on.
+            desk: asks its driver.
+        """
+        if batch != self._batch:
+            self._given_up = None
+        self._batch, self._desk = batch, desk
+
+    def schema(self, key: Key) -> AvroSchema | None:
+        """The schema of an id or GUID; None if the registry does not know it, or the driver has given the registry up for this batch.
 
         Raises:
             SchemaError: it is no Avro schema.
+            DependencyError: the registry has been away for too long.
         """
         known = self._known.get(key)
-        if known is None:
-            known = self._read(key)
-            if known is None and (known := self._ask(key)) is not None:
-                self._write(key, known)
-            if known is not None:
-                self._known[key] = known
+        while known is None:
+            known = _read(self._files, self._path(key))
+            if known is None:
+                found, again = self._ask(key)
+                if not again:
+                    return found
+        self._known[key] = known
         return known
 
-    def _ask(self, key: int | str) -> AvroSchema | None:
-        """Patient once per outage; then nobody waits, and only now and then a question shows whether the registry is back.
+    def _ask(self, key: Key) -> tuple[AvroSchema | None, bool]:
+        """What the registry, or the driver in its place, says; and whether to look again, since another worker may have found it."""
+        if self._given_up is not None and key not in self._given_up.found:
+            return None, False
+        try:
+            found = self._registry.schema(key)
+        except DependencyError as error:
+            return None, self._shall_wait(key, str(error))
+        waited, self._waits_for = self._waits_for == key, None
+        if found is None:
+            if waited:  # others are unknown without a question
+                self._desk(Notice(self._batch, key, "answered"))
+            return None, False
+        if waited or self._keeping.decided:
+            ruling = self._desk(Notice(self._batch, key, "found"))
+            if ruling.then == "unresolved":
+                self._given_up = ruling
+                return None, False
+        self._write(key, found)
+        self._known[key] = found
+        return found, False
 
-        So a stray id, or a flood of them, holds the stream up for `retry_for_s` once, not in every batch.
-        """
-        if self._down_since is not None and self._clock_s() < self._asked_again_at:
-            return None
-        while True:
-            try:
-                found = self._registry.schema(key)
-            except DependencyError:
-                now = self._clock_s()
-                self._down_since = now if self._down_since is None else self._down_since
-                if now >= self._down_since + self._keeping.retry_for_s:
-                    self._asked_again_at = now + PROBE_S
-                    return None
-                self._sleep(PAUSE_S)
-            else:
-                self._down_since = None
-                return found
+    def _shall_wait(self, key: Key, reason: str) -> bool:
+        ruling = self._desk(Notice(self._batch, key, "failed", reason))
+        if ruling.then == "fail":
+            raise DependencyError(
+                f"the schema registry has been away for {ruling.waited_s:.0f} s, and batch {self._batch} needs its schema {key}: {reason}"
+            )
+        if ruling.then == "unresolved":
+            self._given_up = ruling
+            return False
+        self._waits_for = key
+        self._sleep(PAUSE_S)
+        return True
 
-    def _path(self, key: int | str) -> str:
+    def _path(self, key: Key) -> str:
         return f"{self._folder}/{key}.json"
 
-    def _read(self, key: int | str) -> AvroSchema | None:
+    def _write(self, key: Key, schema: AvroSchema) -> None:
+        _write(self._files, self._path(key), {"root": schema.root, "names": schema.names})
+
+
+def _nobody(notice: Notice) -> Ruling:
+    """Without a driver nobody waits."""
+    return Ruling("fail" if notice.outcome == "failed" else "use")
+
+
+def _read(files: fs.FileSystem, path: str) -> AvroSchema | None:
+    try:
+        with files.open_input_stream(path) as stream:
+            plain = json.loads(stream.readall())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise SchemaError(f"the kept schema is corrupt; delete {path}") from error
+    return AvroSchema(plain["root"], plain["names"])
+
+
+def _write(files: fs.FileSystem, path: str, plain: object) -> None:
+    draft = f"{path}.{os.getpid()}.draft"  # several workers may learn it at once
+    with files.open_output_stream(draft) as stream:
+        stream.write(json.dumps(plain).encode())
+    files.move(draft, path)
+
+
+class KeptDecisions:
+    """`app.control.registry_watch.Decisions` in the checkpoint: ``schemas/decided/<batch>.json``."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._files, base = checkpoint_files(checkpoint)
+        self._folder = f"{base}/schemas/decided"
+        self._files.create_dir(self._folder, recursive=True)
+
+    def read(self, batch: int) -> Decided:
+        """Of a batch; the default where there is none."""
         try:
-            with self._files.open_input_stream(self._path(key)) as stream:
+            with self._files.open_input_stream(self._path(batch)) as stream:
                 plain = json.loads(stream.readall())
         except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise SchemaError(f"the kept schema {key} is corrupt; delete {self._path(key)}") from error
-        return AvroSchema(plain["root"], plain["names"])
+            return Decided()
+        return Decided(plain["away"], frozenset(plain["found"]))
 
-    def _write(self, key: int | str, schema: AvroSchema) -> None:
-        draft = f"{self._path(key)}.{os.getpid()}.draft"  # several workers may learn it at once
-        with self._files.open_output_stream(draft) as stream:
-            stream.write(json.dumps({"root": schema.root, "names": schema.names}).encode())
-        self._files.move(draft, self._path(key))
+    def write(self, batch: int, decided: Decided) -> None:
+        """Returns when it is there; files of batches long past go."""
+        _write(self._files, self._path(batch), {"format": FORMAT, "away": decided.away, "found": sorted(decided.found, key=str)})
+        for known in self._files.get_file_info(fs.FileSelector(self._folder)):
+            if known.base_name.removesuffix(".json").isdigit() and int(known.base_name.removesuffix(".json")) <= batch - KEPT_BATCHES:
+                self._files.delete_file(known.path)
+
+    def _path(self, batch: int) -> str:
+        return f"{self._folder}/{batch:020}.json"

@@ -13,6 +13,7 @@ from app.control.client import ControlAddress, ControlClient, ControlError, clie
 from app.control.directives import Directive, DirectiveLog, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError
+from app.control.registry_watch import Notice, Ruling
 from app.control.reports import SourceProgress, StageReport
 
 
@@ -34,6 +35,7 @@ class Driver:
             version=lambda: {"version": "0.1.0"},
             directive=self.directive,
             report=self.log.record,
+            registry=lambda notice: Ruling("unresolved", 1.5, (7, "guid")) if notice.key == 3 else Ruling("use"),
         )
         return ControlServer("127.0.0.1", port, endpoints)
 
@@ -113,6 +115,14 @@ def test_tasks_get_directives_and_give_reports_over_one_connection(driver: Drive
     assert task._connection is connection
     assert driver.log.totals(0).reports == 1
     assert client(driver).directive(1).greatest_times == {1: 100}
+
+
+def test_a_task_asks_what_to_do_without_a_registry(driver: Driver) -> None:
+    task = client(driver)
+    assert task.registry(Notice(5, 3, "failed", "refused")) == Ruling("unresolved", 1.5, (7, "guid"))
+    assert task.registry(Notice(5, "guid", "found")) == Ruling("use")
+    with pytest.raises(ControlError, match="no notice"):
+        task._request("POST", "/registry", b'{"batch": 3}')
 
 
 def test_wrong_token_is_refused_at_once(driver: Driver) -> None:
