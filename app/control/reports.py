@@ -30,7 +30,8 @@ class SourceProgress:
         oldest_broker_ms: least Kafka timestamp; None without records.
         newest_broker_ms: greatest Kafka timestamp.
         first_offset: offset of the first record.
-        next_offset: offset after the last record.
+        next_offset: offset after the last record; Spark's end may lie further, since transactions leave markers.
+        bytes: of the records' values.
     """
 
     source: int
@@ -40,6 +41,7 @@ class SourceProgress:
     newest_broker_ms: int | None = None
     first_offset: int | None = None
     next_offset: int | None = None
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,7 @@ def _joined_source(known: SourceProgress | None, more: SourceProgress) -> Source
         newest_broker_ms=_greatest((known.newest_broker_ms, more.newest_broker_ms)),
         first_offset=_least((known.first_offset, more.first_offset)),
         next_offset=_greatest((known.next_offset, more.next_offset)),
+        bytes=known.bytes + more.bytes,
     )
 
 

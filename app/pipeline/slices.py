@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,8 +34,9 @@ def slices(batches: Iterator[pa.RecordBatch], limit: int = SLICE_BYTES) -> Itera
 
 def int64_column(table: pa.Table, name: str) -> NDArray[np.int64]:
     """A column without nulls."""
-    values: NDArray[np.int64] = table.column(name).to_numpy()
-    return values
+    column = table.column(name)
+    values: NDArray[np.int64] = column.to_numpy()
+    return values.copy() if column.num_chunks == 1 else values  # a view would keep all bytes of the Arrow batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,12 +71,16 @@ class Read:
         if not self._parts:
             return ()
         source, offset, ingested_ms, sizes = (
-            np.concatenate([getattr(part, name) for part in self._parts]) for name in ("source", "offset", "ingested_ms", "sizes")
+            _joined([getattr(part, name) for part in self._parts]) for name in ("source", "offset", "ingested_ms", "sizes")
         )
         return tuple(
             _progress(number, greatest.get(number), offset[own], ingested_ms[own], sizes[own])
             for number, own in ((number, np.flatnonzero(source == number)) for number in np.unique(source).tolist())
         )
+
+
+def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _progress(

@@ -16,7 +16,7 @@ SCHEMA = parse_schema('{"type": "record", "name": "a.B", "fields": [{"name": "x"
 class FakeRegistry:
     """Answers from a dictionary while it is up; counts the questions. The real one is asked in tests/kafka."""
 
-    def __init__(self, known=None, up=True):
+    def __init__(self, known=None, *, up=True):
         self.known, self.up, self.asked = known or {}, up, 0
 
     def schema(self, key):
