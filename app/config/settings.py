@@ -140,6 +140,8 @@ class Kafka(_Section):
     """Where a new checkpoint starts to read; ``latest`` because old alerts are seldom wanted. An existing checkpoint goes on where it was."""
     max_offsets_per_trigger: int = Field(default=400_000, gt=0)
     """Most records per micro-batch. 400,000 is 70–80 % free of fixed cost while catching up; a million adds little and doubles the latency."""
+    max_bytes_per_trigger: int = Field(default=256 << 20, gt=0)
+    """About the most bytes per micro-batch (keys and values). Spark counts records, so at every start the sizes of the topics' records are estimated from a sample, and `max_offsets_per_trigger` is lowered if that many would be more. 256 MiB is 400,000 records of 670 bytes: smaller ones are bounded by their number."""
     max_poll_records: int = Field(default=10_000, gt=0)
     """Records per poll of Spark's consumer; Kafka's 500 costs a few percent of throughput."""
     max_partition_fetch_bytes: int = Field(default=8 << 20, gt=0)

@@ -43,6 +43,9 @@ from app.query.plan import Catalog, Plan
 KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
 
+SIZE_TOLERANCE = 2
+"""Batches beyond the bound by less than this are what an estimate is."""
+
 Speakers = Callable[[int], Iterable[tuple[str, int]] | None]
 
 log = get_logger(__name__)
@@ -92,7 +95,8 @@ class ControlPlane:
         self._catalog: RunningCatalog | None = None
         self._speakers: Speakers = lambda _: None
         self._decided = False
-        self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
+        self._most_records = settings.kafka.max_offsets_per_trigger
+        self._watchdog = Watchdog((), settings.watchdog, self._most_records)
         self._levels = Levels()
         self._sequences: Sequences | None = None
         self._idle = IdleSources(
@@ -105,6 +109,7 @@ class ControlPlane:
         self._greatest_times: dict[int, int] = {}
         self._last_beat_ms = clock()
         self._heartbeat: HeartbeatWriter | None = None
+        self._told_size = False
         self._beats = Outage("heartbeats are not written", "heartbeats are written again")
         self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
         self._token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
@@ -158,7 +163,7 @@ class ControlPlane:
             watchdog = Watchdog(
                 [WatchedQuery.of(plan) for plan in running.catalog.current],
                 self._settings.watchdog,
-                self._settings.kafka.max_offsets_per_trigger,
+                self._most_records,
             )
             memory: Mapping[str, Any] = {"watchdog": self._watchdog.snapshot()} if not first else {} if latest is None else latest.memory
             watchdog.restore(memory.get("watchdog", {}))
@@ -171,6 +176,10 @@ class ControlPlane:
             self._sequences = sequences
             self._watchdog, self._catalog, self._speakers = watchdog, running, speakers
             self._show_catalog(running)
+
+    def limit_batches(self, records: int) -> None:
+        """Says how many records a batch takes at most; to be told before a catalog is opened."""
+        self._most_records = records
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
@@ -258,6 +267,7 @@ class ControlPlane:
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
         _log_shedding(progress.batch, before, after, forecast)
         _log_limits(progress.batch, totals)
+        self._note_size(progress.batch, totals)
         self._note_originals(totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
@@ -353,6 +363,14 @@ class ControlPlane:
                 return False
             self._last_beat_ms = now
             return True
+
+    def _note_size(self, batch: int, totals: BatchTotals) -> None:
+        """The bound in bytes rests on an estimate that is made at the start; somebody should know when it does not hold any more."""
+        size, bound = sum(source.bytes for source in totals.sources.values()), self._settings.kafka.max_bytes_per_trigger
+        if size > SIZE_TOLERANCE * bound and not self._told_size:
+            self._told_size = True
+            hint = "records are larger than at the start; a restart estimates them again"
+            log.warning("a batch is larger than kafka.max_bytes_per_trigger", batch_id=batch, bytes=size, bound=bound, hint=hint)
 
     def _note_originals(self, totals: BatchTotals) -> None:
         """Late events and dead letters that left without what they came with, though it may still be there."""

@@ -56,6 +56,7 @@ _BATCH_BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.
 METRICS: tuple[Metric, ...] = (
     # Rate, errors, duration.
     Metric("cep_events_consumed_total", "counter", "Records read from input topics.", ("topic",)),
+    Metric("cep_bytes_consumed_total", "counter", "Bytes of the values of these records.", ("topic",)),
     Metric(
         "cep_events_ended_total",
         "counter",

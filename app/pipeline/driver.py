@@ -30,6 +30,7 @@ from app.pipeline.assemble import outputs, to_kafka
 from app.pipeline.causes import cause
 from app.pipeline.deployment import Deployment
 from app.pipeline.draining import past_of
+from app.pipeline.limits import batch_limits
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
@@ -123,16 +124,20 @@ def run(settings: Settings, stop: Stop) -> None:
         plane = _listening(settings)
         cleanup.callback(plane.close)
         deployment = _prepared(settings, plane, stop)
+        limits = patiently("broker", lambda: batch_limits(settings), settings.schema_registry.retry_for, stop)
+        plane.limit_batches(limits.records)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
-        spark = start_session(settings)
+        spark = start_session(settings, limits.arrow_bytes)
         cleanup.callback(_stop_spark, spark)
         plane.started.good()
         committed = threading.Event()
         listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
         cleanup.callback(_forget, spark, listener)
-        query = to_kafka(outputs(kafka_records(spark, settings), settings, task_settings(settings, plane)), settings).start()
+        query = to_kafka(
+            outputs(kafka_records(spark, settings, limits.records), settings, task_settings(settings, plane)), settings
+        ).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pyarrow import fs
+
 from app.errors import SnapshotError
 from app.pipeline.checkpoint_files import checkpoint_files
 
@@ -37,6 +39,17 @@ class PlannedOffsets:
         if ends is None:
             return None
         return frozenset(place for place, end in ends.items() if end > (starts or {}).get(place, 0))
+
+    def latest(self) -> Offsets | None:
+        """End offsets of the newest planned batch; None if there is none, or the source is not Kafka.
+
+        Raises:
+            OSError: the log cannot be read.
+            SnapshotError: the log is damaged.
+        """
+        files = self._files.get_file_info(fs.FileSelector(self._folder, allow_not_found=True))
+        batches = [int(file.base_name) for file in files if file.base_name.isdigit()]
+        return self._ends(max(batches)) if batches else None
 
     def _ends(self, batch: int) -> Offsets | None:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""

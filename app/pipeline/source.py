@@ -32,8 +32,8 @@ def _columns(records: DataFrame, topics: tuple[str, ...], *more: Column | str) -
     return records.select("value", _source_column(topics), "offset", sql.unix_micros("timestamp").alias("ingested_us"), *more)
 
 
-def kafka_records(spark: SparkSession, settings: Settings) -> DataFrame:
-    """The records of all input topics and of the heartbeat topic.
+def kafka_records(spark: SparkSession, settings: Settings, most_records: int | None = None) -> DataFrame:
+    """The records of all input topics and of the heartbeat topic, at most so many per batch.
 
     With transactions offsets have gaps (aborted records, markers of commits and aborts), and a batch may end in them: nothing downstream
     takes offsets for a count. Headers are read only when a stream keeps its schema id there: they triple the ingress' cost.
@@ -43,7 +43,7 @@ def kafka_records(spark: SparkSession, settings: Settings) -> DataFrame:
     options = {
         "subscribe": ",".join(topics),
         "startingOffsets": settings.kafka.starting_offsets,
-        "maxOffsetsPerTrigger": str(settings.kafka.max_offsets_per_trigger),
+        "maxOffsetsPerTrigger": str(most_records or settings.kafka.max_offsets_per_trigger),
         "failOnDataLoss": str(settings.kafka.fail_on_data_loss).lower(),
         "kafka.max.poll.records": str(settings.kafka.max_poll_records),
         "kafka.max.partition.fetch.bytes": str(settings.kafka.max_partition_fetch_bytes),
