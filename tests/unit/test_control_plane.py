@@ -19,6 +19,7 @@ from app.control.client import ControlClient
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
+from app.control.registry_watch import Notice
 from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.control.selection import packed
 from app.events.types import Kind
@@ -319,6 +320,34 @@ def test_originals_that_could_not_be_read_are_counted_and_logged_once_per_outage
     told = [(line["log_level"], line.get("reason"), line.get("failures")) for line in logs if "originals" in line["event"]]
     assert told == [("warning", "no answer in 20 s", None), ("info", None, 6)]
     assert world.plane.metrics.value("cep_originals_errors_total") == 6
+
+
+def test_batches_that_are_larger_than_they_should_be_are_told_once(world: World) -> None:
+    bound = world.settings.kafka.max_bytes_per_trigger
+    with capture_logs() as logs:
+        for batch, size in enumerate((bound, 3 * bound, 4 * bound)):
+            world.plane.directive(batch)
+            world.plane.report(
+                StageReport(batch, "ingress", 1, sources=(SourceProgress(PART1, 1, bytes=size),), counts={"consumed": 1, "dead": 1})
+            )
+            world.run(batch, 10)
+    assert [line["batch_id"] for line in logs if "max_bytes_per_trigger" in line["event"]] == [1]
+    assert world.plane.metrics.value("cep_bytes_consumed_total", topic="readings") == 8 * bound
+
+
+def test_the_watchdog_reckons_with_batches_as_large_as_they_get(world: World) -> None:
+    world.plane.limit_batches(268)
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment", {}))
+    assert world.plane._watchdog._largest_batch == 268
+
+
+def test_a_committed_batch_waits_for_no_registry(world: World) -> None:
+    assert world.plane.registry.rule(Notice(0, 7, "failed", "refused")).then == "again"
+    world.clock.now += 5000
+    assert world.plane.registry.rule(Notice(0, 7, "failed", "refused")).waited_s == 5
+    assert world.plane.metrics.value("cep_schema_registry_waiting_seconds") == 5
+    world.run(0, 10)
+    assert world.plane.metrics.value("cep_schema_registry_waiting_seconds") == 0
 
 
 def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) -> None:

@@ -21,6 +21,16 @@ def test_topic_partitions_whose_end_moved_speak(log, tmp_path):
     assert PlannedOffsets(str(tmp_path)).speakers(7) == {("a", 0), ("c", 3)}
 
 
+def test_the_newest_planned_batch_says_where_reading_goes_on(log, tmp_path):
+    planned = PlannedOffsets(str(tmp_path))
+    assert planned.latest() is None
+    assert PlannedOffsets(str(tmp_path / "nowhere")).latest() is None
+    (log / "9").write_text(HEAD + '{"a":{"0":10}}')
+    (log / "10").write_text(HEAD + '{"a":{"0":12}}')
+    (log / ".10.crc").write_text("")
+    assert planned.latest() == {("a", 0): 12}
+
+
 def test_a_batch_that_is_not_planned_and_other_sources_say_nothing(log, tmp_path):
     planned = PlannedOffsets(str(tmp_path))
     assert planned.speakers(7) is None
