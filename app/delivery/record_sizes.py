@@ -83,7 +83,8 @@ def topic_sizes(options: dict[str, str], topics: Iterable[str], starts: Offsets 
         try:
             known = consumer.list_topics(timeout=20).topics
             places = [(topic, partition) for topic in topics if topic in known for partition in sorted(known[topic].partitions)]
-            low, high = (_limits(quiet, places, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+            admin = AdminClient(quiet)
+            low, high = (_limits(admin, places, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
             begin = {
                 place: _begin(starts, place, low[place] if from_beginning else high[place], low[place], high[place]) for place in places
             }
@@ -104,9 +105,9 @@ def topic_sizes(options: dict[str, str], topics: Iterable[str], starts: Offsets 
     }
 
 
-def _limits(options: dict[str, str], places: list[tuple[str, int]], spec: OffsetSpec) -> dict[tuple[str, int], int]:
-    asked = AdminClient(options).list_offsets({TopicPartition(*place): spec for place in places}, request_timeout=20) if places else {}
-    return {(one.topic, one.partition): future.result().offset for one, future in asked.items()}
+def _limits(admin: AdminClient, places: list[tuple[str, int]], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+    asked = admin.list_offsets({TopicPartition(*place): spec for place in places}, request_timeout=20) if places else {}
+    return {(one.topic, one.partition): future.result(timeout=30).offset for one, future in asked.items()}
 
 
 def _begin(starts: Offsets | None, place: tuple[str, int], without: int, low: int, high: int) -> int:
@@ -142,5 +143,6 @@ def _means(consumer: Consumer, begin: Offsets, end: Offsets) -> dict[str, float]
             if not left[place]:
                 del left[place]
                 consumer.pause([TopicPartition(*place)])
+    consumer.resume([TopicPartition(*place) for place in begin])
     consumer.unassign()
     return {topic: total / count for topic, (count, total) in sums.items()}

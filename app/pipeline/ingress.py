@@ -35,7 +35,7 @@ from app.pipeline.models import restored
 from app.pipeline.recovery import progress_of
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.shipment import CHUNK, TICK, Refused, shipment
-from app.pipeline.slices import Places, Read, int64_column, slices
+from app.pipeline.slices import Places, Read, slices
 
 LETTERS_PER_ROW = 1000
 
@@ -191,15 +191,16 @@ def _decode_streams(work: _Work, records: pa.Table, places: Places, parts: Seque
     place = np.array([-1 if k is None else k for k in stream_of_topic])[places.source >> PARTITION_BITS]
     for number, part in enumerate(parts):
         rows = np.flatnonzero(place == number)
-        if len(rows):
-            own = records if len(rows) == len(place) else records.take(pa.array(rows))
-            _decode(work, own, places.source[rows], places.ingested_ms[rows], part)
+        if len(rows) == len(place):
+            _decode(work, records, places, part)
+        elif len(rows):
+            _decode(work, records.take(pa.array(rows)), places.rows(rows), part)
 
 
-def _decode(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_ms: NDArray[np.int64], part: _Part) -> None:
+def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None:
     """One slice's records of one stream."""
     context = part.context
-    offset = int64_column(records, "offset")
+    source, offset, ingested_ms = places.source, places.offset, places.ingested_ms
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
     work.count("consumed", len(source))

@@ -32,7 +32,7 @@ def slices(batches: Iterator[pa.RecordBatch], limit: int = SLICE_BYTES) -> Itera
         yield pa.Table.from_batches(held)
 
 
-def int64_column(table: pa.Table, name: str) -> NDArray[np.int64]:
+def _int64_column(table: pa.Table, name: str) -> NDArray[np.int64]:
     """A column without nulls."""
     column = table.column(name)
     values: NDArray[np.int64] = column.to_numpy()
@@ -48,6 +48,10 @@ class Places:
     ingested_ms: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
+    def rows(self, rows: NDArray[np.int64]) -> Places:
+        """Some of them."""
+        return Places(self.source[rows], self.offset[rows], self.ingested_ms[rows], self.sizes[rows])
+
 
 @dataclass(slots=True)
 class Read:
@@ -58,8 +62,8 @@ class Read:
     def add(self, records: pa.Table) -> Places:
         """Notes a slice."""
         sizes = pc.fill_null(pc.binary_length(records.column("value")), 0).to_numpy()
-        ingested_ms = int64_column(records, "ingested_us") // 1000
-        self._parts.append(Places(int64_column(records, "source"), int64_column(records, "offset"), ingested_ms, sizes))
+        ingested_ms = _int64_column(records, "ingested_us") // 1000
+        self._parts.append(Places(_int64_column(records, "source"), _int64_column(records, "offset"), ingested_ms, sizes))
         return self._parts[-1]
 
     def progress(self, greatest: Mapping[int, int]) -> tuple[SourceProgress, ...]:

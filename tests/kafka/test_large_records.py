@@ -66,6 +66,10 @@ def test_sizes_are_sampled_where_reading_begins_and_at_the_end(bootstrap_servers
     fresh = topic_sizes(options, [grown], None, from_beginning=False)
     assert (fresh[grown].record_bytes, fresh[grown].waiting) == (50_000, 0)
     assert topic_sizes(options, [grown], None, from_beginning=True)[grown].waiting == 90
+    shrunk = make_topic("shrunk")
+    produced(bootstrap_servers, shrunk, *[b"x" * 50_000] * 60, *[b"x" * 1000] * 60)
+    assert topic_sizes(options, [shrunk], None, from_beginning=True)[shrunk].record_bytes == 50_000, "a backlog of another kind"
+    assert topic_sizes(options, [shrunk], None, from_beginning=False)[shrunk].record_bytes == 1000
     assert time.monotonic() - begun < 20, "the ends of logs are known, not waited for"
 
 
