@@ -1,27 +1,31 @@
+"""The driver's HTTP server: what probes and people get."""
+
 from __future__ import annotations
 
 import http.client
 import json
 import logging
-import pickle
-from collections.abc import Iterator
-from pathlib import Path
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
-from app.control.client import ControlAddress, ControlClient, ControlError, client_of
+from structlog.testing import capture_logs
 
-from app.control.directives import Directive, DirectiveLog, Frozen
+from app.control.client import ControlAddress, ControlClient, ControlError, client_of
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError
-from app.control.reports import SourceProgress, StageReport
+from app.control.registry_watch import Notice, Ruling
 from app.observe.logs import levels, set_level
 
 
+def no_queries() -> object:
+    raise NotReadyError("no catalog runs yet")
+
+
 class Driver:
-    def __init__(self, folder: Path) -> None:
-        self.log = DirectiveLog(folder)
+    def __init__(self) -> None:
         self.health = Health()
-        self.asked = 0
+        self.queries: Callable[[], object] = lambda: [{"query": "q"}]
         self.not_ready = 0
         self.server = self.listen(0)
 
@@ -30,40 +34,45 @@ class Driver:
             token="secret",
             health=self.health,
             metrics=lambda: (b"cep_leader 1\n", "text/plain; version=1.0.0"),
-            queries=lambda: [{"query": "q"}],
+            queries=lambda: self.queries(),  # noqa: PLW0108 - tests change it
             version=lambda: {"version": "0.1.0"},
-            directive=self.directive,
-            report=self.log.record,
             log_levels=levels,
             set_log_level=set_level,
+            registry=self.registry,
         )
         return ControlServer("127.0.0.1", port, endpoints)
 
-    def directive(self, batch: int) -> bytes:
-        self.asked += 1
+    def registry(self, notice: Notice) -> Ruling:
         if self.not_ready:
             self.not_ready -= 1
             raise NotReadyError("no catalog runs yet")
-        return self.log.directive(batch, lambda number, times: Frozen(Directive(number, greatest_times=times))).to_json()
+        return Ruling("unresolved", 1.5, (7, "guid")) if notice.key == 3 else Ruling("use")
 
-    def get(self, path: str, token: str | None = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=5)
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    def connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=5)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        connection = self.connection()
+        connection.request("GET", path)
         response = connection.getresponse()
         answer = response.status, response.read()
         connection.close()
         return answer
 
 
+NOTICE = Notice(5, 3, "failed", "refused")
+RULING = Ruling("unresolved", 1.5, (7, "guid"))
+
+
+def client(driver: Driver, token: str = "secret") -> ControlClient:
+    return ControlClient(ControlAddress("127.0.0.1", driver.server.port, token, deadline_s=2))
+
+
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Driver]:
-    running = Driver(tmp_path)
+def driver() -> Iterator[Driver]:
+    running = Driver()
     yield running
     running.server.close()
-
-
-def client(driver: Driver, token: str = "secret", deadline_s: float = 5.0) -> ControlClient:
-    return ControlClient(ControlAddress("127.0.0.1", driver.server.port, token, deadline_s))
 
 
 def test_probes_answer_with_one_line_per_check(driver: Driver) -> None:
@@ -103,36 +112,27 @@ def test_pages_for_people(driver: Driver) -> None:
     assert b"/metrics" in text
 
 
-def test_tasks_get_directives_and_give_reports_over_one_connection(driver: Driver) -> None:
-    task = client(driver)
-    assert task.directive(0).batch == 0
-    assert task.directive(0).batch == 0
-    assert driver.asked == 1
-    connection = task._connection
-    task.report(StageReport(0, "ingress", 0, sources=(SourceProgress(1, 3, 100),)))
-    assert task._connection is connection
-    assert driver.log.totals(0).reports == 1
-    assert client(driver).directive(1).greatest_times == {1: 100}
+def test_several_questions_over_one_connection(driver: Driver) -> None:
+    connection = driver.connection()
+    for path, expected in (("/livez", 200), ("/nothing", 404), ("/version", 200)):
+        connection.request("GET", path)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == expected
+    connection.close()
 
 
-def test_wrong_token_is_refused_at_once(driver: Driver) -> None:
-    assert driver.get("/directive?batch=0")[0] == 401
-    assert driver.get("/directive?batch=0", "secret")[0] == 200
-    with pytest.raises(ControlError, match="401"):
-        client(driver, token="guess").directive(0)
-    with pytest.raises(ControlError, match="401"):
-        client(driver, token="guess").report(StageReport(0, "cep", 0))
-    assert driver.log.totals(0).reports == 0
-
-
-@pytest.mark.parametrize("batch", ["", "x", "-1", "1.5", "9" * 30])
-def test_nonsense_batches_are_refused(driver: Driver, batch: str) -> None:
-    assert driver.get(f"/directive?batch={batch}", "secret")[0] == 400
+def test_what_cannot_be_answered_is_told_and_the_server_lives_on(driver: Driver) -> None:
+    driver.queries = no_queries
+    assert driver.get("/queries") == (503, b"no catalog runs yet\n")
+    driver.queries = lambda: 1 // 0
+    assert driver.get("/queries")[0] == 500
+    assert driver.get("/livez")[0] == 200
 
 
 def test_log_levels_are_changed_at_run_time_by_whoever_has_the_token(driver: Driver) -> None:
     def post(body: str, token: str = "secret") -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", driver.server.port, timeout=5)
+        connection = driver.connection()
         connection.request("POST", "/log-level", body, {"Authorization": f"Bearer {token}"})
         status = connection.getresponse().status
         connection.close()
@@ -153,61 +153,106 @@ def test_log_levels_are_changed_at_run_time_by_whoever_has_the_token(driver: Dri
         logging.getLogger("app.made.up").setLevel(logging.NOTSET)
 
 
-def test_bad_reports_are_refused_and_the_connection_lives_on(driver: Driver) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", driver.server.port, timeout=5)
-    headers = {"Authorization": "Bearer secret"}
-    for body, expected in ((b"{", 400), (b"[]", 400), (b'{"batch": 1}', 400), (StageReport(1, "cep", 0).to_json(), 204)):
-        connection.request("POST", "/report", body, headers)
-        response = connection.getresponse()
-        response.read()
-        assert response.status == expected
+def test_owners_are_told_over_connections_of_their_own_and_nothing_of_batches_here(driver: Driver) -> None:
+    assert driver.get("/directive?batch=0")[0] == 404
+    connection = driver.connection()
+    connection.request("POST", "/report", b"{}", {"Authorization": "Bearer secret"})
+    assert connection.getresponse().status == 404
     connection.close()
 
 
-def test_task_waits_for_a_driver_that_is_not_ready(driver: Driver) -> None:
+def test_a_task_asks_what_to_do_without_a_registry(driver: Driver) -> None:
+    task = client(driver)
+    assert task.registry(NOTICE) == RULING
+    assert task.registry(Notice(5, "guid", "found")) == Ruling("use")
+    with pytest.raises(ControlError, match="no notice"):
+        task._post("/registry", b'{"batch": 3}')
+
+
+def test_a_task_with_another_token_is_refused_at_once(driver: Driver) -> None:
+    with pytest.raises(ControlError, match="refused /registry: HTTP 401"):
+        client(driver, token="guess").registry(NOTICE)
+
+
+def test_a_task_waits_for_a_driver_that_is_not_ready(driver: Driver) -> None:
     driver.not_ready = 3
     pauses: list[float] = []
     task = ControlClient(ControlAddress("127.0.0.1", driver.server.port, "secret"), sleep=pauses.append)
-    assert task.directive(4).batch == 4
+    assert task.registry(NOTICE) == RULING
     assert len(pauses) == 3
 
 
-def test_task_finds_a_restarted_driver_again(driver: Driver) -> None:
+def test_a_task_finds_a_restarted_driver_again(driver: Driver) -> None:
     task = client(driver)
-    task.directive(0)
+    task.registry(NOTICE)
     port = driver.server.port
     driver.server.close()
     driver.server = driver.listen(port)
     # The old connection is dead; it is opened anew without a word.
     task._connection.close()  # type: ignore[union-attr]
-    task.report(StageReport(0, "cep", 0))
-    assert driver.log.totals(0).reports == 1
+    assert task.registry(NOTICE) == RULING
 
 
-def test_forked_worker_opens_a_connection_of_its_own(driver: Driver) -> None:
+def test_a_forked_worker_opens_a_connection_of_its_own(driver: Driver) -> None:
     task = client(driver)
-    task.directive(0)
+    task.registry(NOTICE)
     of_the_parent = task._connection
     task._pid = -1  # as after a fork
-    task.report(StageReport(0, "cep", 0))
+    task.registry(NOTICE)
     assert task._connection is not of_the_parent
     assert of_the_parent is not None
     assert of_the_parent.sock is not None  # left open: the parent still uses it
 
 
-def test_task_gives_up_at_the_deadline_and_says_where() -> None:
+def test_a_task_gives_up_at_the_deadline_and_says_where() -> None:
     now = [0.0]
 
     def sleep(pause: float) -> None:
-        now[0] += max(pause, 0.01)
+        now[0] += pause + 0.5
 
-    address = ControlAddress("127.0.0.1", 9, "secret", deadline_s=2.0)
-    with pytest.raises(ControlError, match=r"no answer from the driver at 127\.0\.0\.1:9 .* in 2 s"):
-        ControlClient(address, clock_s=lambda: now[0], sleep=sleep).directive(0)
-    assert now[0] > 1
+    with socket.socket() as taken:  # nobody listens there
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        task = ControlClient(ControlAddress("127.0.0.1", port, "", deadline_s=2), lambda: now[0], sleep)
+        with pytest.raises(
+            ControlError, match=rf"no answer from the driver at 127.0.0.1:{port} to /registry in 2 s: ConnectionRefusedError"
+        ):
+            task.registry(NOTICE)
 
 
-def test_worker_keeps_its_client_and_addresses_travel() -> None:
-    address = ControlAddress("127.0.0.1", 9, "secret")
-    assert client_of(address) is client_of(pickle.loads(pickle.dumps(address)))
-    assert client_of(ControlAddress("127.0.0.1", 10, "secret")) is not client_of(address)
+def test_a_worker_keeps_its_client_and_a_new_run_of_the_driver_gets_another(driver: Driver) -> None:
+    address = ControlAddress("127.0.0.1", driver.server.port, "secret")
+    assert client_of(address) is client_of(address)
+    assert client_of(ControlAddress("127.0.0.1", driver.server.port, "other")) is not client_of(address)
+
+
+def test_a_request_that_fails_is_logged_but_not_with_every_repetition(driver: Driver) -> None:
+    def broken() -> object:
+        raise OSError("disk full")
+
+    driver.queries = broken
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert driver.get("/queries?first") == (500, b"OSError: disk full\n")
+        assert driver.get("/queries?second")[0] == 500
+    assert [(line["log_level"], line["path"], str(line["exc_info"])) for line in logs] == [("error", "/queries?first", "disk full")]
+
+
+def failing_connection(driver: Driver, error: Exception) -> None:
+    try:
+        raise error
+    finally:
+        driver.server._server.handle_error(None, ("127.0.0.1", 1))
+
+
+def test_a_defect_in_a_connection_is_logged_and_a_client_that_goes_away_is_not(driver: Driver) -> None:
+    with capture_logs() as logs:
+        for error in (BrokenPipeError(), TimeoutError(), ZeroDivisionError("a defect")):
+            with pytest.raises(type(error)):
+                failing_connection(driver, error)
+    assert [str(line["exc_info"]) for line in logs] == ["a defect"]
+
+
+def test_a_client_that_says_nothing_keeps_nobody_waiting(driver: Driver) -> None:
+    with socket.create_connection(("127.0.0.1", driver.server.port)):
+        assert driver.get("/livez")[0] == 200

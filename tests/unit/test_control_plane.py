@@ -12,14 +12,16 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-from app.control.client import ControlClient
+from structlog.testing import capture_logs
 
 from app.config.settings import Settings
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
-from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.registry_watch import Notice
+from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.control.selection import packed
+from app.control.totals import total
 from app.events.types import Kind
 from app.query.plan import Catalog, ConstantTest, Item, Plan, Shedding, Within
 
@@ -72,24 +74,24 @@ class World:
         self.plane.open(RunningCatalog(Catalog.of((a_plan(**shedding),)), "deployment", {"s": 1}))
         return self.plane
 
-    def run(self, batch: int, events: int, *, duration_ms: int = 400, arrived: int | None = None, end: int | None = None) -> None:
-        """One whole batch: directive, reports, progress."""
-        task = ControlClient(self.plane.address)
-        directive = task.directive(batch)
+    def run(
+        self, batch: int, events: int, *more: StageReport, duration_ms: int = 400, arrived: int | None = None, end: int | None = None
+    ) -> None:
+        """One whole batch: directive, the reports of a task and an owner (and more of them) added up, progress."""
+        directive = self.plane.directive(batch)
         shed = int(events * directive.drop_ratio("q"))
         last = self.clock.now - 10
-        task.report(
-            StageReport(
-                batch,
-                "ingress",
-                0,
-                sources=(SourceProgress(PART0, events, last, last - 90, last),) if events else (),
-                queries=(QueryTally("q", events, shed),),
-                counts={"consumed": events, "shed": shed, "matched": events - shed},
-                cost_ns={"shed": 5_000_000} if shed else {},
-            )
+        task = StageReport(
+            batch,
+            "ingress",
+            0,
+            sources=(SourceProgress(PART0, events, last, last - 90, last),) if events else (),
+            queries=(QueryTally("q", events, shed),),
+            counts={"consumed": events, "shed": shed, "matched": events - shed},
+            cost_ns={"shed": 5_000_000} if shed else {},
         )
-        task.report(StageReport(batch, "cep", 0, queries=(QueryTally("q", matches=2, latencies=(0, 2), latency_sum_ms=150),), waiting=4))
+        owner = StageReport(batch, "cep", 0, queries=(QueryTally("q", matches=2, latencies=(0, 2), latency_sum_ms=150),), waiting=4)
+        self.plane.finish(total(batch, [task, owner, *more]))
         planned = self.clock.now
         self.clock.now += duration_ms
         end = end if end is not None else (batch + 1) * events
@@ -226,9 +228,8 @@ def test_selection_is_ordered_by_the_directive_and_counted(world: World) -> None
     orders = world.plane.directive(0).selection["retail"]
     assert (orders.sequence.order, orders.sample) == ((0, 1), 2000)
     sample = packed(np.array([[0] * 1000, [2] * 1000], dtype=np.int32))  # x is always below 10, y never below 90
-    for part in (1, 2):
-        world.plane.report(StageReport(0, "ingress", part, selection=(SelectionTally("retail", 1000, 900, 1700, (sample,)),)))
-    world.run(0, 100)
+    tally = SelectionTally("retail", 1000, 900, 1700, (sample,))
+    world.run(0, 100, *(StageReport(0, "ingress", part, selection=(tally,)) for part in (1, 2)))
     value = world.plane.metrics.value
     assert value("cep_selection_events_total", stream="retail") == 2000
     assert value("cep_selection_pruned_total", stream="retail") == 1800
@@ -267,11 +268,34 @@ def test_progress_without_a_batch_is_ignored(world: World) -> None:
     assert world.plane.metrics.value("cep_batches_total") == 0
 
 
-def test_without_a_catalog_tasks_are_told_to_wait(world: World) -> None:
+def test_without_a_catalog_there_are_no_batches(world: World) -> None:
     world.plane.close()
     world.plane = ControlPlane(world.settings, {}, world.clock)
     with pytest.raises(NotReadyError):
         world.plane.directive(0)
+    with pytest.raises(NotReadyError):
+        world.plane.finish(total(0, []))
+    with pytest.raises(NotReadyError):
+        world.plane.begin_run()
+
+
+def test_every_run_of_the_driver_has_a_greater_number(world: World) -> None:
+    assert world.plane.begin_run() == 1
+    world.plane.close()
+    assert world.start().begin_run() == 2
+
+
+def test_a_batch_that_is_over_but_was_not_committed_is_decided_and_counted_as_before(world: World) -> None:
+    """The driver dies between the totals and Spark's commit: the batch is repeated."""
+    directive = world.plane.directive(0)
+    done = total(0, [StageReport(0, "ingress", 0, sources=(SourceProgress(PART0, 7, T0),), counts={"consumed": 7, "matched": 7})])
+    world.plane.finish(done)
+    world.plane.close()
+    world.clock.now += 60_000
+    world.start()
+    assert world.plane.directive(0) == directive
+    world.plane.finish(done)
+    assert world.plane.directive(1).greatest_times == {PART0: T0}
 
 
 def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: World) -> None:
@@ -283,10 +307,63 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     assert not world.plane._heartbeat_is_due()
 
 
+def test_lost_heartbeats_are_counted_and_logged_once_per_outage(world: World) -> None:
+    with capture_logs() as logs:
+        for _ in range(3):
+            world.plane.beat_failed("TOPIC_AUTHORIZATION_FAILED")
+        world.plane.beat_written()
+        world.plane.beat_failed("timed out")
+    assert [(line["log_level"], line.get("reason")) for line in logs] == [
+        ("warning", "TOPIC_AUTHORIZATION_FAILED"),
+        ("info", None),
+        ("warning", "timed out"),
+    ]
+    assert world.plane.metrics.value("cep_heartbeat_errors_total") == 4
+    assert world.plane.metrics.value("cep_heartbeats_total") == 1
+
+
+def test_originals_that_could_not_be_read_are_counted_and_logged_once_per_outage(world: World) -> None:
+    def refused(batch: int, part: int, count: int) -> StageReport:
+        troubles = (Trouble("originals", count, "no answer in 20 s"),) if count else ()
+        return StageReport(batch, "cep", part, counts={"matched": -1, "late": 1}, troubles=troubles)
+
+    with capture_logs() as logs:
+        world.run(0, 10, refused(0, 1, 2), refused(0, 2, 3))
+        world.run(1, 10, refused(1, 1, 1))
+        world.run(2, 10)  # nothing was to be read: nobody knows more
+        world.run(3, 10, refused(3, 1, 0))
+    told = [(line["log_level"], line.get("reason"), line.get("failures")) for line in logs if "originals" in line["event"]]
+    assert told == [("warning", "no answer in 20 s", None), ("info", None, 6)]
+    assert world.plane.metrics.value("cep_originals_errors_total") == 6
+
+
+def test_batches_that_are_larger_than_they_should_be_are_told_once(world: World) -> None:
+    bound = world.settings.kafka.max_bytes_per_trigger
+    with capture_logs() as logs:
+        for batch, size in enumerate((bound, 3 * bound, 4 * bound)):
+            more = StageReport(batch, "ingress", 1, sources=(SourceProgress(PART1, 1, bytes=size),), counts={"consumed": 1, "dead": 1})
+            world.run(batch, 10, more)
+    assert [line["batch_id"] for line in logs if "max_bytes_per_trigger" in line["event"]] == [1]
+    assert world.plane.metrics.value("cep_bytes_consumed_total", topic="readings") == 8 * bound
+
+
+def test_the_watchdog_reckons_with_batches_as_large_as_they_get(world: World) -> None:
+    world.plane.limit_batches(268)
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment", {}))
+    assert world.plane._watchdog._largest_batch == 268
+
+
+def test_a_committed_batch_waits_for_no_registry(world: World) -> None:
+    assert world.plane.registry.rule(Notice(0, 7, "failed", "refused")).then == "again"
+    world.clock.now += 5000
+    assert world.plane.registry.rule(Notice(0, 7, "failed", "refused")).waited_s == 5
+    assert world.plane.metrics.value("cep_schema_registry_waiting_seconds") == 5
+    world.run(0, 10)
+    assert world.plane.metrics.value("cep_schema_registry_waiting_seconds") == 0
+
+
 def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) -> None:
-    world.plane.directive(0)
-    world.plane.report(StageReport(0, "cep", 1, queries=(QueryTally("q", tuples_shed=7, tuples_kept=3),)))
-    world.run(0, 100)
+    world.run(0, 100, StageReport(0, "cep", 1, queries=(QueryTally("q", tuples_shed=7, tuples_kept=3),)))
     assert world.plane.metrics.value("cep_tuples_shed_total", query="q", shedder="none") == 7
     (report,) = [one for one in world.plane.directive(1).shed_reports if one.level == "TUPLES"]
     assert (report.considered, report.dropped, report.shedder, report.limit) == (10, 7, "none", None)
@@ -294,11 +371,7 @@ def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) 
 
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:
     tally = QueryTally("q", candidates=4, matches=3, partial_matches=9, limited_matches=7, limited_runs=1)
-    report = StageReport(0, "cep", 1, queries=(tally,))
-    assert StageReport.from_json(report.to_json()) == report
-    world.plane.directive(0)
-    world.plane.report(report)
-    world.run(0, 100)
+    world.run(0, 100, StageReport(0, "cep", 1, queries=(tally,)))
     assert world.plane.metrics.value("cep_limited_total", query="q", limit="matches_per_event") == 7
     assert world.plane.metrics.value("cep_limited_total", query="q", limit="partial_matches_per_partition") == 1
     reports = {report.limit: report for report in world.plane.directive(1).shed_reports}
