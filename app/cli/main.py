@@ -7,6 +7,7 @@ import sys
 import typer
 
 from app.bootstrap.failure import SetupError
+from app.cli.checkpoint import checkpoint
 from app.cli.demo import demo
 from app.cli.evaluate import evaluate
 from app.cli.explain import explain
@@ -36,6 +37,7 @@ cli = typer.Typer(
 for command in (run, demo, validate, test, explain, replay, train, evaluate, generate, produce, record, version):
     cli.command()(command)
 cli.add_typer(topics)
+cli.add_typer(checkpoint)
 
 
 def main() -> None:

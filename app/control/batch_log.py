@@ -128,6 +128,16 @@ class BatchLog:
                 for batch in [batch for batch in known if batch < committed - 2]:
                     del known[batch]
 
+    def logged_files(self) -> list[tuple[int, str]]:
+        """Batch and kind (`DIRECTIVE`, `TOTALS`) of all files."""
+        with self._lock:
+            return sorted((batch, kind) for kind, batches in self._batches.items() for batch in batches)
+
+    def latest_batch(self, kind: str) -> int | None:
+        """The newest batch that has a file of this kind."""
+        with self._lock:
+            return max(self._batches[kind], default=None)
+
     def deployments(self) -> set[str]:
         """Fingerprints that directives still name."""
         with self._lock:

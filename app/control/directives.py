@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from app.asc.sequence import Sequence
@@ -188,3 +188,8 @@ class Frozen:
 
     directive: Directive
     memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_batch(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
+        """The same for another batch, in which nothing is shed and nothing told."""
+        directive = replace(self.directive, batch=batch, greatest_times=dict(greatest_times), shedding={}, shed_reports=())
+        return Frozen(directive, self.memory)

@@ -92,6 +92,7 @@ class ControlPlane:
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
+        committed: the newest batch that Spark has told of; -1 before the first.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
 
@@ -138,6 +139,7 @@ class ControlPlane:
             Flag("no query runs yet"),
             Flag("no batch is finished yet"),
         )
+        self.committed = -1
         self.moving = Flag("")
         self.moving.good()
         self.health.add("readyz", "moving", self.moving.check)
@@ -372,6 +374,7 @@ class ControlPlane:
         self._note_originals(totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
+        self.committed = progress.batch
 
     def queries(self) -> list[dict[str, Any]]:
         """What runs, query by query."""

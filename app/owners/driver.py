@@ -12,7 +12,7 @@ from app.control.placement import OwnerId
 from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.orders import OwnerSettings
-from app.owners.wire import Buffer, Message, RefusedError, Wire, WireError, connect
+from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, connect
 
 HELLO_S = 20.0
 """How long an owner may take to answer a greeting: it may be writing a snapshot of gigabytes when it is asked."""
@@ -142,11 +142,15 @@ class Owners:
         return wire.ask(ask.head, ask.parts, timeout_s)
 
     def _greet(self, address: tuple[str, int]) -> tuple[OwnerId, Wire] | None:
+        place = f"{address[0]}:{address[1]}"
         try:
             wire = connect(*address, self._token)
             said = wire.ask({"op": "hello"}, timeout_s=HELLO_S).head
             wire.ask({"op": "open", "settings": self._settings.to_plain()}, timeout_s=HELLO_S)
         except (WireError, RefusedError) as error:
-            log.warning("an owner does not answer", owner=f"{address[0]}:{address[1]}", reason=str(error))
+            log.warning("an owner does not answer", owner=place, reason=str(error))
+            return None
+        if said["protocol"] != PROTOCOL:
+            log.error("an owner is of another version, restart the application", owner=place, protocol=said["protocol"], own=PROTOCOL)
             return None
         return OwnerId(address[0], address[1], int(said["pid"])), wire

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from app.bucket.bucket import Bucket
-from app.control.totals import joined, pack_report, with_fields
+from app.control.totals import head_of, joined, pack_report, with_fields
 from app.errors import SnapshotError
 from app.owners.arrivals import Arrivals
 from app.owners.blocks import Known
@@ -141,11 +141,14 @@ class Home:
             for one in done:
                 self._finish(one, order.batch)
         except BaseException:
+            if self._outlet is not None:
+                self._outlet.forget()
             for bucket in order.buckets:  # what is half done is rebuilt by the next attempt
                 if (held := self.held.get(bucket.number)) is not None and held.answer is None:
                     del self.held[bucket.number]
             raise
         report = joined([one.report for one in done], order.buckets[0].number if order.buckets else 0)
+        sent += sum(head_of(one.report)["records"] for one in done if one.entry is None)  # by an attempt before
         return with_fields(report, sent=sent), [one.returned for one in done if one.returned]
 
     def prepare(self, deployment: str) -> None:

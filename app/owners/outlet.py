@@ -1,11 +1,9 @@
-"""Where an owner's output goes: to Kafka, with a producer that lives as long as the owner, or back to the driver where there is no Kafka."""
+"""Where an owner's output goes: to Kafka, with a producer that lives as long as the owner."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.errors import DependencyError
@@ -24,23 +22,6 @@ _PRODUCER = {
 }
 
 
-class Outlet(Protocol):
-    """Takes the records of a batch."""
-
-    def send(self, records: Records) -> None:
-        """Takes records; they may be on their way when this returns."""
-
-    def settle(self) -> int:
-        """Waits until all records that were taken have arrived; returns how many.
-
-        Raises:
-            DependencyError: some have not.
-        """
-
-    def returned(self) -> list[bytes]:
-        """Records that go back to the driver, as Arrow streams; empty where they went to Kafka."""
-
-
 class KafkaOutlet:
     """Writes to Kafka, each record at least once.
 
@@ -56,7 +37,11 @@ class KafkaOutlet:
         self._failed: KafkaError | None = None
 
     def send(self, records: Records) -> None:
-        """See `Outlet.send`."""
+        """Takes records; they may be on their way when this returns.
+
+        Raises:
+            DependencyError: a record cannot be taken.
+        """
         for topic, key, value, headers in zip(records.topics, records.keys, records.values, records.headers, strict=True):
             while True:
                 try:
@@ -69,7 +54,11 @@ class KafkaOutlet:
         self._producer.poll(0)
 
     def settle(self) -> int:
-        """See `Outlet.settle`."""
+        """Waits until all records that were taken have arrived; returns how many.
+
+        Raises:
+            DependencyError: some have not.
+        """
         left = self._producer.flush(FLUSH_S)
         arrived, failed = self._arrived, self._failed
         self._arrived, self._failed = 0, None
@@ -79,41 +68,14 @@ class KafkaOutlet:
             raise DependencyError(f"{left} records of the output did not arrive at Kafka in {FLUSH_S:g} s")
         return arrived
 
-    def returned(self) -> list[bytes]:
-        """See `Outlet.returned`."""
-        return []
+    def forget(self) -> None:
+        """The batch has failed: what is not sent yet need not be, and is not counted."""
+        self._producer.purge()
+        self._producer.poll(0)
+        self._arrived, self._failed = 0, None
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._arrived += 1
         else:
             self._failed = error
-
-
-class ReturningOutlet:
-    """Gives records back: for inputs that are files."""
-
-    def __init__(self) -> None:
-        self._taken: list[pa.RecordBatch] = []
-        self._settled: list[pa.RecordBatch] = []
-
-    def send(self, records: Records) -> None:
-        """See `Outlet.send`."""
-        if len(records):
-            self._taken.append(records.to_arrow())
-
-    def settle(self) -> int:
-        """See `Outlet.settle`."""
-        self._settled, self._taken = self._taken, []
-        return sum(batch.num_rows for batch in self._settled)
-
-    def returned(self) -> list[bytes]:
-        """See `Outlet.returned`."""
-        found = []
-        for batch in self._settled:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as writer:
-                writer.write_batch(batch)
-            found.append(sink.getvalue().to_pybytes())
-        self._settled = []
-        return found

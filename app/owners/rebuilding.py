@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
 from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_chunk
 from app.bucket.hold import TimeRules
-from app.control.directives import Directive
 from app.errors import CepError, SnapshotError
 from app.observe.logs import get_logger
 from app.owners.blocks import Known
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.inbox import Payload
 from app.owners.matching import feed
-from app.owners.orders import Advance
+from app.owners.orders import Advance, opened_orders, packed_orders
 from app.owners.snapshots import read_snapshot
 from app.owners.state_log import Generation, Listing, StateLog
 from app.owners.tuple_memory import tuple_memory
@@ -51,15 +48,13 @@ class Rebuilt:
 
 def entry_parts(order: Advance, chunks: Sequence[Payload]) -> list[Part]:
     """A log entry: what was decided, how far time had come, and the chunks."""
-    head = {"directive": order.directive.to_plain(), "greatest": sorted(order.greatest.items())}
-    return [orjson.dumps(head), *chunks]
+    return [order.packed or packed_orders(order.directive, order.greatest), *chunks]
 
 
 def fed_again(order: Advance, parts: Sequence[memoryview], batch: int) -> tuple[Advance, Sequence[memoryview]]:
     """The order that a log entry was fed under, and its chunks."""
-    head = orjson.loads(parts[0])
-    directive = Directive.from_plain(head["directive"])
-    return Advance(order.application, batch, 0, directive, dict(head["greatest"]), (), ()), parts[1:]
+    directive, greatest = opened_orders(parts[0])
+    return Advance(order.application, batch, 0, directive, greatest, (), ()), parts[1:]
 
 
 def rebuilt(checkpoint: str, state: StateLog, number: int, order: Advance) -> Rebuilt:

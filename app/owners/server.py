@@ -21,12 +21,9 @@ from app.observe.logs import get_logger
 from app.owners.home import Home
 from app.owners.inbox import Delivery, Inbox
 from app.owners.orders import Advance, OwnerSettings
-from app.owners.wire import Buffer, Message, Wire, WireError
+from app.owners.wire import PROTOCOL, Buffer, Message, Wire, WireError
 
 Answer = tuple[Mapping[str, Any], Sequence[Buffer]]
-PROTOCOL = 1
-"""Of the messages; driver and owners are of one installation, but a mistake is told as what it is."""
-
 log = get_logger(__name__)
 
 
@@ -85,7 +82,7 @@ class Owner:
         return {}, ()
 
     def _advance(self, message: Message) -> Answer:
-        order = Advance.from_plain(message.head)
+        order = Advance.from_plain(message.head, message.parts[0])
         with self._working:
             home = self._home(message)
             faulthandler.dump_traceback_later(home.settings.stall_after_s, exit=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,10 @@ AFTER_ENTRIES = 1024
 """Bounds what a new owner must feed again, however quiet the input was: 2 s at 2 ms per small entry."""
 NICENESS = 15
 """A snapshot is in no hurry; batches are."""
+
+CHILD_S = 900.0
+"""A fork of a process with threads can find a lock taken for ever; then there is no snapshot this time."""
+CHILD_PAUSE_S = 0.05
 
 log = get_logger(__name__)
 
@@ -131,7 +136,7 @@ class SnapshotWriter:
             self._running.join()
 
     def _publish(self, child: int, draft: Path, name: str, done: Callable[[Written], None]) -> None:
-        _, status = os.waitpid(child, 0)
+        status = _ended(child)
         try:
             if status != 0:
                 log.error("snapshot not written", file=name, status=os.waitstatus_to_exitcode(status))
@@ -145,6 +150,19 @@ class SnapshotWriter:
             for file in (draft, _head_of(draft)):
                 with contextlib.suppress(OSError):
                     file.unlink(missing_ok=True)
+
+
+def _ended(child: int) -> int:
+    """Waits for the child, not for ever; its wait status."""
+    deadline = time.monotonic() + CHILD_S
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            deadline = float("inf")
+        time.sleep(CHILD_PAUSE_S)
 
 
 def _head_of(draft: Path) -> Path:

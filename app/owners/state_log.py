@@ -3,7 +3,7 @@
 A bucket is a pure function of what it is fed, so the log of its inputs *is* its state's changes: writes are proportional to what arrived,
 never to the state. Every file carries the epoch of the owner that wrote it. An owner that was replaced while it hung may still write, but never
 under a name that anybody reads: of two entries of one batch the one with the greater epoch counts, and a snapshot only where its epoch is that of
-its batch's entry (`ops/decisions/0031`).
+its batch's entry (`ops/decisions/0032`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from app.storage.frames import read_frame, write_frame
 from app.storage.store import Part, Store
 
+STATE = "state"
+"""Folder of all buckets in the checkpoint."""
 ENTRY, SNAPSHOT = "bucket-log", "bucket-snapshot"
 FORMAT = 1
 KEEP_GENERATIONS = 2

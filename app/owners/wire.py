@@ -17,6 +17,8 @@ import orjson
 
 from app.errors import CepError
 
+PROTOCOL = 1
+"""Of the messages. Driver and owners are of one installation, but executors that come later load what is installed then."""
 Buffer = bytes | bytearray | memoryview
 
 CONNECT_S = 5.0

@@ -25,6 +25,7 @@ from app.events.registry import Registry, Subjects
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.orders import OwnerSettings
+from app.owners.state_log import STATE
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.batches import Batches, BatchRules, Taker
 from app.pipeline.draining import past_of
@@ -35,9 +36,6 @@ from app.pipeline.preparation import compile_queries, prepare, read_streams, reg
 from app.pipeline.schemas import KeptDecisions, SchemaKeeping
 from app.pipeline.session import slots_of
 from app.pipeline.warming import find_owners
-
-STATE = "state"
-"""Folder of the buckets' logs in the checkpoint."""
 
 log = get_logger(__name__)
 

@@ -26,11 +26,9 @@ from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
-from app.owners.orders import PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
+from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.pipeline.looking import look_around, owners_in
 
-EPOCHS_PER_RUN = 1 << 24
-"""Holdings that one run of the driver may give: with 10 a second it takes 19 days of nothing but moves."""
 OWNERS_CPU = "owners_cpu"
 """Phase of the costs: processor time of all owner processes since their batch before."""
 WAIT_FOR_OWNERS_S = 120.0
@@ -224,11 +222,7 @@ class Batches:
         orders: dict[OwnerId, list[BucketOrder]] = {}
         for bucket, holding in sorted(self._placement.holdings.items()):
             orders.setdefault(holding.owner, []).append(BucketOrder(bucket, holding.epoch, holding.why))
-        application, batch, attempt = self._settings.application, directive.batch, self._attempt
-        advances = {
-            owner: Advance(application, batch, attempt, directive, greatest, parts, tuple(buckets)) for owner, buckets in orders.items()
-        }
-        return {owner: Ask({"op": "advance", **advance.to_plain()}) for owner, advance in advances.items()}
+        return advance_asks(TaskOrders(self._settings.application, self._attempt, directive), greatest, parts, orders)
 
     def _require_delivered(self, heads: Sequence[Mapping[str, Any]]) -> None:
         unreached = {place for head in heads for place in head["undelivered"]}
@@ -266,6 +260,18 @@ class Batches:
         ask = Ask({"op": "committed", "application": self._settings.application, "batch": batch - 1})
         self._tending = threading.Thread(target=self._owners.tell, args=(ask,), name="tending")
         self._tending.start()
+
+
+def advance_asks(
+    task: TaskOrders, greatest: Mapping[int, int], parts: tuple[int, ...], buckets: Mapping[OwnerId, Sequence[BucketOrder]]
+) -> dict[OwnerId, Ask]:
+    """What all owners are told; what is the same for all is made once."""
+    packed, directive = packed_orders(task.directive, greatest), task.directive
+    asks = {}
+    for owner, own in buckets.items():
+        advance = Advance(task.application, directive.batch, task.attempt, directive, greatest, parts, tuple(own), packed)
+        asks[owner] = Ask({"op": "advance", **advance.to_plain()}, [packed])
+    return asks
 
 
 @lru_cache(maxsize=8)

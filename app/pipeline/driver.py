@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import KafkaException, Producer
@@ -18,7 +16,6 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from app.config.addresses import FolderAddress
 from app.config.durations import format_duration
 from app.config.settings import Settings
 from app.control.heartbeat import BEAT_OPTIONS
@@ -28,6 +25,7 @@ from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment
+from app.owners.sole import sole_driver
 from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, remembered_registry, task_settings
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.batches import Batches
@@ -51,10 +49,6 @@ Result = TypeVar("Result")
 log = get_logger(__name__)
 
 
-class CheckpointTakenError(CepError):
-    """Another driver works on this checkpoint (exit code 75)."""
-
-
 class QueryFailedError(CepError):
     """The streaming query ended with an error (exit code 1)."""
 
@@ -71,33 +65,6 @@ class Stop:
     def request(self) -> None:
         """Notes a request."""
         (self.at_once if self.asked.is_set() else self.asked).set()
-
-
-@contextmanager
-def sole_driver(settings: Settings) -> Iterator[None]:
-    """Holds the checkpoint for this driver: two on one checkpoint would corrupt it.
-
-    Raises:
-        CheckpointTakenError: another driver holds it.
-        ConfigurationError: the folder cannot be written.
-    """
-    address = settings.checkpoint.address
-    if not isinstance(address, FolderAddress):
-        yield  # object stores have no locks; the chart runs one replica
-        return
-    folder = Path(address.path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "driver.lock").open("w")
-    except OSError as error:
-        finding = Finding(f"checkpoint.path: cannot write to {folder}: {_words(error)}", hint="name a folder that survives the driver")
-        raise ConfigurationError([finding]) from error
-    with lock as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise CheckpointTakenError(f"another driver works on the checkpoint {folder}") from error
-        yield
 
 
 def patiently(what: str, question: Callable[[], Result], retry_for_ms: int, stop: Stop) -> Result:

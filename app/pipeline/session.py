@@ -45,6 +45,8 @@ def own_settings(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> dict
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2",
     }
     conf |= s3_settings(settings.checkpoint.address, os.environ) if isinstance(settings.checkpoint.address, BucketAddress) else {}
+    if not settings.spark.master.startswith("local["):  # an executor that has just come takes 20 s for its first task (ops/decisions/0032)
+        conf |= {"spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.minTaskRuntime": "2s"}
     if settings.spark.master.startswith("local"):
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"

@@ -114,9 +114,8 @@ def one_run(folder: Path, shape: str) -> dict[str, Any]:
         holders = {holding.owner for holding in ready.batches.holdings().values()}
         metrics = ready.plane.metrics
         deadline = time.monotonic() + 30
-        while (value := metrics.value("cep_events_consumed_total", topic="stocks") or 0) == 0 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        time.sleep(1)  # the last batch's progress
+        while ready.plane.committed < query.lastProgress["batchId"] and time.monotonic() < deadline:
+            time.sleep(0.1)  # progress is told by another thread
         events = metrics.value("cep_events_consumed_total", topic="stocks") or 0
         fed = {why: metrics.value("cep_log_entries_fed_total", cause=why) or 0 for why in ("own", "start", "lost", "moved")}
         cpu_s = metrics.value("cep_stage_cost_seconds_total", phase=OWNERS_CPU) or 0
@@ -148,9 +147,9 @@ def scale(folder: Path, *, quick: bool) -> dict[str, Any]:
     make_topics(folder, events, batches)
     runs: dict[str, list[dict[str, Any]]] = {shape: [] for shape in (ONE, *SHAPES)}
     for _ in range(rounds):
-        for shape in runs:
-            runs[shape].append(measured(folder, shape))
-            print(runs[shape][-1], flush=True)
+        for shape, done in runs.items():
+            done.append(measured(folder, shape))
+            print(done[-1], flush=True)
     counts = {run["composites"] for some in runs.values() for run in some}
     if len(counts) != 1:
         raise SystemExit(f"the shapes found different numbers of composite events: {counts}")

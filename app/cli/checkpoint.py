@@ -1,0 +1,103 @@
+"""``cep checkpoint``: what is in one, is it whole, a copy of it, and ways out of trouble. All but ``ls`` want the application stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.config.settings import Settings, load_settings
+from app.errors import CepError
+from app.owners.forking import fork as fork_checkpoint
+from app.owners.inventory import BucketInventory, Inventory, faults, inventory
+from app.owners.skipping import skip as skip_batch
+from app.owners.sole import sole_driver
+from app.pipeline.numbers import load_numbers
+from app.storage.open import open_store
+
+checkpoint = typer.Typer(name="checkpoint", help="Look into the application's checkpoint, and get out of trouble.", no_args_is_help=True)
+
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
+
+
+@checkpoint.command("ls")
+def ls(settings: SettingsFile = None) -> None:
+    """Show what is in the checkpoint."""
+    loaded = load_settings(settings, os.environ)
+    found = inventory(open_store(loaded.checkpoint.uri))
+    console = Console(highlight=False)
+    for line in summary(found):
+        console.print(line)
+    table = Table("bucket", "snapshots after batch", "bytes", "log", "bytes", box=None, pad_edge=False)
+    for bucket in found.buckets:
+        table.add_row(*_row(bucket))
+    console.print(table)
+
+
+@checkpoint.command("verify")
+def verify(settings: SettingsFile = None) -> None:
+    """Read all of the checkpoint; exit 1 and say what is damaged or missing."""
+    loaded = load_settings(settings, os.environ)
+    store = open_store(loaded.checkpoint.uri)
+    count = 0
+    with sole_driver(loaded):
+        for fault in faults(store, loaded.checkpoint.uri):
+            print(fault, file=sys.stderr)
+            count += 1
+    found = inventory(store)
+    print(f"{sum(found.sizes.values()):,} bytes in {len(found.buckets)} buckets: {count or 'no'} faults")
+    if count:
+        raise typer.Exit(1)
+
+
+@checkpoint.command("fork")
+def fork(
+    to: Annotated[str, typer.Argument(metavar="URI", help="A folder or s3a:// prefix that holds nothing yet.")],
+    settings: SettingsFile = None,
+) -> None:
+    """Copy the checkpoint, for an experiment: the copy goes on from where this one is."""
+    loaded = load_settings(settings, os.environ)
+    with sole_driver(loaded):
+        files, size = fork_checkpoint(open_store(loaded.checkpoint.uri), open_store(to))
+    print(f"{files} files, {size:,} bytes copied to {to}; give the copy's application another name, topics.prefix and http.port")
+
+
+@checkpoint.command("skip")
+def skip(batch: Annotated[int, typer.Argument(help="The batch that fails again and again.")], settings: SettingsFile = None) -> None:
+    """Leave a batch out that cannot be worked off; its offsets are written to a file."""
+    loaded = load_settings(settings, os.environ)
+    store = open_store(loaded.checkpoint.uri)
+    with sole_driver(loaded):
+        name = skip_batch(store, batch, _buckets(loaded))
+    print(f"batch {batch} is left out; its offsets are in {loaded.checkpoint.uri}/{name}")
+
+
+def summary(found: Inventory) -> list[str]:
+    """What there is, in a few lines."""
+    committed = "nothing is committed" if found.committed is None else f"committed up to batch {found.committed}"
+    unfinished = "" if found.unfinished is None else f", batch {found.unfinished} is unfinished: the next start repeats it"
+    sizes = ", ".join(f"{folder} {size:,}" for folder, size in sorted(found.sizes.items()))
+    return [f"{committed}{unfinished}", f"{found.runs} runs, {len(found.deployments)} deployments; bytes: {sizes}"]
+
+
+def _row(bucket: BucketInventory) -> tuple[str, ...]:
+    generations, entries = bucket.listing.generations, sorted(bucket.listing.entries)
+    return (
+        str(bucket.number),
+        ", ".join(str(one.batch) for one in generations) or "–",
+        ", ".join(f"{one.size:,}" for one in generations) or "–",
+        f"{entries[0]}–{entries[-1]}" if entries else "–",
+        f"{bucket.log_bytes:,}",
+    )
+
+
+def _buckets(settings: Settings) -> int:
+    known = load_numbers(settings.checkpoint.uri).buckets
+    if known is None:
+        raise CepError(f"the checkpoint {settings.checkpoint.uri} holds no state yet")
+    return known

@@ -1,0 +1,154 @@
+"""What is in a checkpoint, and whether all of it is whole: for people who look at one that an application does not run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from app.control.batch_log import DIRECTIVE, RUN, RUN_FILE, TOTALS, BatchLog
+from app.errors import CepError
+from app.owners.deployment import FOLDER as DEPLOYMENTS
+from app.owners.deployment import load_deployment
+from app.owners.snapshots import read_snapshot
+from app.owners.state_log import ENTRY, STATE, Generation, Listing, StateLog
+from app.storage.frames import read_frame
+from app.storage.store import Store, Stored
+
+SPARK = "spark"
+"""Folder of Spark's own part."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketInventory:
+    """One bucket's part of a checkpoint."""
+
+    number: int
+    listing: Listing
+    log_bytes: int
+
+    @property
+    def newest(self) -> Generation | None:
+        """The newest snapshot."""
+        return self.listing.generations[-1] if self.listing.generations else None
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is in a checkpoint.
+
+    Attributes:
+        planned, committed: newest batches that Spark has planned, and committed; None before the first.
+        runs: of the driver.
+        sizes: bytes by folder.
+        deployments: fingerprints.
+    """
+
+    planned: int | None
+    committed: int | None
+    runs: int
+    buckets: Sequence[BucketInventory]
+    sizes: dict[str, int]
+    deployments: Sequence[str]
+
+    @property
+    def unfinished(self) -> int | None:
+        """The batch that was planned and not committed: the next start repeats it."""
+        return self.planned if self.planned != self.committed else None
+
+
+def inventory(store: Store) -> Inventory:
+    """Lists a checkpoint; nothing but names and one small file is read.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    stored = store.names()
+    sizes: dict[str, int] = {}
+    for one in stored:
+        folder = one.name.partition("/")[0]
+        sizes[folder] = sizes.get(folder, 0) + one.size
+    try:
+        runs = int(orjson.loads(read_frame(store, RUN_FILE, RUN).parts[0])["runs"])
+    except (CepError, ValueError, KeyError):
+        runs = 0
+    deployments = sorted(one.name.rpartition("/")[2].partition(".")[0] for one in stored if one.name.startswith(f"{DEPLOYMENTS}/"))
+    return Inventory(
+        _greatest(stored, f"{SPARK}/offsets/"), _greatest(stored, f"{SPARK}/commits/"), runs, _buckets(store, stored), sizes, deployments
+    )
+
+
+def faults(store: Store, uri: str) -> Iterator[str]:
+    """Reads all of a checkpoint; everything that is damaged or missing, one sentence each.
+
+    Args:
+        store: the checkpoint.
+        uri: where it is, as the application has it.
+    """
+    found = inventory(store)
+    next_batch = 0 if found.committed is None else found.committed + 1
+    yield from _faults_of_frames(store)
+    yield from _faults_of_deployments(uri, found)
+    for bucket in found.buckets:
+        yield from _faults_of_bucket(state_log(store, bucket.number), bucket, next_batch)
+    if found.committed is not None and not found.buckets:
+        yield f"Spark has committed batch {found.committed}, but there is no state of any bucket"
+
+
+def state_log(store: Store, number: int) -> StateLog:
+    """The log of a bucket."""
+    return StateLog(store, f"{STATE}/bucket-{number}")
+
+
+def _greatest(stored: Sequence[Stored], folder: str) -> int | None:
+    names = [one.name.removeprefix(folder) for one in stored if one.name.startswith(folder)]
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def _buckets(store: Store, stored: Sequence[Stored]) -> list[BucketInventory]:
+    numbers = {int(one.name.split("/")[1].removeprefix("bucket-")) for one in stored if one.name.startswith(f"{STATE}/bucket-")}
+    sizes = dict.fromkeys(numbers, 0)
+    for one in stored:
+        if one.name.startswith(f"{STATE}/bucket-") and "/log-" in one.name:
+            sizes[int(one.name.split("/")[1].removeprefix("bucket-"))] += one.size
+    return [BucketInventory(number, state_log(store, number).listing(), sizes[number]) for number in sorted(numbers)]
+
+
+def _faults_of_frames(store: Store) -> Iterator[str]:
+    log = BatchLog(store)
+    for batch, kind in log.logged_files():
+        try:
+            log.frozen(batch) if kind == DIRECTIVE else log.totals(batch)
+        except CepError as error:
+            yield str(error)
+    if log.latest_batch(TOTALS) is not None and log.latest_batch(DIRECTIVE) is None:
+        yield "there are totals of batches, but no directive"
+
+
+def _faults_of_deployments(uri: str, found: Inventory) -> Iterator[str]:
+    for fingerprint in found.deployments:
+        try:
+            load_deployment(uri, fingerprint)
+        except CepError as error:
+            yield f"deployment {fingerprint}: {error}"
+
+
+def _faults_of_bucket(log: StateLog, bucket: BucketInventory, next_batch: int) -> Iterator[str]:
+    """Every file that counts is read; and from the older generation on, the log reaches the next batch."""
+    for generation in bucket.listing.generations:
+        try:
+            read_snapshot(log, generation)
+        except CepError as error:
+            yield str(error)
+    for batch, epoch in sorted(bucket.listing.entries.items()):
+        try:
+            read_frame(log.store, log.entry_name(batch, epoch), ENTRY)
+        except CepError as error:
+            yield str(error)
+    whole = [generation.batch for generation in bucket.listing.generations if generation.batch < next_batch]
+    first = (whole[-1] + 1) if whole else min(bucket.listing.entries, default=next_batch)
+    if not whole and first > 1:
+        yield f"bucket {bucket.number}: there is no snapshot, and its log begins with batch {first}"
+    if missing := [batch for batch in range(first, next_batch) if batch not in bucket.listing.entries]:
+        yield f"bucket {bucket.number}: its log lacks the batches {missing[:5]}{'…' if len(missing) > 5 else ''} before {next_batch}"
