@@ -86,7 +86,7 @@ def test_topics_come_and_go_and_are_created_again(embedded, tmp_path: Path, requ
 
     recreate(embedded, retail, both, tmp_path)
     application.start()
-    assert application.process.wait(100) == 78
+    assert application.process.wait(400) == 78
     assert f'topic "{retail}" was deleted and created again' in application.log.read_text()
     assert "set kafka.fail_on_data_loss: false" in application.log.read_text()
     lenient = {**both, "kafka": {**both["kafka"], "fail_on_data_loss": False}}
