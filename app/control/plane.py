@@ -161,6 +161,7 @@ class ControlPlane:
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
         log_ = self._log or DirectiveLog(Path(self._settings.checkpoint.directives_folder))
         latest = log_.latest()
+        sequences = Sequences(running.catalog, self._settings.selection)  # of 1,000 queries a second's work: not under the lock
         with self._lock:
             first = self._log is None
             self._log = log_
@@ -178,7 +179,6 @@ class ControlPlane:
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
                 self._levels.restore(memory.get("levels", {}))
-            sequences = Sequences(running.catalog, self._settings.selection)
             kept = {} if latest is None else latest.memory.get("selection", {})
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
             gone = () if self._catalog is None else {plan.name for plan in self._catalog.catalog.plans}

@@ -31,6 +31,7 @@ from app.pipeline.causes import cause
 from app.pipeline.deployment import Deployment
 from app.pipeline.draining import past_of
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
+from app.pipeline.reload.watcher import watching
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 
@@ -109,8 +110,13 @@ def patiently(what: str, question: Callable[[], Result], retry_for_ms: int, stop
             stop.asked.wait(RETRY_PAUSE_S)
 
 
-def run(settings: Settings, stop: Stop) -> None:
+def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
     """Runs the application until it is asked to stop.
+
+    Args:
+        settings: of the application.
+        stop: by whom it is asked.
+        file: the settings file, to tell when it changes.
 
     Raises:
         ConfigurationError, TopicsMissingError: it cannot start as configured.
@@ -136,6 +142,7 @@ def run(settings: Settings, stop: Stop) -> None:
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
+        cleanup.enter_context(watching(settings, plane, deployment, Registry(registry_settings(settings.schema_registry)), file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.address.port, deployment=fingerprint)
         _watch(query, plane, stop)
         plane.running.bad("stopping")
