@@ -83,7 +83,7 @@ def composites(embedded, application: Changing, folder: Path, queries: dict[str,
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_queries_change_while_the_application_runs_and_others_do_not_notice(embedded, tmp_path):
     servers = embedded.broker.bootstrap_servers
     settings = settings_for("reload", embedded, [])
@@ -113,7 +113,8 @@ def test_queries_change_while_the_application_runs_and_others_do_not_notice(embe
         borders[name] = application.committed()
         seconds.append(application.live_after(written, outcome))
 
-    application.started()
+    application.start()
+    until(lambda: application.get("/startupz") == 200, seconds=300, alive=application.alive)
     send()
     until(lambda: application.told()["last_reading"]["read_at_ms"], alive=application.alive)
     change("added", {"added": AFTER["added"]})

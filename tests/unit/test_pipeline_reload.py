@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from app.events.registry import Registry, RegistrySettings
 from app.pipeline.deployment import load_deployment, store_deployment
 from app.pipeline.preparation import TopicsMissingError, compile_queries, prepare, read_streams
 from app.pipeline.reload import reader, watcher
+from app.pipeline.reload.changes import changes
 from app.pipeline.reload.files import Settling, look
 from app.pipeline.reload.reader import Reader
-from app.pipeline.reload.watcher import Watcher
+from app.pipeline.reload.watcher import Watcher, watching
+from tests.kafka.application import until
 
 ROOT = Path(__file__).parents[2]
 QUERY = """\
@@ -341,3 +344,36 @@ def test_links_and_missing_files_are_seen_as_they_are(tmp_path: Path) -> None:
     assert [settling.is_due(look([tmp_path])) for _ in range(3)] == [False, True, False]
     (tmp_path / "real.yaml").write_text("xy")
     assert [settling.is_due(look([tmp_path])) for _ in range(3)] == [False, True, False]
+
+
+def test_changes_are_told_by_name(world: World) -> None:
+    world.write(c=text("c"), d=text("d"))
+    world.turns()
+    before = world.watcher.running.catalog
+    world.write(a=text("a", version=2), b=text("renamed"), c=text("c") + "title: another\n", e=text("e").replace("10 s", "11 s"))
+    world.write(d=text("d") + "enabled: false\n")
+    world.turns()
+    assert changes(before, world.watcher.running.catalog, frozenset({"d"})).told() == {
+        "added": ["e"],
+        "changed": ["a"],
+        "renamed": ["b → renamed"],
+        "disabled": ["d"],
+        "adjusted": ["c"],
+    }
+
+
+def test_nothing_that_happens_while_looking_ends_the_watcher(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread goes on, ends when it is told to, and is gone then."""
+    world.plane.first_batch.good()
+    monkeypatch.setattr(watcher, "RETRY_S", 0.01)
+    looks: list[int] = []
+
+    def turn(self: Watcher, now_s: float) -> None:
+        looks.append(1)
+        raise RuntimeError("a disk that is gone")
+
+    monkeypatch.setattr(Watcher, "turn", turn)
+    with watching(world.settings, world.plane, world.watcher.running, world.registry):
+        until(lambda: len(looks) > 2, seconds=20, pause=0.01)
+        assert "query-files" in {thread.name for thread in threading.enumerate()}
+    assert "query-files" not in {thread.name for thread in threading.enumerate()}

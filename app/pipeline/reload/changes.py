@@ -66,7 +66,7 @@ def changes(before: Catalog, after: Catalog, disabled: frozenset[str] = frozense
 def _renamed(gone: dict[str, Plan], come: dict[str, Plan]) -> tuple[tuple[str, str], ...]:
     """Queries that are the same but for their names."""
     by_meaning = {_meaning(plan): name for name, plan in gone.items()}
-    pairs = ((by_meaning.get(_meaning(plan)), name) for name, plan in come.items())
+    pairs = ((by_meaning.pop(_meaning(plan), None), name) for name, plan in come.items())
     return tuple((old, new) for old, new in pairs if old is not None)
 
 
