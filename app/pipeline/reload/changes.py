@@ -39,13 +39,14 @@ class Changes:
         return {what: list(names) for what, names in named.items() if names}
 
 
-def changes(before: Catalog, after: Catalog, disabled: frozenset[str] = frozenset()) -> Changes:
+def changes(before: Catalog, after: Catalog, disabled: frozenset[str] = frozenset(), trained: frozenset[str] = frozenset()) -> Changes:
     """What is new.
 
     Args:
         before: what runs.
         after: what is to run.
         disabled: queries that their files switch off.
+        trained: queries with another model than before.
     """
     old, new = ({plan.name: plan for plan in catalog.current} for catalog in (before, after))
     gone, come = ({name: one[name] for name in sorted(set(one) - set(other))} for one, other in ((old, new), (new, old)))
@@ -59,7 +60,9 @@ def changes(before: Catalog, after: Catalog, disabled: frozenset[str] = frozense
         renamed=renamed,
         disabled=tuple(name for name in gone if name in disabled),
         drained=tuple(plan.name for plan in before.plans if plan.draining is not None and _gone(plan, after)),
-        adjusted=tuple(name for name in both if old[name].fingerprint == new[name].fingerprint and old[name] != new[name]),
+        adjusted=tuple(
+            name for name in both if old[name].fingerprint == new[name].fingerprint and (old[name] != new[name] or name in trained)
+        ),
     )
 
 

@@ -113,7 +113,8 @@ class Watcher:
             pass
         if self.stopped.is_set() or not self.plane.open(RunningCatalog(deployment.catalog, fingerprint), follows=named):
             return False
-        told = changes(self.running.catalog, deployment.catalog, disabled).told()
+        trained = frozenset(name for name, digest in _models(deployment).items() ^ _models(self.running).items())
+        told = changes(self.running.catalog, deployment.catalog, disabled, trained).told()
         self.running = deployment
         log.info("queries reloaded", generation=deployment.catalog.version, deployment=fingerprint, **told)
         return True
@@ -147,6 +148,12 @@ class Watcher:
                 log.exception("query files could not be looked at; they are read again")
                 self._settling.again()
                 self.stopped.wait(RETRY_S)
+
+
+def _models(deployment: Deployment) -> dict[str, str]:
+    """By query, what its model is."""
+    pairs = zip(deployment.catalog.plans, deployment.models, strict=True)
+    return {plan.name: model.digest for plan, model in pairs if model is not None and plan.draining is None}
 
 
 @contextmanager
