@@ -75,8 +75,9 @@ def composites(embedded, application: Changing, folder: Path, queries: dict[str,
     folder.mkdir()
     for name, content in queries.items():
         (folder / f"{name}.yaml").write_text(content)
-    (folder / "settings.yaml").write_text(yaml.safe_dump({**application.settings, "queries": {"paths": [str(folder)]}}))
-    settings, registry = load_settings(folder / "settings.yaml", {}), Registry(RegistrySettings(embedded.registry.url))
+    file = folder.with_suffix(".settings")
+    file.write_text(yaml.safe_dump({**application.settings, "queries": {"paths": [str(folder)]}}))
+    settings, registry = load_settings(file, {}), Registry(RegistrySettings(embedded.registry.url))
     streams = read_streams(settings, registry)
     deployment = prepare(settings, compile_queries(settings, streams), streams, registry)
     return expected_composites(embedded.broker.bootstrap_servers, embedded.registry.url, deployment)

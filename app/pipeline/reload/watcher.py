@@ -18,6 +18,7 @@ from app.bucket.engines import load_engines
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog, clock_ms
 from app.control.query_set import QuerySet
+from app.errors import Severity
 from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.pipeline.deployment import Deployment, load_deployment, store_deployment
@@ -122,11 +123,13 @@ class Watcher:
     def _tell(self, reading: Reading) -> None:
         if reading == self._told and reading.outcome in WAITING:
             return  # what is tried until it succeeds is told once
+        known = () if self._told is None else self._told.findings
         self._told = reading
         self.plane.tell(QuerySet(reading.outcome, clock_ms(), reading.findings, reading.disabled, reading.broken))
-        for finding in reading.findings:
-            say = log.warning if reading.deployment is not None or reading.outcome == "unchanged" else log.error
-            say("query files", outcome=reading.outcome, finding=finding.render())
+        for finding in () if reading.outcome == "unchanged" else reading.findings:
+            if finding not in known:
+                say = log.warning if finding.severity is Severity.WARNING else log.error
+                say("query files", outcome=reading.outcome, finding=finding.render())
         if reading.deployment is None and reading.outcome != "unchanged":
             names = [plan.name for plan in self.running.catalog.current]
             log.error(
