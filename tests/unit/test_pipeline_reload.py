@@ -17,7 +17,10 @@ from app.control.client import ControlClient
 from app.control.plane import ControlPlane, RunningCatalog
 from app.control.reports import SourceProgress, StageReport
 from app.events.registry import Registry, RegistrySettings
+from app.pipeline import ingress
+from app.pipeline.application import task_settings
 from app.pipeline.deployment import load_deployment, store_deployment
+from app.pipeline.ingress import get_ready
 from app.pipeline.preparation import TopicsMissingError, compile_queries, prepare, read_streams
 from app.pipeline.reload import reader, watcher
 from app.pipeline.reload.changes import changes
@@ -331,6 +334,21 @@ def test_a_coming_deployment_is_announced_before_it_is_used(world: World, monkey
     coming, using = world.plane.directive(1), world.plane.directive(2)
     assert (coming.coming, using.deployment, using.coming) == (stored[0], stored[0], "")
     assert json.loads(coming.to_json())["coming"] == stored[0]
+
+
+def test_a_worker_gets_ready_for_a_coming_deployment_beside_its_batch(world: World) -> None:
+    world.write(c=text("c"))
+    world.turns()
+    fingerprint = world.watcher.running.fingerprint
+    tasks = task_settings(world.settings, world.plane, kafka=False)
+    get_ready(tasks, fingerprint)
+    for thread in threading.enumerate():
+        if thread.name == "coming-deployment":
+            thread.join(20)
+    made = ingress._made_plan.cache_info().misses
+    assert ingress._plan(world.settings.checkpoint.path, fingerprint, 0).selection.layout.stream == "retail"
+    assert ingress._made_plan.cache_info().misses == made, "it was made before it was asked for"
+    assert ingress._decoder(tasks, fingerprint, 0) is ingress._decoder(tasks, world.plane.directive(0).deployment, 0)
 
 
 def test_links_and_missing_files_are_seen_as_they_are(tmp_path: Path) -> None:
