@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -87,7 +88,7 @@ def composites(embedded, application: Changing, folder: Path, queries: dict[str,
 @pytest.mark.timeout(900)
 def test_queries_change_while_the_application_runs_and_others_do_not_notice(embedded, tmp_path):
     servers = embedded.broker.bootstrap_servers
-    settings = settings_for("reload", embedded, [])
+    settings = settings_for("reload", embedded, [], kafka={"max_offsets_per_trigger": 1000})
     everything = tmp_path / "everything"
     everything.mkdir()
     application = Changing(tmp_path, settings)
@@ -99,10 +100,13 @@ def test_queries_change_while_the_application_runs_and_others_do_not_notice(embe
     outlet = outlet_of("retail", loaded.streams["retail"], Registry(RegistrySettings(embedded.registry.url)))
     sent, borders, seconds = 0, {}, []
 
-    def send() -> None:
+    def send(*more: Any) -> None:
+        """Sends a slice, and waits until it has been read."""
         nonlocal sent
         with Sender(client_options(loaded.kafka), outlet, at_once) as sender:
             sent += sender.send([slices.pop(0)]).events
+        for files in more:
+            change("meanwhile", files)
         until(lambda: application.has_consumed(sent, "reload.retail"), alive=application.alive)
 
     def change(name: str, files: dict[str, str], gone: str = "", outcome: str = "reloaded") -> None:
@@ -135,6 +139,8 @@ def test_queries_change_while_the_application_runs_and_others_do_not_notice(embe
     change("renamed", {"renamed-again": AFTER["renamed-again"]}, gone="renamed")
     send()
     change("disabled", {"disabled": BEFORE["disabled"] + "enabled: false\n"})
+    # while batches run, tasks are told what comes; a title changes neither state nor identities
+    send({"changed": AFTER["changed"] + "title: another\n"})
     while slices:
         send()
     until(lambda: ("drained", 1) not in application.statuses(), seconds=60, alive=application.alive)
