@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import KafkaException, Producer
@@ -23,6 +24,7 @@ from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
+from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment
 from app.owners.sole import sole_driver
@@ -34,7 +36,8 @@ from app.pipeline.draining import past_of
 from app.pipeline.limits import batch_limits
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.offsets import OffsetLog
-from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
+from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
+from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
@@ -86,8 +89,13 @@ def patiently(what: str, question: Callable[[], Result], retry_for_ms: int, stop
             stop.asked.wait(RETRY_PAUSE_S)
 
 
-def run(settings: Settings, stop: Stop) -> None:
+def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
     """Runs the application until it is asked to stop.
+
+    Args:
+        settings: of the application.
+        stop: by whom it is asked.
+        file: the settings file, to tell when it changes.
 
     Raises:
         ConfigurationError, TopicsMissingError: it cannot start as configured.
@@ -124,6 +132,7 @@ def run(settings: Settings, stop: Stop) -> None:
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
+        cleanup.enter_context(watching(settings, plane, deployment, Registry(registry_settings(settings.schema_registry)), file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from threading import RLock, Thread
 from time import perf_counter_ns
 
 import numpy as np
@@ -77,30 +78,71 @@ class _Work:
         return now
 
 
-_decoders: dict[tuple[str, int], tuple[BatchDecoder, KeptSchemas]] = {}
-"""By deployment and stream; the programs of writers' schemas survive batches."""
+_making = RLock()
+"""What is made for a deployment is made once, by whoever needs it first: a task, or the thread that gets ready for a coming one."""
+
+
+_decoders: dict[tuple[str, str, frozenset[str]], tuple[BatchDecoder, KeptSchemas]] = {}
+"""By checkpoint, stream and attributes: the programs of writers' schemas survive batches, and deployments that want the same."""
+KEPT_DECODERS = 64
 
 
 def _decoder(settings: TaskSettings, directive: Directive, place: int) -> BatchDecoder:
-    deployment = directive.deployment
-    if (deployment, place) not in _decoders:
-        known = load_deployment(settings.checkpoint, deployment)
-        stream = known.streams[place]
-        plans = [plan for plan in known.catalog.plans if stream.rules.stream in plan.streams]
-        wanted = {name for plan in plans for name in plan.columns}
-        tested = {test.attribute for plan in plans for item in plan.items for one in (item.tests, *item.either) for test in one}
-        readers = [parse_schema(text) for text in stream.readers]
-        schemas = KeptSchemas(settings.schemas)
-        _decoders[deployment, place] = BatchDecoder(stream.definition, readers, schemas, wanted | tested), schemas
-    decoder, schemas = _decoders[deployment, place]
+    decoder, schemas = _made_decoder(settings, directive.deployment, place)
     schemas.begin(directive.batch, client_of(settings.control).registry)
     return decoder
 
 
+def _made_decoder(settings: TaskSettings, deployment: str, place: int) -> tuple[BatchDecoder, KeptSchemas]:
+    stream = load_deployment(settings.checkpoint, deployment).streams[place]
+    with _making:
+        described, wanted = _wanted(settings.checkpoint, deployment, place)
+        key = settings.checkpoint, described, wanted
+        if key not in _decoders:
+            if len(_decoders) >= KEPT_DECODERS:
+                del _decoders[next(iter(_decoders))]
+            readers = [parse_schema(text) for text in stream.readers]
+            schemas = KeptSchemas(settings.schemas)
+            _decoders[key] = BatchDecoder(stream.definition, readers, schemas, wanted), schemas
+        return _decoders[key]
+
+
 @lru_cache(maxsize=64)
-def _plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
+def _wanted(checkpoint: str, deployment: str, place: int) -> tuple[str, frozenset[str]]:
+    """What tells a stream from others, and its attributes that queries read."""
+    known = load_deployment(checkpoint, deployment)
+    stream = known.streams[place]
+    plans = [plan for plan in known.catalog.plans if stream.rules.stream in plan.streams]
+    wanted = {name for plan in plans for name in plan.columns}
+    tested = {test.attribute for plan in plans for item in plan.items for one in (item.tests, *item.either) for test in one}
+    return repr((stream.definition, stream.readers)), frozenset(wanted | tested)
+
+
+@lru_cache(maxsize=64)
+def _made_plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
     known = load_deployment(checkpoint, deployment)
     return IngressPlan(known.catalog, known.streams[place].rules, known.buckets)
+
+
+def _plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
+    with _making:
+        return _made_plan(checkpoint, deployment, place)
+
+
+_ready: set[str] = set()
+
+
+def get_ready(settings: TaskSettings, coming: str) -> None:
+    """Makes what a coming deployment needs, beside the batch: so that the first batch under it need not."""
+    if coming and coming not in _ready:
+        _ready.add(coming)
+        Thread(target=_prepare, args=(settings, coming), name="coming-deployment", daemon=True).start()
+
+
+def _prepare(settings: TaskSettings, coming: str) -> None:
+    for place in range(len(load_deployment(settings.checkpoint, coming).streams)):
+        _plan(settings.checkpoint, coming, place)
+        _made_decoder(settings, coming, place)
 
 
 @lru_cache(maxsize=256)
@@ -120,6 +162,7 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
     orders, part = _orders(context.getLocalProperty(PROPERTY) or ""), context.partitionId()
     directive = orders.directive
     deployment = load_deployment(settings.checkpoint, directive.deployment)
+    get_ready(settings, directive.coming)
     started = perf_counter_ns()
     work, read = _Work(), Read()
     parts = [_Part(_Context(settings, directive, deployment, number, stream)) for number, stream in enumerate(deployment.streams)]

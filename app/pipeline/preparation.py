@@ -37,6 +37,7 @@ class TopicsMissingError(CepError):
     """Topics do not exist; a missing output topic would block the sink for a minute and then end the query."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
         super().__init__(f"topics do not exist: {', '.join(names)}\nhint: cep topics plan shows them, cep topics apply creates them")
 
 
