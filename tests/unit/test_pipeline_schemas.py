@@ -120,7 +120,9 @@ def test_an_outage_is_over_with_the_batch_that_waited(waiting):
     waiting.on_sleep = lambda: waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
     waiting.worker(registry).schema(7)  # taken from the checkpoint: nobody told that the registry answers
     waiting.on_sleep = lambda: None
-    waiting.watch.committed()
+    waiting.watch.committed(2)
+    assert waiting.metrics.value("cep_schema_registry_waiting_seconds") > 0, "the batch before: its end is told late"
+    waiting.watch.committed(3)
     assert waiting.metrics.value("cep_schema_registry_waiting_seconds") == 0
     waiting.now_ms += 3_600_000
     with pytest.raises(DependencyError, match="away for 60 s"):

@@ -169,5 +169,5 @@ def test_slices_give_what_the_whole_gives(world, monkeypatch, ratio):
         assert outcome(world, monkeypatch, limit, directive, rows) == whole, f"slices of {limit} bytes, Arrow batches of {rows}"
 
 
-def test_the_usual_batch_is_one_slice():
-    assert SLICE_BYTES > 400_000 * 100
+def test_the_usual_share_of_a_task_is_one_slice():
+    assert SLICE_BYTES > 200_000 * 100
