@@ -25,6 +25,8 @@ from app.bootstrap.progress import Progress, say, step
 from app.bootstrap.turn import exclusive
 
 _PINS = Path(__file__).with_name("artifacts.toml")
+OPTIONAL = frozenset({"s3"})
+"""Sets that are fetched only by who needs them."""
 _ATTEMPTS = 3
 """A dropped connection must not end a newcomer's first minutes; Ivy itself does not retry."""
 
@@ -61,6 +63,11 @@ def connector_jars() -> list[Path]:
     return sorted(_folder("connector").glob("*.jar"))
 
 
+def s3_jars() -> list[Path]:
+    """The jars that give Spark's driver its file system for S3; fetched if they are not in the cache."""
+    return sorted(_folder("s3").glob("*.jar"))
+
+
 def broker_jars() -> list[Path]:
     """The jars of the embedded Kafka broker; fetched if they are not in the cache."""
     return sorted(_folder("broker").glob("*.jar"))
@@ -73,8 +80,13 @@ def registry_jar() -> Path:
 
 def fetch_all() -> None:
     """Everything that the demo and the tests need, so that they run without a network afterwards."""
-    for name in pins():
+    for name in pins().keys() - OPTIONAL:
         _folder(name)
+
+
+def is_there(name: str) -> bool:
+    """Whether a set is in the cache."""
+    return _place(name).is_dir()
 
 
 @functools.cache
@@ -84,10 +96,13 @@ def pins() -> dict[str, tuple[Artifact, ...]]:
         return {name: tuple(Artifact(**entry) for entry in entries) for name, entries in tomllib.load(file).items()}
 
 
+def _place(name: str) -> Path:
+    key = hashlib.sha256(repr(pins()[name]).encode()).hexdigest()[:12]
+    return cache_folder() / "artifacts" / f"{name}-{key}"
+
+
 def _folder(name: str) -> Path:
-    wanted = pins()[name]
-    key = hashlib.sha256(repr(wanted).encode()).hexdigest()[:12]
-    folder = cache_folder() / "artifacts" / f"{name}-{key}"
+    wanted, folder = pins()[name], _place(name)
     if not folder.is_dir():
         with exclusive(cache_folder() / "artifacts" / f"{name}.lock"):
             if not folder.is_dir():

@@ -6,8 +6,9 @@ together in one step, and how the input was split into them, has no influence on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,13 @@ from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules,
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
 from app.bucket.route import group_identity, partition_keys
-from app.bucket.snapshot import pack_state, unpack_state
+from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
+from app.cep.preamble import Buffer, reading
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, take
 from app.query.plan import QUERY_STREAM, Catalog, QueryGroup
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ class Bucket:
         catalog: all queries.
         rules: of every stream that they read.
         number: the bucket's, for messages only.
-        topics: the application's sorted topics, which ``source`` numbers count along; only needed where queries read other queries.
+        topics: by number (`app.events.topics`); only needed where queries read other queries.
         memory_of: makes the bounded memory of temporal queries that ask for one.
     """
 
@@ -142,37 +142,66 @@ class Bucket:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; equal states give equal bytes."""
-        parts: dict[str, bytes] = {}
-        groups = []
+        return pack_parts(self.snapshot_parts())
+
+    def snapshot_parts(self) -> Iterator[Part]:
+        """The same part by part, without joined copies: a part's buffers look into the bucket, and are to be used before it is fed again.
+
+        A part is made when it is asked for. Names are unique; equal states give equal parts in the same order.
+        """
+        yield description_part(self._description())
         for identity, state in self._groups.items():
             name = f"{identity:016x}"
-            batch, bitmaps = state.held.everything()
-            parts[f"held-{name}"] = pack_events(batch, bitmaps)
+            yield f"held-{name}", [pack_events(*state.held.everything())]
             if state.order is not None:
                 keys, times = state.order.contents(self._floor(state))
-                parts[f"keys-{name}"] = keys.tobytes()
-                parts[f"times-{name}"] = times.tobytes()
-            places = [self._place_of(state.matching.layout, query) for query in state.matching.group.queries]
-            groups.append({"identity": identity, "pending": state.pending, "queries": places})
-            for query, data in state.matching.states():
+                yield f"keys-{name}", [keys.tobytes()]
+                yield f"times-{name}", [times.tobytes()]
+            for query, buffers in state.matching.states():
                 plan = self._catalog.plans[query]
-                parts[f"engine-{plan.name}-{plan.fingerprint}"] = data
-        header = {
-            "format": FORMAT,
+                yield f"engine-{plan.name}-{plan.fingerprint}", buffers
+        for stream, data in self._composition.saved().items():
+            yield f"order-{stream}", [data]
+
+    def _description(self) -> dict[str, Any]:
+        groups = [
+            {
+                "identity": identity,
+                "pending": state.pending,
+                "queries": [self._place_of(state.matching.layout, query) for query in state.matching.group.queries],
+            }
+            for identity, state in self._groups.items()
+        ]
+        return {
             "greatest": {stream: sorted(times.items()) for stream, times in self._greatest.items()},
             "watermark": self._watermark,
             "groups": groups,
             "drains": self._drains.saved(),
         }
-        parts |= {f"order-{stream}": data for stream, data in self._composition.saved().items()}
-        return pack_state(header, parts)
 
     @staticmethod
     def restore(
         catalog: Catalog,
         rules: Sequence[TimeRules],
         number: int,
-        data: bytes,
+        data: Buffer,
+        topics: Sequence[str] = (),
+        *,
+        memory_of: MemoryOf | None = None,
+    ) -> Bucket:
+        """`restore_parts` for what `snapshot` gave.
+
+        Raises:
+            SnapshotError: no snapshot, damaged, or of a newer version.
+        """
+        return Bucket.restore_parts(catalog, rules, number, unpack_parts(data), topics, memory_of=memory_of)
+
+    @staticmethod
+    def restore_parts(
+        catalog: Catalog,
+        rules: Sequence[TimeRules],
+        number: int,
+        parts: Mapping[str, Buffer],
         topics: Sequence[str] = (),
         *,
         memory_of: MemoryOf | None = None,
@@ -181,28 +210,27 @@ class Bucket:
 
         Queries of equal name and fingerprint go on; new and changed ones start afresh; those that are gone are forgotten.
 
+        Args:
+            catalog: all queries.
+            rules: of every stream that they read.
+            number: the bucket's, for messages only.
+            parts: what `snapshot_parts` gave, the buffers of each joined.
+            topics: see `Bucket`.
+            memory_of: see `Bucket`.
+
         Raises:
-            SnapshotError: not a snapshot of a known format.
+            SnapshotError: no snapshot, damaged, or of a newer version.
         """
-        header, parts = unpack_state(data)
-        if header["format"] != FORMAT:
-            raise SnapshotError(f"a bucket's state has format {header['format']}, this version reads {FORMAT}")
+        header = described(parts)
         bucket = Bucket(catalog, rules, number, topics, memory_of)
-        for stream, times in header["greatest"].items():
-            if stream in bucket._greatest:
-                bucket._greatest[stream] = dict(times)
-                if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
-                    bucket._watermark[stream] = header["watermark"][stream]
-        bucket._drains.load(header.get("drains", ()))
-        bucket._composition.load({name.removeprefix("order-"): part for name, part in parts.items() if name.startswith("order-")})
-        for described in header["groups"]:
-            if described["identity"] in bucket._groups:
-                bucket._go_on(bucket._groups[described["identity"]], described, parts)
+        with reading(BUCKET.what):
+            bucket._load(header, parts)
         return bucket
 
     def reload(self, catalog: Catalog, rules: Sequence[TimeRules], topics: Sequence[str] = ()) -> Bucket:
         """The bucket under another catalog."""
-        return Bucket.restore(catalog, rules, self.number, self.snapshot(), topics, memory_of=self._memory_of)
+        parts = {name: b"".join(buffers) for name, buffers in self.snapshot_parts()}
+        return Bucket.restore_parts(catalog, rules, self.number, parts, topics, memory_of=self._memory_of)
 
     def validate(self) -> None:
         """Invariants.
@@ -220,6 +248,18 @@ class Bucket:
                 due = min(self._watermark[stream] for stream in state.matching.group.streams)
                 assert (batch.time >= due).all() or due == FOREVER, "what is due was fed"  # noqa: S101
             state.matching.validate()
+
+    def _load(self, header: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
+        for stream, times in header["greatest"].items():
+            if stream in self._greatest:
+                self._greatest[stream] = dict(times)
+                if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
+                    self._watermark[stream] = header["watermark"][stream]
+        self._drains.load(header["drains"])
+        self._composition.load({name.removeprefix("order-"): part for name, part in parts.items() if name.startswith("order-")})
+        for group in header["groups"]:
+            if group["identity"] in self._groups:
+                self._go_on(self._groups[group["identity"]], group, parts)
 
     def _fresh(self, group: QueryGroup) -> _GroupState:
         matching = GroupMatching(self._catalog, group.number, memory_of=self._memory_of)
@@ -296,10 +336,10 @@ class Bucket:
         place, plan = layout.place[query], self._catalog.plans[query]
         return [plan.name, plan.fingerprint, layout.word[place], layout.shift[place], layout.items[place]]
 
-    def _go_on(self, state: _GroupState, described: Mapping[str, object], parts: Mapping[str, bytes]) -> None:
+    def _go_on(self, state: _GroupState, described: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
         """Takes over what a snapshot says about a group: engines, held events with their bits moved to where they now belong, key times."""
-        known = {(place[0], place[1]): place[2:] for place in described["queries"]}  # type: ignore[attr-defined]
-        states: dict[int, bytes] = {}
+        known = {(place[0], place[1]): place[2:] for place in described["queries"]}
+        states: dict[int, Buffer] = {}
         name = f"{described['identity']:016x}"
         batch, old = unpack_events(parts[f"held-{name}"])
         bitmaps = np.zeros((len(batch), state.matching.layout.words), dtype=np.uint64)
@@ -318,7 +358,7 @@ class Bucket:
         wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else bitmaps.any(axis=1))
         state.held.add(take(batch, wanted), bitmaps[wanted])
         if len(states) == len(known):
-            state.pending = int(described["pending"])  # type: ignore[call-overload]
+            state.pending = int(described["pending"])
         if state.order is not None and f"keys-{name}" in parts:
             keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)
             state.order = KeyOrder(keys, times)

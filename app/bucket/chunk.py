@@ -6,20 +6,20 @@ each row can be, as an Arrow IPC stream. A bucket without rows gets a chunk too:
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from app.cep.preamble import Buffer, Kept, read_preamble, reading, write_preamble
 from app.errors import SnapshotError
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 
-MAGIC = b"CEPCHNK2"
+CHUNK = Kept(b"CEPCHUNK", "chunk")
 _FIXED = ("time", "source", "offset")
 
 
@@ -60,29 +60,31 @@ class Chunk:
 
 def pack_chunk(chunk: Chunk) -> bytes:
     """The chunk as bytes."""
-    bodies = [s.keys.tobytes() + s.key_times.tobytes() + pack_events(s.batch, s.bitmaps) for s in chunk.sections]
+    bodies = [(s.keys.tobytes(), s.key_times.tobytes(), pack_events(s.batch, s.bitmaps)) for s in chunk.sections]
     header = {
         "stream": chunk.stream,
         "greatest": [[source, time] for source, time in sorted(chunk.greatest_times.items())],
-        "sections": [[s.group, s.layout, len(body), len(s.keys)] for s, body in zip(chunk.sections, bodies, strict=True)],
+        "sections": [[s.group, s.layout, sum(map(len, body)), len(s.keys)] for s, body in zip(chunk.sections, bodies, strict=True)],
     }
-    text = json.dumps(header, separators=(",", ":")).encode()
-    return b"".join([MAGIC, struct.pack("<I", len(text)), text, *bodies])
+    return b"".join([write_preamble(CHUNK, header), *(buffer for body in bodies for buffer in body)])
 
 
-def unpack_chunk(data: bytes) -> Chunk:
+def unpack_chunk(data: bytes | memoryview) -> Chunk:
     """The chunk of the bytes; arrays look into them (read-only) wherever they can.
 
     Raises:
-        SnapshotError: the bytes are no chunk of this format.
+        SnapshotError: the bytes are no chunk, cut off, damaged in what describes them, or of a newer version.
     """
-    if data[: len(MAGIC)] != MAGIC:
-        raise SnapshotError("not a chunk of this format")
-    (length,) = struct.unpack_from("<I", data, len(MAGIC))
-    at = len(MAGIC) + 4 + length
-    header = json.loads(data[len(MAGIC) + 4 : at])
-    view, sections = memoryview(data), []
+    preamble = read_preamble(CHUNK, data)
+    with reading(CHUNK.what):
+        return READERS[preamble.format](preamble.description, memoryview(data)[preamble.stop :])
+
+
+def _chunk(header: Mapping[str, Any], view: memoryview) -> Chunk:
+    at, sections = 0, []
     for group, layout, size, keys in header["sections"]:
+        if at + size > len(view):
+            raise SnapshotError("chunk is cut off")
         hashes = np.frombuffer(view[at : at + 8 * keys], dtype=np.uint64)
         times = np.frombuffer(view[at + 8 * keys : at + 16 * keys], dtype=np.int64)
         batch, bitmaps = unpack_events(view[at + 16 * keys : at + size])
@@ -91,7 +93,11 @@ def unpack_chunk(data: bytes) -> Chunk:
     return Chunk(header["stream"], dict(header["greatest"]), sections)
 
 
-def pack_events(batch: EventBatch, bitmaps: NDArray[np.uint64]) -> bytes:
+READERS: Mapping[int, Callable[[Mapping[str, Any], memoryview], Chunk]] = {1: _chunk}
+"""By format; those of old formats stay."""
+
+
+def pack_events(batch: EventBatch, bitmaps: NDArray[np.uint64]) -> memoryview:
     """Events and their bitmaps as an Arrow IPC stream; dictionaries hold the entries that occur, no others."""
     arrays: list[pa.Array] = [pa.array(getattr(batch, name)) for name in _FIXED]
     fields = [pa.field(name, pa.int64()) for name in _FIXED]
@@ -109,13 +115,23 @@ def pack_events(batch: EventBatch, bitmaps: NDArray[np.uint64]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return sink.getvalue().to_pybytes()
+    return memoryview(sink.getvalue())
 
 
-def unpack_events(data: bytes | memoryview) -> tuple[EventBatch, NDArray[np.uint64]]:
-    """What `pack_events` packed."""
+def unpack_events(data: Buffer) -> tuple[EventBatch, NDArray[np.uint64]]:
+    """What `pack_events` packed.
+
+    Raises:
+        SnapshotError: it is something else.
+    """
+    with reading("a table of events"):
+        return _events(data)
+
+
+def _events(data: Buffer) -> tuple[EventBatch, NDArray[np.uint64]]:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         record_batch = reader.read_next_batch()
+    record_batch.validate()
     schema, fixed, states = record_batch.schema, {}, {}
     values: dict[str, Column] = {}
     words = []

@@ -2,7 +2,8 @@
 
 **Identity.** The first 128 bits of SHA-256 over query name, version, window number and, in total order, (variable, topic, partition,
 offset) of the bound events, as hexadecimal text; of a partial match that timed out also the word ``timeout``, so that it is told from a
-match of the same events. It depends on the input alone: batching, restarts and the number of buckets do not show.
+match of the same events. It depends on the input alone: batching, restarts and the number of buckets do not show. The place of an event of a topic that
+was deleted and created again says so (``topic#2``), or identities would be repeated with the offsets.
 
 **Window numbers.** Those of time and count windows are numbers; that of a window which an event opened is the event's place,
 ``topic/partition/offset`` (in `cep replay`, its line).
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from app.bucket.chunk import compacted
 from app.cep.matches import Lists, Matches
 from app.events.batch import PARTITION_BITS, PRESENT, Column
+from app.events.topics import topic_and_incarnation, topic_label
 from app.events.types import Kind
 from app.query.plan import QUERY_STREAM, Plan
 
@@ -48,6 +50,13 @@ class Constituent:
     partition: int
     offset: int
     time: int
+    incarnation: int = 1
+    """How often the topic had been created."""
+
+    @property
+    def label(self) -> str:
+        """The topic as identities know it."""
+        return topic_label(self.topic, self.incarnation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def composite_events(plan: Plan, matches: Matches, topics: Sequence[str], kind: 
     Args:
         plan: of the query.
         matches: what its engine found.
-        topics: the application's sorted topics, which ``source`` numbers count along.
+        topics: by number (`app.events.topics`).
         kind: what became of them.
     """
     topics = named_topics(plan, topics)
@@ -115,14 +124,14 @@ def match_identity(plan: Plan, window: Window, events: Sequence[Constituent], ki
     parts = [plan.name, str(plan.version), "" if window is None else str(window)]
     for event in events:
         # a blank cannot be part of a variable: an anonymous item is told from any name
-        parts += [" " if event.variable is None else event.variable, event.topic, str(event.partition), str(event.offset)]
+        parts += [" " if event.variable is None else event.variable, event.label, str(event.partition), str(event.offset)]
     if kind == "timeout":
         parts.append(kind)
     return sha256(_SEPARATOR.join(parts).encode()).hexdigest()[:32]
 
 
 def named_topics(plan: Plan, topics: Sequence[str]) -> Sequence[str]:
-    """The topics that ``source`` numbers count along; without any (files without positions), the query's stream stands for the topic."""
+    """The topics by number; without any (files without positions), the query's stream stands for the topic."""
     return topics or [stream for stream in plan.streams if not stream.startswith(QUERY_STREAM)][:1]
 
 
@@ -157,7 +166,7 @@ def opener_place(opener: Constituent) -> str:
     >>> opener_place(Constituent(None, "Quote", "quotes", 1, 7, 0))
     'quotes/1/7'
     """
-    return f"{opener.topic}/{opener.partition}/{opener.offset}"
+    return f"{opener.label}/{opener.partition}/{opener.offset}"
 
 
 def _missing(plan: Plan, bound: Sequence[int]) -> tuple[str, ...]:
@@ -175,13 +184,14 @@ def _bound_events(
     kinds = plain_values(Column(Kind.STRING, table.type.values[rows], None, table.type.dictionary))
     columns = (items, table.source[rows], table.offset[rows], table.time[rows])
     return [
-        Constituent(variables[item], kind, topic_of(topics, source, kind), source & ((1 << PARTITION_BITS) - 1), offset, time)
+        Constituent(variables[item], kind, topic, source & ((1 << PARTITION_BITS) - 1), offset, time, incarnation)
         for kind, item, source, offset, time in zip(kinds, *(column.tolist() for column in columns), strict=True)
+        for topic, incarnation in (topic_and_incarnation(topic_of(topics, source, kind)),)
     ]
 
 
 def topic_of(topics: Sequence[str], source: int, event_type: str) -> str:
-    """The topic of an event; of another query's composite event, the stream of that query, whose name is the event's type."""
+    """The topic of an event as identities know it; of another query's composite event, the stream of that query, whose name is the event's type."""
     if source == COMPOSITES:
         return QUERY_STREAM + event_type
     index = source >> PARTITION_BITS

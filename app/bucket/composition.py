@@ -24,6 +24,7 @@ from app.bucket.ingress import counted_rows
 from app.bucket.matching import Found
 from app.cep.engine import Watermarks
 from app.cep.matches import Constituents, Matches
+from app.cep.preamble import Buffer
 from app.events.batch import NULL, PRESENT, Column, Dictionary, EventBatch, take, with_columns
 from app.events.types import Kind
 from app.query.plan import QUERY_STREAM, Absent, Catalog, Pattern, Plan, Repeated, Take
@@ -92,7 +93,7 @@ class Composition:
 
     Args:
         catalog: all queries.
-        topics: the application's sorted topics; identities speak of them.
+        topics: by number; identities speak of them.
     """
 
     def __init__(self, catalog: Catalog, topics: Sequence[str]) -> None:
@@ -182,13 +183,13 @@ class Composition:
             for stream, keys in self._keys.items()
         }
 
-    def load(self, saved: Mapping[str, bytes]) -> None:
+    def load(self, saved: Mapping[str, Buffer]) -> None:
         """What `saved` gave."""
         for stream, data in saved.items():
             at = 0
             while stream in self._keys and at < len(data):
                 place, size = struct.unpack_from("<qI", data, at)
-                self._keys[stream][place] = data[at + 12 : at + 12 + size]
+                self._keys[stream][place] = bytes(data[at + 12 : at + 12 + size])
                 at += 12 + size
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from app.bucket.temporal import MemoryOf, TemporalEngine
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
-from app.cep.snapshot import names_in
+from app.cep.preamble import Buffer
+from app.cep.snapshot import engine_of
 from app.events.batch import EventBatch
 from app.query.chains import chain_of
 from app.query.plan import Plan
@@ -27,8 +28,11 @@ class QueryEngine(Protocol):
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events in the order given, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
 
+    def snapshot_parts(self) -> Sequence[Buffer]:
+        """The whole state, as buffers to be put one after the other before the next feed; the engine goes on unchanged."""
+
     def snapshot(self) -> bytes:
-        """The whole state; the engine goes on unchanged."""
+        """The same, joined."""
 
     def validate(self) -> None:
         """Invariants of the state.
@@ -43,14 +47,14 @@ class _Kind:
     """How engines of one evaluator come to be."""
 
     new: Callable[[Plan, MemoryOf | None], QueryEngine]
-    restore: Callable[[Plan, bytes, MemoryOf | None], QueryEngine]
+    restore: Callable[[Plan, Buffer, MemoryOf | None], QueryEngine]
 
 
 def _new_stacks(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
     return Engine(plan)
 
 
-def _restored_stacks(plan: Plan, data: bytes, memory_of: MemoryOf | None) -> QueryEngine:
+def _restored_stacks(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> QueryEngine:
     return Engine.restore(plan, data)
 
 
@@ -64,9 +68,9 @@ def _new_runs(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
     return RunsEngine(plan)
 
 
-def _restored_runs(plan: Plan, data: bytes, memory_of: MemoryOf | None) -> QueryEngine:
-    if "runs" in names_in(data):
-        # the runs evaluator has none of that name; a query that has got a shedder of partial matches since cannot go on with what chains hold
+def _restored_runs(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> QueryEngine:
+    if engine_of(data) == "chains":
+        # a query that has got a shedder of partial matches since cannot go on with what chains hold
         if chain_of(plan) is None:
             return _new_runs(plan, memory_of)
         from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - see above
@@ -98,7 +102,7 @@ def new_engine(plan: Plan, memory_of: MemoryOf | None = None) -> QueryEngine:
     return _kind(plan).new(plan, memory_of)
 
 
-def restore_engine(plan: Plan, data: bytes, memory_of: MemoryOf | None = None) -> QueryEngine:
+def restore_engine(plan: Plan, data: Buffer, memory_of: MemoryOf | None = None) -> QueryEngine:
     """An engine that goes on where the one of the snapshot was; arguments as of `new_engine`.
 
     Raises:

@@ -7,7 +7,7 @@ was most of the time; here they share one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -23,15 +23,18 @@ from app.bucket.useful import UsefulPairs
 from app.cep.arrays import Integers, as_input
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Lists, Matches
+from app.cep.preamble import Buffer, Kept, begins, read_preamble, write_preamble
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Literal, walk
 from app.query.plan import Output, Plan, Shedding
 
-MAGIC = b"CEPFAMLY"
+FAMILY = Kept(b"CEPFAMLY", "state of a query of a family")
 """Before the state of one query, so that it is never taken for that of an engine of its own."""
 QUERY, ITEMS = "\x00query", "\x00items"
 """Columns that ride along: the number of the query, the items of it that the event can be. No attribute has such a name."""
+_READERS: Mapping[int, Callable[[Buffer], tuple[EventBatch, NDArray[np.uint64]]]] = {1: unpack_events}
+"""By format of a query's state, what reads events and their items; those of old formats stay."""
 _SHORT = 1 << 15
 LEAST_PARTITIONED = 8
 """Queries of one shape with partition attributes that share an engine when they are deployed together."""
@@ -62,9 +65,9 @@ def _shape(plan: Plan) -> Plan:
     )
 
 
-def is_family_state(data: bytes) -> bool:
+def is_family_state(data: Buffer) -> bool:
     """Whether a query's state was written by `Family.states`."""
-    return data.startswith(MAGIC)
+    return begins(FAMILY, data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,16 +200,16 @@ class Family:
         order = np.argsort(numbers.astype(np.int16) if len(self._queries) < _SHORT else numbers, kind="stable")
         return order, np.cumsum(np.bincount(numbers, minlength=len(self._queries))).tolist()
 
-    def states(self) -> Iterator[tuple[int, bytes]]:
+    def states(self) -> Iterator[tuple[int, Sequence[Buffer]]]:
         """Query and state of every query: the events that it holds, and the items that they can be. Fed again, they make the same state."""
         held = with_columns(self._engine.held_events(), self._columns)
         (numbers, _), (items, _) = (self._engine.held(name, 0) for name in (QUERY, ITEMS))
         order, bounds = self._by_query(numbers)
         for query, begin, end in zip(self._queries, (0, *bounds), bounds, strict=False):
             own = order[begin:end]
-            yield query, MAGIC + pack_events(take(held, own), items[own].view(np.uint64).reshape(-1, 1))
+            yield query, [write_preamble(FAMILY, {}), pack_events(take(held, own), items[own].view(np.uint64).reshape(-1, 1))]
 
-    def go_on(self, states: Mapping[int, bytes]) -> None:
+    def go_on(self, states: Mapping[int, Buffer]) -> None:
         """Takes over what `states` gave for some of the queries; what matches now was found before.
 
         Raises:
@@ -214,7 +217,7 @@ class Family:
         """
         parts = []
         for query, data in states.items():
-            batch, items = unpack_events(memoryview(data)[len(MAGIC) :])
+            batch, items = _READERS[(preamble := read_preamble(FAMILY, data)).format](memoryview(data)[preamble.stop :])
             every = np.arange(len(batch))
             if len(batch):
                 pairs = np.stack([every, np.full(len(batch), self._queries.index(query)), items[:, 0].view(np.int64)])

@@ -25,7 +25,7 @@ class TimeRules:
     Attributes:
         allowed_lateness_ms: how far a source's watermark stays behind its greatest time.
         ordered_by: attribute by which producers write in time order into one topic partition.
-        topics: topic indices of the stream (`app.events.batch.source_number`).
+        topics: numbers of the stream's topics (`app.events.topics`).
     """
 
     stream: str

@@ -52,9 +52,17 @@ class Ingested:
     pruned: int = 0
     evaluated: int = 0
 
-    def packed(self) -> list[tuple[int, bytes]]:
-        """(bucket, chunk as bytes), one per bucket."""
-        return [(number, pack_chunk(chunk)) for number, chunk in enumerate(self.chunks)]
+    def packed(self, *, with_times: bool = True) -> list[tuple[int, bytes]]:
+        """(bucket, chunk as bytes), one per bucket; without times only those that have rows: who leaves them out tells them otherwise."""
+        if with_times:
+            return [(number, pack_chunk(chunk)) for number, chunk in enumerate(self.chunks)]
+        sent = ((number, replace(chunk, greatest_times={})) for number, chunk in enumerate(self.chunks) if chunk.sections)
+        return [(number, pack_chunk(chunk)) for number, chunk in sent]
+
+    @property
+    def rows(self) -> int:
+        """Rows in all chunks; an event that goes to several groups or buckets counts in each."""
+        return sum(len(section.batch) for chunk in self.chunks for section in chunk.sections)
 
 
 def trusted(catalog: Catalog, group: QueryGroup, rules: TimeRules) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from app.bucket.route import group_identity, in_partitions
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
+from app.cep.preamble import Buffer
 from app.events.batch import EventBatch, take, with_columns
 from app.query.plan import Catalog, Plan
 
@@ -72,7 +73,9 @@ class GroupMatching:
         SnapshotError: a state is none of its query.
     """
 
-    def __init__(self, catalog: Catalog, number: int, states: Mapping[int, bytes] | None = None, memory_of: MemoryOf | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, number: int, states: Mapping[int, Buffer] | None = None, memory_of: MemoryOf | None = None
+    ) -> None:
         self.group = catalog.groups[number]
         self.identity = group_identity(self.group)
         self.layout = ItemLayout.of_group(catalog, self.group)
@@ -143,11 +146,12 @@ class GroupMatching:
             found.append(Found(query, matches, tally, batch, engine.timeouts, shed))
         return found
 
-    def states(self) -> Iterator[tuple[int, bytes]]:
-        """Query and state of all queries, in order."""
-        shared = {query: state for family in self._distinct for query, state in family.states()}
-        for query in self._plans:
-            yield query, shared[query] if query in shared else self.engines[query].snapshot()
+    def states(self) -> Iterator[tuple[int, Sequence[Buffer]]]:
+        """Query and state of all queries, those of families first; the buffers are to be used before the next feed."""
+        for family in self._distinct:
+            yield from family.states()
+        for query, engine in self.engines.items():
+            yield query, engine.snapshot_parts()
 
     def validate(self) -> None:
         """Invariants of all engines.
@@ -172,7 +176,7 @@ class GroupMatching:
         return take(with_columns(batch, self._plans[query].columns), rows), items
 
 
-def _engine(plan: Plan, state: bytes | None, memory_of: MemoryOf | None) -> QueryEngine:
+def _engine(plan: Plan, state: Buffer | None, memory_of: MemoryOf | None) -> QueryEngine:
     return new_engine(plan, memory_of) if state is None else restore_engine(plan, state, memory_of)
 
 

@@ -19,7 +19,8 @@ from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.layout import layout_of, text_constants
 from app.cep.matches import Constituents, EventTable, Matches
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
-from app.cep.snapshot import Header, pack, unpack
+from app.cep.preamble import Buffer, reading
+from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
 from app.cep.store import Parts, Store
 from app.cep.texts import TextTable
 from app.coalesce import arrays as at
@@ -37,6 +38,8 @@ CHUNK = 32_768
 """Tuples taken up at once: their cells stay in the second-level cache."""
 _NOT_A_NUMBER = int(np.array(np.nan).view(np.int64))
 _BUILT_IN = {"time": (Kind.TIME, CELL_TIME), "type": (Kind.STRING, CELL_TYPE)}
+STATE_FORMAT = ArrayFormat("coalesce", {1: as_they_are})
+"""What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,24 +222,31 @@ class TemporalEngine:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        return b"".join(self.snapshot_parts())
+
+    def snapshot_parts(self) -> Sequence[Buffer]:
+        """The same as buffers, which look into the state: to be used before the next feed."""
         self._keep_texts()
         kinds = {name: kind.value for name, kind in self._kinds.items()}
-        return pack(Header(self.plan.fingerprint, kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()})
+        return pack(
+            STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()}
+        )
 
     @classmethod
-    def restore(cls, plan: Plan, data: bytes, memory_of: MemoryOf | None = None) -> TemporalEngine:
+    def restore(cls, plan: Plan, data: Buffer, memory_of: MemoryOf | None = None) -> TemporalEngine:
         """An engine that goes on where the one of the snapshot was.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+            SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, memory_of)
-        header, arrays = unpack(data)
+        header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, partitioned=True)
-        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-        engine._texts.load(arrays)
-        engine._lay_out()
-        engine._coalescer.load(arrays)
+        with reading(STATE.what):
+            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._texts.load(arrays)
+            engine._lay_out()
+            engine._coalescer.load(arrays)
         return engine
 
     def validate(self) -> None:

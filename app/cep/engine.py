@@ -11,7 +11,7 @@ or constructs the sequences it completes, `returns` builds their columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,8 +27,9 @@ from app.cep.kernels_windows import pass_time, pass_watermarks
 from app.cep.layout import EngineOptions, layout_of, refusals, text_constants
 from app.cep.matches import Matches
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
+from app.cep.preamble import Buffer, reading
 from app.cep.returns import matches_of, timeouts_of
-from app.cep.snapshot import Header, pack, unpack
+from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
 from app.cep.store import Parts, Store
 from app.cep.texts import TextTable
 from app.cep.validation import validate_store
@@ -37,6 +38,9 @@ from app.events.types import Kind
 from app.query.plan import Plan
 
 __all__ = ["Engine", "EngineOptions", "Tally", "Watermarks", "refusals"]
+
+STATE_FORMAT = ArrayFormat("stacks", {1: as_they_are})
+"""What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,25 +261,30 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        return b"".join(self.snapshot_parts())
+
+    def snapshot_parts(self) -> Sequence[Buffer]:
+        """The same as buffers, which look into the state: to be used before the next feed."""
         self._store.compact(self._texts, self._layout)
         kinds = {name: kind.value for name, kind in self._kinds.items()}
         arrays = {**self._store.saved(), **self._texts.saved()}
-        return pack(Header(self.plan.fingerprint, kinds, self.options.partitioned), arrays)
+        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, self.options.partitioned), arrays)
 
     @classmethod
-    def restore(cls, plan: Plan, data: bytes, options: EngineOptions | None = None) -> Engine:
+    def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> Engine:
         """An engine that goes on where the one of the snapshot was.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+            SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, options)
-        header, arrays = unpack(data)
+        header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, engine.options.partitioned)
-        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-        engine._texts.load(arrays)
-        engine._lay_out()
-        engine._store.load(arrays, engine._layout)
+        with reading(STATE.what):
+            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._texts.load(arrays)
+            engine._lay_out()
+            engine._store.load(arrays, engine._layout)
         return engine
 
     def validate(self) -> None:

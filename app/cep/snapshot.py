@@ -1,26 +1,60 @@
-"""A state as bytes: a header of JSON, then named arrays of int64 and uint8, each aligned to eight bytes.
+"""An engine's state as bytes: a preamble, then named arrays of int64 and uint8, each aligned to eight bytes.
 
-Layout: ``b"CEPSTATE"``, uint32 format version, uint32 header length, header, padding, arrays. The header names the plan's fingerprint, so a
-state is never read by a plan with another meaning.
+The preamble names the engine, the format of its arrays, and the plan's fingerprint, so a state is never read by a plan with another meaning.
 """
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.cep.preamble import Buffer, Kept, read_preamble, reading, write_preamble
 from app.errors import SnapshotError
 
-MAGIC = b"CEPSTATE"
-VERSION = 3
-_PREFIX = struct.Struct("<8sII")
+Arrays = dict[str, NDArray[Any]]
+STATE = Kept(b"CEPSTATE", "state of an engine")
+"""Its format is that of the bytes; what the arrays mean has a format of its own, by engine: `ArrayFormat`."""
 _TYPES: dict[str, np.dtype[Any]] = {"<i8": np.dtype(np.int64), "|u1": np.dtype(np.uint8)}
+
+
+def as_they_are(arrays: Arrays) -> Arrays:
+    """The reader of the format that is written."""
+    return arrays
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFormat:
+    """What the arrays of an engine's state mean.
+
+    Attributes:
+        engine: its name.
+        readers: by format, what makes its arrays those of the newest one, which is written. Those of old formats stay.
+    """
+
+    engine: str
+    readers: Mapping[int, Callable[[Arrays], Arrays]]
+
+    @property
+    def newest(self) -> int:
+        """The format that is written."""
+        return max(self.readers)
+
+    def read(self, number: int, arrays: Arrays) -> Arrays:
+        """Arrays of any known format as those of the newest.
+
+        Raises:
+            SnapshotError: of a newer version.
+        """
+        reader = self.readers.get(number)
+        if reader is None:
+            raise SnapshotError(
+                f"state of {self.engine} was written by a newer version: format {number}, this one reads up to {self.newest}"
+            )
+        return reader(arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,53 +83,56 @@ class Header:
             raise SnapshotError("state was kept with another choice of partitioned stacks")
 
 
-def pack(header: Header, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Bytes from which `unpack` makes the same again."""
+def pack(written: ArrayFormat, header: Header, arrays: Mapping[str, NDArray[Any]]) -> Sequence[Buffer]:
+    """Buffers which, one after the other, are bytes from which `unpack` makes the same again. They look into the arrays: nothing is copied."""
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    entries = [[name, array.dtype.str, array.shape] for name, array in whole.items()]
-    text = json.dumps({**asdict(header), "arrays": entries}).encode()
-    parts = [_PREFIX.pack(MAGIC, VERSION, len(text)), text, bytes(-len(text) % 8)]
+    description = {
+        "engine": written.engine,
+        "format": written.newest,
+        "fingerprint": header.fingerprint,
+        "kinds": dict(header.kinds),
+        "partitioned": header.partitioned,
+        "arrays": [[name, array.dtype.str, array.shape] for name, array in whole.items()],
+    }
+    buffers: list[Buffer] = [write_preamble(STATE, description)]
     for array in whole.values():
-        parts += [array.tobytes(), bytes(-array.nbytes % 8)]
-    return b"".join(parts)
+        buffers += [array.reshape(-1).view(np.uint8).data, bytes(-array.nbytes % 8)]
+    return [buffer for buffer in buffers if len(buffer)]
 
 
-def unpack(data: bytes) -> tuple[Header, dict[str, NDArray[Any]]]:
+def unpack(wanted: ArrayFormat, data: Buffer) -> tuple[Header, Arrays]:
     """Header and arrays (read-only views of the bytes).
 
     Raises:
-        SnapshotError: not a snapshot, cut off, or of another format.
+        SnapshotError: no state of this engine, cut off, or of a newer version.
     """
-    try:
-        magic, version, length = _PREFIX.unpack_from(data)
-    except struct.error as error:
-        raise SnapshotError("state is cut off before its header") from error
-    if magic != MAGIC:
-        raise SnapshotError("these bytes are no state of the engine")
-    if version != VERSION:
-        raise SnapshotError(f"state has format {version}, this version reads {VERSION}")
-    try:
-        written = json.loads(data[_PREFIX.size : _PREFIX.size + length])
+    preamble = read_preamble(STATE, data)
+    with reading(STATE.what):
+        written = preamble.description
+        if written["engine"] != wanted.engine:
+            raise SnapshotError(f"state was kept by {written['engine']}, not by {wanted.engine}")
         header = Header(written["fingerprint"], written["kinds"], written["partitioned"])
-        entries = [(name, _TYPES[dtype], shape) for name, dtype, shape in written["arrays"]]
-    except (ValueError, KeyError) as error:
-        raise SnapshotError("state has a broken header") from error
-    at = _PREFIX.size + length + -length % 8
+        return header, wanted.read(written["format"], _arrays(written["arrays"], data, preamble.stop))
+
+
+def _arrays(described: Sequence[Sequence[Any]], data: Buffer, at: int) -> Arrays:
     arrays = {}
-    for name, dtype, shape in entries:
-        count = int(np.prod(shape, dtype=np.int64))
-        size = count * dtype.itemsize
+    for name, dtype, shape in described:
+        kind, count = _TYPES[dtype], int(np.prod(shape, dtype=np.int64))
+        size = count * kind.itemsize
         if at + size > len(data):
             raise SnapshotError(f"state is cut off inside {name}")
-        arrays[name] = np.frombuffer(data, dtype, count, at).reshape(shape)
+        array = np.frombuffer(data, kind, count, at).reshape(shape)
+        arrays[name] = array if array.flags.aligned else array.copy()  # kernels know aligned arrays only
         at += size + -size % 8
-    return header, arrays
+    return arrays
 
 
-def names_in(data: bytes) -> frozenset[str]:
-    """The names of a snapshot's arrays: whose state it is, where several engines run a plan.
+def engine_of(data: Buffer) -> str:
+    """The name of the engine that kept a state, where several run a plan.
 
     Raises:
         SnapshotError: as `unpack`.
     """
-    return frozenset(unpack(data)[1])
+    with reading(STATE.what):
+        return str(read_preamble(STATE, data).description["engine"])

@@ -12,7 +12,7 @@ from app.bucket.recording import rows_between
 from app.cep.engine import Watermarks
 from app.cli.replay_input import ReplayInput
 from app.events.batch import EventBatch
-from app.pipeline.tuple_memory import tuple_memory
+from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 
 SLICES = 32

@@ -25,8 +25,8 @@ from app.cli.replay_output import json_lines
 from app.cli.replay_shedding import Shed, chosen_shedding, shed_recording
 from app.control.directives import Directive, QueryShedding
 from app.errors import FindingsError
+from app.owners.tuple_memory import tuple_memory
 from app.pipeline.gate import shedding_gate
-from app.pipeline.tuple_memory import tuple_memory
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog
 from shedding.registry import METHODS

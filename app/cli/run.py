@@ -14,8 +14,9 @@ import typer
 
 from app import __version__
 from app.config.settings import load_settings
-from app.errors import ConfigurationError, DependencyError
+from app.errors import CepError, ConfigurationError, DependencyError
 from app.observe.logs import configure_logging
+from app.pipeline.batches import AccountsError, BatchFailedError
 from app.pipeline.driver import CheckpointTakenError, QueryFailedError, Stop
 from app.pipeline.driver import run as run_application
 from app.pipeline.preparation import TopicsMissingError
@@ -25,9 +26,12 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (TopicsMissingError, os.EX_CONFIG),
     (DependencyError, os.EX_UNAVAILABLE),
     (CheckpointTakenError, os.EX_TEMPFAIL),
+    (BatchFailedError, os.EX_DATAERR),
+    (AccountsError, os.EX_SOFTWARE),
     (QueryFailedError, 1),
+    (CepError, 1),
 )
-"""What tells an orchestrator whether to try again: 78 no, 69 later, 75 when the other driver is gone."""
+"""What tells an orchestrator whether to try again: 78 no, 69 later, 75 when the other driver is gone; 65 and 70 want a person."""
 
 CLEAN_UP_SECONDS = 30.0
 """A failed query's process ends by then, whatever hangs: an orchestrator starts nothing in the place of a process that stays."""
@@ -39,7 +43,7 @@ def run(
     """Run the application until SIGTERM or Ctrl-C (a second one stops at once).
 
     Exit codes: 0 stopped as asked, 78 wrong configuration (all findings on standard error), 69 broker or registry missing,
-    75 another driver holds the checkpoint, 1 the query failed.
+    75 another driver holds the checkpoint, 65 a batch failed as often as it may, 70 the accounts of a batch do not close, 1 the query failed.
     """
     stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -21,7 +21,7 @@ from app.events.batch import EventBatch, in_total_order
 from app.events.conform import conformed
 from app.events.files import FileFormat, parse_events
 from app.events.types import Attribute, EventType, Kind, StreamSchema
-from app.pipeline.tuple_memory import tuple_memory
+from app.owners.tuple_memory import tuple_memory
 from app.query.assumed import assumed_schemas
 from app.query.compile import Compilation, Compiled, compile_texts, query_files, read_queries
 from app.query.elements import mentioned_elements

@@ -18,7 +18,7 @@ from app.cep.matches import Matches
 from app.cli.why_not_input import QueryEvents
 from app.config.durations import format_duration
 from app.events.batch import EventBatch
-from app.pipeline.tuple_memory import tuple_memory
+from app.owners.tuple_memory import tuple_memory
 from app.query import expressions as e
 from app.query.explain import interval_test, show
 from app.query.plan import Catalog, Plan, Temporal

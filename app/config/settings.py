@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
+from app.config.addresses import Address, BucketAddress, FolderAddress, parse_address
 from app.config.durations import Duration
 from app.config.sources import Sourced, merge, read_environment, read_yaml
 from app.errors import ConfigurationError, Finding, Location
@@ -280,24 +282,68 @@ class Topics(_Section):
         return f"{self.prefix}.{name}"
 
 
+SPARK_FOLDER = "spark"
+"""Spark's own files lie there, beside ours."""
+
+
+def _place(path: str) -> str:
+    address = parse_address(path)
+    if isinstance(address, BucketAddress) and "?" in path:
+        raise ValueError("endpoint and region are settings of their own: checkpoint.s3.endpoint, checkpoint.s3.region")
+    return path
+
+
+class S3(_Section):
+    """Where an S3 bucket is. Credentials are no settings: they come from ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY`` of driver and executors, or the pod's role."""
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://[^/?#]+$")
+    """``http://host:port`` or ``https://host:port`` of a server that is not Amazon's (MinIO, Ceph); it is asked path-style."""
+    region: str | None = Field(default=None, min_length=1)
+    """The bucket's region; without it, ``AWS_REGION`` says."""
+
+
 class Checkpoint(_Section):
     """Where offsets, state and directives survive a restart."""
 
-    path: str = "checkpoint"
-    """Folder (relative to the working directory) or URI; one driver per checkpoint. Buckets are fixed when it is created."""
-    directives: Path | None = None
-    """Folder of the directive log; by default ``directives`` inside `path`, which must then be a folder."""
+    path: Annotated[str, AfterValidator(_place)] = "checkpoint"
+    """Folder (relative to the working directory; all executors must see it under this path) or ``s3a://bucket/path``; one driver per checkpoint. Buckets are fixed when it is created."""
+    s3: S3 = S3()
+    """The server, for a checkpoint in S3."""
 
     @model_validator(mode="after")
-    def _folder_known(self) -> Checkpoint:
-        if "://" in self.path and not self.path.startswith("file://") and self.directives is None:
-            raise ValueError(f"path {self.path} is no folder of this machine, so directives needs one that survives the driver")
+    def _server_needed(self) -> Checkpoint:
+        if self.s3 != S3() and not isinstance(self.address, BucketAddress):
+            raise ValueError(
+                f"s3 says where a bucket is, but path {self.path} is a folder; name a bucket, s3a://bucket/path, or leave s3 out"
+            )
         return self
 
     @property
+    def address(self) -> Address:
+        """Folder or bucket, read from `path` and `s3`."""
+        address = parse_address(self.path)
+        return replace(address, endpoint=self.s3.endpoint, region=self.s3.region) if isinstance(address, BucketAddress) else address
+
+    @property
+    def uri(self) -> str:
+        """What `app.storage.open.open_store` takes, in this and every other process: all but credentials."""
+        return self.address.uri
+
+    @property
     def directives_folder(self) -> Path:
-        """Where the directive log is."""
-        return self.directives or Path(self.path.removeprefix("file://")) / "directives"
+        """Where the directive log is.
+
+        Raises:
+            ConfigurationError: the checkpoint is in a bucket; the log appends to files, which S3 cannot.
+        """
+        if not isinstance(self.address, FolderAddress):
+            raise ConfigurationError([Finding("checkpoint.path: the log of directives needs a folder as yet")])
+        return Path(self.address.path) / "directives"
+
+    @property
+    def spark_location(self) -> str:
+        """Spark's own part of the checkpoint, as Spark takes it; `SPARK_FOLDER` in the store."""
+        return f"{self.address.hadoop_uri}/{SPARK_FOLDER}"
 
 
 class Delivery(_Section):
@@ -305,6 +351,8 @@ class Delivery(_Section):
 
     guarantee: Literal["at-least-once"] = "at-least-once"
     """``at-least-once``: after a crash composite events may be written again, with the same identity. Exactly-once comes with a later version."""
+    on_accounting_breach: Literal["fail", "warn"] = "fail"
+    """What happens when the accounts of a batch do not close (events without an end, rows that got lost, output that did not arrive): ``fail`` ends the application before the batch is committed, ``warn`` logs and counts it."""
 
 
 class Spark(_Section):
@@ -313,13 +361,17 @@ class Spark(_Section):
     master: str = "local[2]"
     """Spark's master URL; ``local[2]`` runs everything in one process with two tasks at a time."""
     buckets: int = Field(default=2, gt=0, le=4096)
-    """Tasks of the matching stage, fixed when the checkpoint is created. As many as cores: every further task costs 60–80 ms of CPU per batch."""
+    """Parts that matching is divided into, fixed when the checkpoint is created (``cep checkpoint rescale`` changes it). At least as many as cores of all executors together; each costs about 2 ms of CPU per batch."""
     ingress_tasks: int = Field(default=2, gt=0)
     """Tasks that decode; topic partitions are merged into so many. As many as cores (a third less latency than one task per partition)."""
     trigger: Duration = Field(default="0 s", validate_default=True)
     """Shortest distance of two micro-batches; 0 starts the next one at once, which gives the lowest latency."""
     stop_timeout: Duration = Field(default="20 s", validate_default=True)
     """How long a stop waits for the batch in flight; shorter than the pod's grace period."""
+    batch_attempts: int = Field(default=4, gt=0)
+    """How often a batch is tried before the application ends with exit code 65; an attempt fails when an owner of buckets is lost, or cannot do it."""
+    stall_after: Duration = Field(default="5 min", validate_default=True)
+    """A batch that takes longer makes ``/readyz`` fail and is logged with what the owners of buckets are doing. Longer than the longest catch-up batch."""
     conf: Options = {}
     """Further Spark settings, by Spark's names; they win over the application's own."""
 
@@ -450,7 +502,7 @@ class Settings(_Section):
 
     @property
     def source_topics(self) -> tuple[str, ...]:
-        """All topics that are read, sorted, the heartbeat's included: a topic's place here is its ``topic_index`` in event sources."""
+        """All topics that are read, sorted, the heartbeat's included. A checkpoint gives them numbers that last (`app.pipeline.numbers`)."""
         heartbeat = (self.topics.heartbeat,) if self.heartbeat.enabled else ()
         return tuple(sorted({topic for stream in self.streams.values() for topic in stream.topics}.union(heartbeat)))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.control.directives import Directive
-from app.control.reports import BatchTotals, QueryTally
+from app.control.reports import QueryTally
 from app.control.shed_reports import ShedReport
+from app.control.totals import BatchTotals
 from app.query.plan import Plan
 
 

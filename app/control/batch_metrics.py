@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from app.control.directives import Directive
 from app.control.levels import sheds_matches
-from app.control.reports import ENDS, BatchTotals, SourceProgress
+from app.control.reports import ENDS, SourceProgress
+from app.control.totals import BatchTotals
 from app.events.batch import source_number
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress
@@ -22,7 +23,7 @@ class FinishedBatch:
         now_ms: the clock.
         newest_broker_ms: per topic partition, the Kafka timestamp of the newest record ever read.
         watermarks: per stream, ms; missing where no event was seen yet.
-        topics: those that are read, as event sources count them.
+        numbers: by topic that is read, its number in event sources.
     """
 
     progress: Progress
@@ -31,11 +32,11 @@ class FinishedBatch:
     now_ms: int
     newest_broker_ms: Mapping[tuple[str, int], int]
     watermarks: Mapping[str, int]
-    topics: tuple[str, ...]
+    numbers: Mapping[str, int]
 
     def read_of(self, topic: str, partition: int) -> SourceProgress:
         """What tasks read. Offsets would tell less: those of a first batch have no beginning, and markers and compaction leave gaps."""
-        source = self.totals.sources.get(source_number(self.topics.index(topic), partition)) if topic in self.topics else None
+        source = self.totals.sources.get(source_number(self.numbers[topic], partition)) if topic in self.numbers else None
         return source or SourceProgress(-1, 0)
 
 
@@ -92,6 +93,8 @@ def _count_events(metrics: Metrics, totals: BatchTotals) -> None:
         metrics.add("cep_selection_events_total", tally.events, stream=stream)
         metrics.add("cep_selection_pruned_total", tally.pruned, stream=stream)
         metrics.add("cep_selection_constructs_total", tally.evaluated, stream=stream)
+    for cause, count in totals.fed.items():
+        metrics.add("cep_log_entries_fed_total", count, cause=cause)
     metrics.set("cep_waiting", totals.waiting)
 
 

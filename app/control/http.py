@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import re
 import socketserver
 import sys
 import threading
@@ -20,14 +19,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from app.control.health import QUESTIONS, Health
 from app.control.registry_watch import Notice, Ruling
-from app.control.reports import StageReport
 from app.observe.logs import get_logger
 
 log = get_logger(__name__)
 
-MAX_BODY_BYTES = 16 << 20
-"""A report of a thousand queries has about 100 kB; more than this is no report."""
+MAX_BODY_BYTES = 64 << 10
 TELL_AGAIN_S = 10.0
+
 IDLE_CONNECTION_S = 120
 """Workers keep their connection over quiet times; dead ones must not keep a thread for ever."""
 
@@ -45,8 +43,6 @@ class Endpoints:
         metrics: Prometheus text and its content type.
         queries: JSON values for ``/queries``.
         version: JSON values for ``/version``.
-        directive: the directive of a batch as JSON; may raise `NotReadyError`.
-        report: takes a report and returns when it is safe.
         registry: takes a task's notice about the schema registry, and rules.
     """
 
@@ -55,8 +51,6 @@ class Endpoints:
     metrics: Callable[[], tuple[bytes, str]]
     queries: Callable[[], object]
     version: Callable[[], object]
-    directive: Callable[[int], bytes]
-    report: Callable[[StageReport], None]
     registry: Callable[[Notice], Ruling]
 
 
@@ -150,12 +144,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _tell(self, error: Exception) -> None:
-        """Tasks ask again every half second, so the same failure of the same request is logged once in a while."""
+        """Who asks asks again, so the same failure of the same request is logged once in a while."""
         what, now = f"{urlsplit(self.path).path} {type(error).__name__}: {error}", time.monotonic()
         if now - self.told.get(what, -TELL_AGAIN_S) >= TELL_AGAIN_S:
             self.told.clear()  # one is enough: these are no daily events
             self.told[what] = now
             log.error("a request failed", path=self.path, exc_info=error)
+
+    def _post(self) -> _Reply:
+        self.close_connection = True  # a body that is not read leaves the next request's beginning unknown
+        if not self._trusted():
+            return _Reply(401, b"token missing or wrong\n")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            return _Reply(413, b"a body of known, moderate length is needed\n")
+        body = self.rfile.read(int(length))
+        if urlsplit(self.path).path != "/registry":
+            return _Reply(404, b"known here: /registry\n")
+        return _Reply(200, self.served.registry(Notice.from_json(body)).to_json(), "application/json")
+
+    def _trusted(self) -> bool:
+        shown = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return hmac.compare_digest(shown.encode(), self.served.token.encode())
 
     def _get(self) -> _Reply:
         url = urlsplit(self.path)
@@ -165,26 +175,9 @@ class _Handler(BaseHTTPRequestHandler):
             "/metrics": self._metrics,
             "/queries": lambda: _json(self.served.queries()),
             "/version": lambda: _json(self.served.version()),
-            "/directive": lambda: self._directive(asked.get("batch", [""])[0]),
         }
         route = routes.get(url.path)
         return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
-
-    def _post(self) -> _Reply:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            self.close_connection = True  # the body was not read, so the next request's beginning is unknown
-            return _Reply(413, b"a body of known, moderate length is needed\n")
-        body = self.rfile.read(int(length))
-        path = urlsplit(self.path).path
-        if path not in ("/report", "/registry"):
-            return _Reply(404, b"known here: /registry /report\n")
-        if not self._trusted():
-            return _Reply(401, b"token missing or wrong\n")
-        if path == "/registry":
-            return _Reply(200, self.served.registry(Notice.from_json(body)).to_json(), "application/json")
-        self.served.report(StageReport.from_json(body))
-        return _Reply(204)
 
     def _health(self, question: str, verbose: bool) -> _Reply:  # noqa: FBT001 - from the query string
         answer = self.served.health.ask(question)  # type: ignore[arg-type]
@@ -195,17 +188,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _metrics(self) -> _Reply:
         body, content_type = self.served.metrics()
         return _Reply(200, body, content_type)
-
-    def _directive(self, batch: str) -> _Reply:
-        if not self._trusted():
-            return _Reply(401, b"token missing or wrong\n")
-        if re.fullmatch(r"\d{1,18}", batch) is None:
-            return _Reply(400, b"batch must be a number\n")
-        return _Reply(200, self.served.directive(int(batch)), "application/json")
-
-    def _trusted(self) -> bool:
-        shown = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        return hmac.compare_digest(shown.encode(), self.served.token.encode())
 
 
 def _json(value: object) -> _Reply:

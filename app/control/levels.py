@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.control.directives import Directive, QueryShedding
-from app.control.reports import BatchTotals
+from app.control.totals import BatchTotals
 from app.query.plan import Plan
 from shedding.registry import METHODS
 

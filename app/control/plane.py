@@ -2,8 +2,8 @@
 
 Decisions are made by the modules around; here they are asked at the right moment:
 
-* a task asks for a directive → the log, or the decision of now (`_decide`);
-* a task reports → the log, then idle detection;
+* a batch begins → its directive from the log, or the decision of now (`_decide`);
+* a batch's tasks and owners are done (`finish`) → the log, then idle detection;
 * Spark finished a batch (`on_progress`) → watchdog, metrics, pruning;
 * the heartbeat thread asks whether to beat (`_heartbeat_is_due`).
 """
@@ -14,16 +14,17 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.config.settings import Settings
+from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
+from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
-from app.control.client import ControlAddress
-from app.control.directives import Directive, DirectiveLog, Frozen
+from app.control.desk import Desk
+from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
@@ -31,14 +32,16 @@ from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbe
 from app.control.levels import Levels, moved
 from app.control.outages import Outage
 from app.control.registry_watch import RegistryWatch
-from app.control.reports import BatchTotals, StageReport
 from app.control.selection import Sequences
+from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
+from app.events.topics import topic_numbers
 from app.observe.logs import get_logger
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress, read_progress
 from app.query.plan import Catalog, Plan
+from app.storage.open import open_store
 
 KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
@@ -47,6 +50,7 @@ SIZE_TOLERANCE = 2
 """Batches beyond the bound by less than this are what an estimate is."""
 
 Speakers = Callable[[int], Iterable[tuple[str, int]] | None]
+Ranges = Callable[[int], Mapping[tuple[str, int], tuple[int | None, int]] | None]
 
 log = get_logger(__name__)
 
@@ -63,11 +67,13 @@ class RunningCatalog:
     Attributes:
         deployment: fingerprint of the compiled catalog, passed on in directives.
         schema_ids: registry ids of output schemas, by subject, passed on in directives.
+        topics: by number (`app.events.topics`); where nothing is kept, those of the settings.
     """
 
     catalog: Catalog
     deployment: str = ""
     schema_ids: Mapping[str, int] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
 
 
 class ControlPlane:
@@ -81,9 +87,10 @@ class ControlPlane:
     Attributes:
         health: add checks of your own.
         metrics: the driver's metrics.
-        registry: told of every failure to ask the schema registry.
+        registry: what tasks do while the schema registry is away.
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
+        moving: a flag behind ``/readyz``: no batch has stalled.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
 
@@ -91,9 +98,10 @@ class ControlPlane:
         self._settings = settings
         self._clock = clock
         self._lock = threading.RLock()
-        self._log: DirectiveLog | None = None
+        self._log: BatchLog | None = None
         self._catalog: RunningCatalog | None = None
         self._speakers: Speakers = lambda _: None
+        self._ranges: Ranges = lambda _: None
         self._decided = False
         self._most_records = settings.kafka.max_offsets_per_trigger
         self._watchdog = Watchdog((), settings.watchdog, self._most_records)
@@ -103,7 +111,8 @@ class ControlPlane:
             {name: stream.idle_after for name, stream in settings.streams.items()},
             {name: stream.allowed_lateness for name, stream in settings.streams.items()},
         )
-        self._topics = settings.source_topics
+        self._numbers = topic_numbers(settings.source_topics)
+        self._streams = self._streams_by_number()
         self._newest_broker_ms: dict[tuple[str, int], int] = {}
         self._last_totals: BatchTotals | None = None
         self._greatest_times: dict[int, int] = {}
@@ -123,6 +132,9 @@ class ControlPlane:
             Flag("no query runs yet"),
             Flag("no batch is finished yet"),
         )
+        self.moving = Flag("")
+        self.moving.good()
+        self.health.add("readyz", "moving", self.moving.check)
         self.health.add("livez", "main-loop", self.pulse.check)
         self.health.add("startupz", "spark", self.started.check)
         for name, check in (("spark", self.started.check), ("query", self.running.check), ("first-batch", self.first_batch.check)):
@@ -133,32 +145,31 @@ class ControlPlane:
             metrics=self.metrics.text,
             queries=self.queries,
             version=lambda: dict(version),
-            directive=lambda batch: self.directive(batch).to_json(),
-            report=self.report,
             registry=self.registry.rule,
         )
         self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
 
     @property
-    def address(self) -> ControlAddress:
-        """What tasks need to reach this driver."""
-        http, spark = self._settings.http, self._settings.spark
-        local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
-        return ControlAddress(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+    def port(self) -> int:
+        """Where the HTTP server listens, also when any free port was asked for."""
+        return self._server.port
 
-    def open(self, running: RunningCatalog, speakers: Speakers = lambda _: None) -> None:
+    def open(self, running: RunningCatalog, speakers: Speakers = lambda _: None, ranges: Ranges = lambda _: None) -> None:
         """Makes a catalog the running one: directives are decided from now on. Goes on from the checkpoint's last directive.
 
         Args:
             running: the catalog.
             speakers: the topic partitions that have records in a batch, asked when its directive is decided; None when nobody knows.
+            ranges: the offsets that are planned for a batch; None when nobody knows.
 
         Raises:
             SnapshotError: the directive log was written by a newer version.
         """
         with self._lock:
             first = self._log is None
-            self._log = self._log or DirectiveLog(Path(self._settings.checkpoint.directives_folder))
+            self._numbers = topic_numbers(running.topics or self._settings.source_topics)
+            self._streams = self._streams_by_number()
+            self._log = self._log or BatchLog(open_store(self._settings.checkpoint.path))
             latest = self._log.latest()
             watchdog = Watchdog(
                 [WatchedQuery.of(plan) for plan in running.catalog.current],
@@ -174,17 +185,34 @@ class ControlPlane:
             kept = {} if latest is None else latest.memory.get("selection", {})
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
             self._sequences = sequences
-            self._watchdog, self._catalog, self._speakers = watchdog, running, speakers
+            self._watchdog, self._catalog, self._speakers, self._ranges = watchdog, running, speakers, ranges
             self._show_catalog(running)
 
     def limit_batches(self, records: int) -> None:
         """Says how many records a batch takes at most; to be told before a catalog is opened."""
         self._most_records = records
 
+    def beat_written(self) -> None:
+        """The broker has a heartbeat."""
+        self.metrics.add("cep_heartbeats_total", 1)
+        self._beats.worked()
+
+    def beat_failed(self, reason: str) -> None:
+        """A heartbeat was lost: while that goes on, silent input holds up what only time can release."""
+        self.metrics.add("cep_heartbeat_errors_total", 1)
+        self._beats.failed(reason)
+
+    @property
+    def desk(self) -> Desk:
+        """What tasks need to ask this driver."""
+        http, spark = self._settings.http, self._settings.spark
+        local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
+        return Desk(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
         with self._lock:
-            self._idle.assign(self._known_sources(self._source(*tp) for tp in partitions if tp[0] in self._topics), self._clock())
+            self._idle.assign(self._known_sources(self._source(*tp) for tp in partitions if tp[0] in self._numbers), self._clock())
 
     def start_heartbeat(self, producer: Producer) -> None:
         """Begins to write heartbeats when they are due."""
@@ -198,16 +226,6 @@ class ControlPlane:
         )
         self._heartbeat.start()
 
-    def beat_written(self) -> None:
-        """The broker has a heartbeat."""
-        self.metrics.add("cep_heartbeats_total", 1)
-        self._beats.worked()
-
-    def beat_failed(self, reason: str) -> None:
-        """A heartbeat was lost: while that goes on, silent input holds up what only time can release."""
-        self.metrics.add("cep_heartbeat_errors_total", 1)
-        self._beats.failed(reason)
-
     def directive(self, batch: int) -> Directive:
         """The directive of a batch, decided now if nobody asked before.
 
@@ -218,16 +236,41 @@ class ControlPlane:
             raise NotReadyError("no catalog runs yet")
         return self._log.directive(batch, self._decide)
 
-    def report(self, report: StageReport) -> None:
-        """Takes a task's report; it is safe when this returns.
+    def begin_run(self) -> int:
+        """Counts this run of the driver on its checkpoint; see `app.control.batch_log.BatchLog.begin_run`."""
+        if self._log is None:
+            raise NotReadyError("no catalog runs yet")
+        return self._log.begin_run()
+
+    def planned(self, batch: int) -> Planned | None:
+        """By source, the offsets that Spark has planned for a batch; None where nobody knows."""
+        ranges = self._ranges(batch)
+        return None if ranges is None else {self._source(*place): span for place, span in ranges.items() if place[0] in self._numbers}
+
+    def count_failed_attempt(self) -> None:
+        """An attempt of a batch has failed; there will be another, or the application ends."""
+        self.metrics.add("cep_batch_attempts_failed_total", 1)
+
+    def count_breaches(self, breaches: Sequence[Breach]) -> None:
+        """Accounts of a batch do not close."""
+        for breach in breaches:
+            self.metrics.add("cep_accounting_breaches_total", 1, account=breach.account)
+
+    def finish(self, totals: BatchTotals, owners: int = 0) -> None:
+        """Takes what became of a batch; it is safe when this returns.
+
+        Args:
+            totals: of the batch.
+            owners: that hold buckets, or could.
 
         Raises:
             NotReadyError: no catalog runs yet.
         """
         if self._log is None:
             raise NotReadyError("no catalog runs yet")
-        self._log.record(report)
-        heard = [source.source for source in report.sources if source.events > 0]
+        self._log.finish(totals)
+        self.metrics.set("cep_owners", owners)
+        heard = [source.source for source in totals.sources.values() if source.events > 0]
         if heard:
             with self._lock:
                 now = self._clock()
@@ -251,7 +294,7 @@ class ControlPlane:
         self.registry.committed(progress.batch)
         with self._lock:
             now = self._clock()
-            self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._topics), now)
+            self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._numbers), now)
             self._remember(progress, totals, greatest)
             for stream in self._sequences.observe(totals.selection) if self._sequences is not None else ():
                 self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)
@@ -260,8 +303,9 @@ class ControlPlane:
             if directive is not None and self._catalog is not None:
                 plans = {plan.name: plan for plan in self._catalog.catalog.current}
                 watermarks = self._watermarks(directive, now)
-                batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._topics)
+                batch = FinishedBatch(progress, totals, directive, now, dict(self._newest_broker_ms), watermarks, self._numbers)
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
+                self._count_gaps(progress, totals)
                 self._show_shedding(plans)
             self.first_batch.good()
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
@@ -344,7 +388,7 @@ class ControlPlane:
     def _listen(self, batch: int, now: int) -> None:
         """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run."""
         speaking = self._speakers(batch)
-        places = [self._source(*place) for place in speaking or () if place[0] in self._topics]
+        places = [self._source(*place) for place in speaking or () if place[0] in self._numbers]
         self._idle.assign(self._known_sources(places), now)
         self._idle.hear(places if self._decided else self._idle.sources, now)
         self._decided = True
@@ -384,30 +428,44 @@ class ControlPlane:
     def _remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
         self._last_totals, self._greatest_times = totals, dict(greatest_times)
         for topic_partition in progress.end:
-            if topic_partition[0] in self._topics:
+            if topic_partition[0] in self._numbers:
                 source = totals.sources.get(self._source(*topic_partition))
                 if source is not None and source.newest_broker_ms is not None:
                     known = self._newest_broker_ms.get(topic_partition, source.newest_broker_ms)
                     self._newest_broker_ms[topic_partition] = max(known, source.newest_broker_ms)
 
+    def _count_gaps(self, progress: Progress, totals: BatchTotals) -> None:
+        """What Spark says after the batch: offsets without records, and rows that its source read."""
+        places = {self._source(*place): place for place in progress.end if place[0] in self._numbers}
+        spans = {number: (progress.start.get(place), progress.end[place]) for number, place in places.items()}
+        for number, count in gaps(totals, spans).items():
+            self.metrics.add("cep_offset_gaps_total", count, topic=places[number][0])
+        consumed = totals.counts.get("consumed", 0) + totals.counts.get("heartbeats", 0)
+        if totals.attempts == 1 and progress.rows != consumed:
+            log.error("accounts do not close", batch_id=totals.batch, account="source", spark_read=progress.rows, tasks_consumed=consumed)
+            self.count_breaches([Breach("source", "")])
+
     def _watermarks(self, directive: Directive, now: int) -> dict[str, int]:
         found: dict[str, int] = {}
         for name, stream in self._settings.streams.items():
-            places = {k for k, topic in enumerate(self._topics) if topic in stream.topics}
-            times = [t for s, t in self._greatest_times.items() if s not in directive.idle and s >> PARTITION_BITS in places]
+            own = [(s, t) for s, t in self._greatest_times.items() if self._streams.get(s >> PARTITION_BITS) == name]
+            times = [t for s, t in own if s not in directive.idle]
             time_ms = min(times) if times else directive.stream_times.get(name)
             if time_ms is not None:
                 found[name] = time_ms - stream.allowed_lateness
         return found
 
     def _known_sources(self, sources: Iterable[int]) -> list[SourceOfStream]:
-        streams = [self._settings.stream_of(topic) for topic in self._topics]
-        places = ((source, source >> PARTITION_BITS) for source in sources)
-        named = ((source, streams[place]) for source, place in places if place < len(streams))
+        named = ((source, self._streams.get(source >> PARTITION_BITS)) for source in sources)
         return [SourceOfStream(source, stream) for source, stream in named if stream is not None]
 
     def _source(self, topic: str, partition: int) -> int:
-        return source_number(self._topics.index(topic), partition)
+        return source_number(self._numbers[topic], partition)
+
+    def _streams_by_number(self) -> dict[int, str]:
+        """Of the topics that are read now."""
+        named = ((number, self._settings.stream_of(topic)) for topic, number in self._numbers.items())
+        return {number: stream for number, stream in named if stream is not None}
 
     def _value(self, name: str, **labels: str) -> float:
         return self.metrics.value(name, **labels) or 0.0

@@ -30,11 +30,11 @@ VALUE_TYPES: Mapping[Kind, type[np.generic]] = {
 """The dtype of a column's values."""
 
 PARTITION_BITS = 20
-"""``source = topic_index << 20 | partition``: sorting by source is sorting by (topic, partition). Kafka allows far fewer partitions."""
+"""``source = topic_index << 20 | partition``: sorting by source is sorting by (topic's number, partition). Kafka allows far fewer partitions."""
 
 
 def source_number(topic_index: int, partition: int) -> int:
-    """The number of a topic partition; ``topic_index`` is the topic's place in the application's sorted list of topics.
+    """The number of a topic partition; ``topic_index`` is the topic's number (`app.events.topics`).
 
     >>> source_number(1, 3) == (1 << 20) + 3
     True

@@ -28,6 +28,8 @@ ALLOWED_LABELS = frozenset(
         "spark",
         "git",
         "stream",
+        "account",
+        "cause",
     }
 )
 """Labels have few values: never keys, users or free text."""
@@ -64,6 +66,27 @@ METRICS: tuple[Metric, ...] = (
         ("outcome",),
     ),
     Metric("cep_events_unaccounted_total", "counter", "Consumed events whose end no task reported; anything but 0 is a defect."),
+    Metric(
+        "cep_accounting_breaches_total",
+        "counter",
+        "Accounts of a batch that did not close: events, offsets, rows, records, source. Anything but 0 is a defect.",
+        ("account",),
+    ),
+    Metric(
+        "cep_offset_gaps_total",
+        "counter",
+        "Offsets that held no record: markers of transactions, aborted or compacted records.",
+        ("topic",),
+    ),
+    Metric("cep_batch_attempts_failed_total", "counter", "Attempts of batches that failed and were begun again."),
+    Metric("cep_stalled_batches_total", "counter", "Batches that did not finish within spark.stall_after."),
+    Metric("cep_owners", "gauge", "Processes that hold buckets, or could."),
+    Metric(
+        "cep_log_entries_fed_total",
+        "counter",
+        "Entries of buckets' logs that were fed: own as the batch came, or again, because an owner started, was lost, or a bucket moved.",
+        ("cause",),
+    ),
     Metric("cep_events_rejected_total", "counter", "Events refused, by reason: late, undecodable, schema, oversized.", ("reason",)),
     Metric("cep_matches_emitted_total", "counter", "Composite events written.", ("query", "severity")),
     Metric("cep_timeouts_emitted_total", "counter", "Partial matches that ran out of their window and were written.", ("query",)),

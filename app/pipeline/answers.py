@@ -16,7 +16,8 @@ from app.errors import DependencyError
 from app.events.avro import parse_schema
 from app.events.registry import Registered, Subjects
 from app.observe.logs import get_logger
-from app.pipeline.checkpoint_files import checkpoint_files
+from app.storage.open import open_store
+from app.storage.store import MissingError, StorageError
 
 FORMAT = 1
 FILE = "registry-answers.json"
@@ -47,7 +48,7 @@ class RememberedRegistry:
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._registry, self._failed, self._clock_s = registry, failed, clock_s
-        self._files, self._base = checkpoint_files(checkpoint)
+        self._store = open_store(checkpoint)
         self._where = sha256(url.encode()).hexdigest()[:12]
         self._asked_again_at: float | None = None
         plain = self._read()
@@ -96,10 +97,7 @@ class RememberedRegistry:
         if not self._changed:
             return
         plain = {"format": FORMAT, "registry": self._where, "subjects": self._subjects, "ids": self._ids}
-        self._files.create_dir(self._base, recursive=True)
-        with self._files.open_output_stream(f"{self._base}/{FILE}.draft") as stream:
-            stream.write(json.dumps(plain, indent=1).encode())
-        self._files.move(f"{self._base}/{FILE}.draft", f"{self._base}/{FILE}")
+        self._store.write(FILE, [json.dumps(plain, indent=1).encode()])
         self._changed = False
 
     def _asked(self, question: Callable[[], Answer], held: bool, subject: str) -> tuple[bool, Answer | None]:  # noqa: FBT001 - of one use
@@ -121,12 +119,11 @@ class RememberedRegistry:
 
     def _read(self) -> dict[str, Any]:
         try:
-            with self._files.open_input_stream(f"{self._base}/{FILE}") as stream:
-                plain = json.loads(stream.readall())
+            plain = json.loads(self._store.read(FILE))
             known = plain["format"] == FORMAT and plain["registry"] == self._where
-        except FileNotFoundError:
+        except MissingError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("what the schema registry answered before cannot be read", file=f"{self._base}/{FILE}", reason=str(error))
+        except (StorageError, ValueError, KeyError, TypeError) as error:
+            log.warning("what the schema registry answered before cannot be read", file=FILE, reason=str(error))
             return {}
         return plain if known else {}

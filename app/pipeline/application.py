@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -20,16 +20,24 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from app import __version__
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
-from app.delivery.security import consumer_options
+from app.delivery.security import client_options, consumer_options
 from app.events.registry import Registry, Subjects
 from app.observe.logs import get_logger
+from app.owners.deployment import Deployment, store_deployment
+from app.owners.orders import OwnerSettings
 from app.pipeline.answers import RememberedRegistry
-from app.pipeline.deployment import Deployment, store_deployment
+from app.pipeline.batches import Batches, BatchRules, Taker
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
+from app.pipeline.numbers import load_numbers, store_numbers
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
 from app.pipeline.schemas import KeptDecisions, SchemaKeeping
+from app.pipeline.session import slots_of
+from app.pipeline.warming import find_owners
+
+STATE = "state"
+"""Folder of the buckets' logs in the checkpoint."""
 
 log = get_logger(__name__)
 
@@ -76,29 +84,40 @@ def control_plane(settings: Settings) -> ControlPlane:
     return ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
 
 
-def task_settings(settings: Settings, plane: ControlPlane, *, kafka: bool = True) -> TaskSettings:
-    """What travels to the tasks of one run of the driver.
+def task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
+    """What travels to the ingress tasks of one run of the driver."""
+    return TaskSettings(settings.checkpoint.path, schema_keeping(settings), plane.desk)
+
+
+def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
+    """What owners are told of the application.
 
     Args:
         settings: of the application.
-        plane: where the tasks get their directives.
-        kafka: whether records come from Kafka, so that originals of dead letters can be read there again.
+        kafka: whether output goes to Kafka, and originals of dead letters can be read there again.
     """
-    return TaskSettings(
-        settings.checkpoint.path,
-        plane.address,
-        schema_keeping(settings),
-        tuple(sorted(consumer_options(settings.kafka).items())) if kafka else (),
-        settings.application,
-        uuid.uuid4().hex[:12],
-        settings.topics.max_record_bytes,
+    checkpoint = settings.checkpoint.uri
+    path = (
+        str(Path(checkpoint.removeprefix("file://")).absolute())
+        if "://" not in checkpoint or checkpoint.startswith("file://")
+        else checkpoint
+    )
+    return OwnerSettings(
+        application=path,
+        checkpoint=path,
+        state=STATE,
+        producer_options=client_options(settings.kafka) if kafka else {},
+        consumer_options=consumer_options(settings.kafka) if kafka else {},
+        name=settings.application,
+        max_record_bytes=settings.topics.max_record_bytes,
+        stall_after_s=settings.spark.stall_after / 1000,
     )
 
 
 def schema_keeping(settings: Settings) -> SchemaKeeping:
     """Where the tasks find writers' schemas."""
     registry = settings.schema_registry
-    return SchemaKeeping(settings.checkpoint.path, registry_settings(registry), registry.on_registry_down == "dead_letter")
+    return SchemaKeeping(settings.checkpoint.uri, registry_settings(registry), registry.on_registry_down == "dead_letter")
 
 
 def remembered_registry(settings: Settings, failed: Callable[[], None]) -> RememberedRegistry:
@@ -109,45 +128,64 @@ def remembered_registry(settings: Settings, failed: Callable[[], None]) -> Remem
         failed: told of every question that was not answered.
     """
     registry = Registry(registry_settings(settings.schema_registry))
-    return RememberedRegistry(registry, settings.schema_registry.url, settings.checkpoint.path, failed)
+    return RememberedRegistry(registry, settings.schema_registry.url, settings.checkpoint.uri, failed)
 
 
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
-    fingerprint = store_deployment(settings.checkpoint.path, deployment)
-    plane.registry.decisions = KeptDecisions(settings.checkpoint.path)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint), PlannedOffsets(settings.checkpoint.path).speakers)
+    fingerprint = store_deployment(settings.checkpoint.uri, deployment)
+    offsets = PlannedOffsets(settings.checkpoint.uri)
+    plane.registry.decisions = KeptDecisions(settings.checkpoint.uri)
+    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), offsets.speakers, offsets.ranges)
     return fingerprint
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An application that is ready for Spark's query: `app.pipeline.assemble.outputs` wants its tasks."""
+    """An application that is ready for Spark's query: `app.pipeline.assemble` wants its tasks and batches."""
 
     deployment: Deployment
     plane: ControlPlane
     tasks: TaskSettings
+    batches: Batches
 
 
 @contextmanager
-def opened(spark: SparkSession, settings: Settings, registry: Subjects | None = None, *, kafka: bool = True) -> Iterator[Opened]:
+def matching(spark: SparkSession, settings: Settings, plane: ControlPlane, take: Taker | None = None) -> Iterator[Batches]:
+    """The owners of a session's executors, found and told of the application."""
+    slots = slots_of(spark)
+    rules = BatchRules(settings.spark.buckets, settings.spark.batch_attempts, strict=settings.delivery.on_accounting_breach == "fail")
+    batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take)
+    try:
+        find_owners(spark, batches, slots.slots)
+        yield batches
+    finally:
+        batches.close()
+
+
+@contextmanager
+def opened(spark: SparkSession, settings: Settings, registry: Subjects | None = None, *, take: Taker | None = None) -> Iterator[Opened]:
     """The application around a query of the caller's, without patience: everything it depends on must be there.
 
     Args:
         spark: whose queries' progress the control plane is told of.
         settings: of the application.
         registry: asked for schemas; the configured one when not given.
-        kafka: see `task_settings`.
+        take: gets the output records instead of Kafka; then records do not come from Kafka either.
     """
     asked = registry or remembered_registry(settings, lambda: None)
-    streams = read_streams(settings, asked)
-    deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings))
+    numbers = load_numbers(settings.checkpoint.path).in_buckets(settings.spark.buckets).reading(settings.source_topics)
+    streams = read_streams(settings, asked, numbers.labels)
+    deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings), topics=numbers.labels)
+    store_numbers(settings.checkpoint.path, numbers)
     plane = control_plane(settings)
     listener = ProgressListener(plane, threading.Event())
     try:
-        open_catalog(settings, plane, deployment)
+        fingerprint = open_catalog(settings, plane, deployment)
         spark.streams.addListener(listener)
-        yield Opened(deployment, plane, task_settings(settings, plane, kafka=kafka))
+        with matching(spark, settings, plane, take) as batches:
+            batches.prepare(fingerprint)
+            yield Opened(deployment, plane, task_settings(settings, plane), batches)
     finally:
         spark.streams.removeListener(listener)
         plane.close()

@@ -1,4 +1,6 @@
-"""Spark's Python daemon with the stages imported: workers are forked from it, so that none of them imports numba, pandas and kernels again.
+"""Spark's Python daemon with the ingress imported: workers are forked from it, so that none of them imports numba, pandas and kernels again.
+
+It forks the keeper of the executor's owners as well (`app.owners.keeper`), before Spark knows of it: owners live as long as the executor.
 
 Set as ``spark.python.daemon.module``; Spark starts it as ``python -m app.pipeline.daemon pyspark.worker``.
 """
@@ -10,6 +12,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import pyspark.daemon
 import pyspark.worker
 
+from app.owners.keeper import start_owners
+from app.owners.server import serve
 from app.pipeline import assemble
 
 IMPORTED = (assemble, pd, pyspark.worker)
@@ -27,5 +31,6 @@ def worker(sock: Any, authenticated: bool) -> int:  # noqa: FBT001 - as Spark ca
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # see app.pipeline.worker; and the workers' collections leave the daemon's pages shared
+    start_owners(serve)
     pyspark.daemon.worker = worker
     pyspark.daemon.manager()

@@ -6,17 +6,20 @@ before the change. How far time had come then is known for certain one start lat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from app.bucket.composition import reach_ms
+from app.bucket.hold import NEVER
 from app.config.settings import Settings
-from app.control.directives import DirectiveLog
-from app.pipeline.deployment import Deployment, OutputTopic, load_deployment
-from app.pipeline.models import StoredModel
+from app.control.batch_log import BatchLog
+from app.events.batch import PARTITION_BITS
+from app.owners.deployment import Deployment, OutputTopic, load_deployment
+from app.owners.models import StoredModel
+from app.owners.query_texts import QueryTexts, narrowed
 from app.query.compile import Compilation
 from app.query.plan import Draining, Plan
+from app.storage.open import open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,10 @@ class Past:
     deployment: Deployment
     times: dict[int, int]
 
+    def of_topics(self, numbers: Collection[int]) -> Past:
+        """Without the times of topics that are no longer read: they would be waited for in vain."""
+        return replace(self, times={source: time for source, time in self.times.items() if source >> PARTITION_BITS in numbers})
+
 
 @dataclass(frozen=True, slots=True)
 class Old:
@@ -40,18 +47,16 @@ class Old:
     output: OutputTopic
     timeouts: OutputTopic | None
     model: StoredModel | None
+    texts: QueryTexts
 
 
 def past_of(settings: Settings) -> Past | None:
     """What ran last; None in a fresh checkpoint."""
-    folder = Path(settings.checkpoint.directives_folder)
-    if not folder.exists():
-        return None
-    log = DirectiveLog(folder)
+    log = BatchLog(open_store(settings.checkpoint.path))
     latest = log.latest()
     if latest is None or not latest.directive.deployment:
         return None
-    return Past(load_deployment(settings.checkpoint.path, latest.directive.deployment), log.greatest_times_before(latest.directive.batch))
+    return Past(load_deployment(settings.checkpoint.uri, latest.directive.deployment), log.greatest_times_before(latest.directive.batch))
 
 
 def old_versions(compiled: Compilation, past: Past | None, lateness_ms: int) -> Sequence[Old]:
@@ -72,7 +77,8 @@ def old_versions(compiled: Compilation, past: Past | None, lateness_ms: int) -> 
             continue
         marked = replace(plan, draining=_marked(plan, past))
         if not _over(marked, past, lateness_ms):
-            found.append(Old(marked, deployment.outputs[number], deployment.timeouts[number], deployment.models[number]))
+            texts = narrowed(deployment.texts_of(number), plan.name)
+            found.append(Old(marked, deployment.outputs[number], deployment.timeouts[number], deployment.models[number], texts))
     return found
 
 
@@ -92,4 +98,4 @@ def _marked(plan: Plan, past: Past) -> Draining:
 
 def _over(plan: Plan, past: Past, lateness_ms: int) -> bool:
     until = None if plan.draining is None else plan.draining.until_ms
-    return until is not None and min(past.times.values()) - lateness_ms > until
+    return until is not None and min(past.times.values(), default=NEVER) - lateness_ms > until

@@ -6,11 +6,11 @@ import contextlib
 import fcntl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -25,17 +25,21 @@ from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.observe.logs import get_logger
-from app.pipeline.application import ProgressListener, control_plane, open_catalog, remembered_registry, task_settings
-from app.pipeline.assemble import outputs, to_kafka
+from app.owners.deployment import Deployment
+from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, remembered_registry, task_settings
+from app.pipeline.assemble import ingested, matched
+from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
-from app.pipeline.deployment import Deployment
 from app.pipeline.draining import past_of
 from app.pipeline.limits import batch_limits
+from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
+from app.pipeline.stalls import StallWatch
 
 PAUSE_S = 0.2
+STOP_PAUSE_S = 0.02
 RETRY_PAUSE_S = 1.0
 Result = TypeVar("Result")
 
@@ -118,14 +122,17 @@ def run(settings: Settings, stop: Stop) -> None:
         DependencyError: broker or registry do not answer.
         CheckpointTakenError: another driver works on the checkpoint.
         QueryFailedError: the query ended with an error.
+        BatchFailedError, AccountsError: a batch cannot be done, or its accounts do not close.
     """
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
         plane = _listening(settings)
         cleanup.callback(plane.close)
-        deployment = _prepared(settings, plane, stop)
+        numbers = load_numbers(settings.checkpoint.path).in_buckets(settings.spark.buckets).reading(settings.source_topics)
+        deployment = _prepared(settings, numbers, plane, stop)
         limits = patiently("broker", lambda: batch_limits(settings), settings.schema_registry.retry_for, stop)
         plane.limit_batches(limits.records)
+        store_numbers(settings.checkpoint.path, numbers)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
         spark = start_session(settings, limits.arrow_bytes)
@@ -135,16 +142,17 @@ def run(settings: Settings, stop: Stop) -> None:
         listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
         cleanup.callback(_forget, spark, listener)
-        query = to_kafka(
-            outputs(kafka_records(spark, settings, limits.records), settings, task_settings(settings, plane)), settings
-        ).start()
+        batches = cleanup.enter_context(matching(spark, settings, plane))
+        batches.prepare(fingerprint)
+        records = kafka_records(spark, settings, deployment.topics, limits.records)
+        query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
-        log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.address.port, deployment=fingerprint)
-        _watch(query, plane, stop)
+        log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
+        _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
-        _stop_between_batches(query, committed, settings, stop)
+        _stop_between_batches(query, batches, settings, stop)
 
 
 def _listening(settings: Settings) -> ControlPlane:
@@ -160,16 +168,18 @@ def _words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _prepared(settings: Settings, plane: ControlPlane, stop: Stop) -> Deployment:
+def _prepared(settings: Settings, numbers: Numbers, plane: ControlPlane, stop: Stop) -> Deployment:
     registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
     wait_ms = settings.schema_registry.retry_for
-    streams = patiently("schema registry", lambda: read_streams(settings, registry), wait_ms, stop)
+    streams = patiently("schema registry", lambda: read_streams(settings, registry, numbers.labels), wait_ms, stop)
     compiled = compile_queries(settings, streams)
     for finding in compiled.warnings:
         log.warning("query warning", finding=finding.render())
     patiently("broker", lambda: check_topics(settings, compiled.catalog), wait_ms, stop)
     past = past_of(settings)
-    deployment = patiently("schema registry", lambda: prepare(settings, compiled, streams, registry, past), wait_ms, stop)
+    deployment = patiently(
+        "schema registry", lambda: prepare(settings, compiled, streams, registry, past, topics=numbers.labels), wait_ms, stop
+    )
     registry.save()
     for query, shedder in without_models(compiled, deployment):
         folder = settings.queries.models or "queries.models is not set"
@@ -185,14 +195,17 @@ def _partitions(settings: Settings) -> list[tuple[str, int]]:
     return [(topic, partition) for topic in settings.source_topics if topic in known for partition in sorted(known[topic].partitions)]
 
 
-def _watch(query: StreamingQuery, plane: ControlPlane, stop: Stop) -> None:
+def _watch(query: StreamingQuery, plane: ControlPlane, batches: Batches, stalls: StallWatch, stop: Stop) -> None:
     """Beats the pulse until somebody asks to stop, or the query ends."""
     while not stop.asked.wait(PAUSE_S):
         plane.pulse.beat()
+        stalls.look()
         if failure := _failure(query):
             stop.failed.set()
+            if isinstance(batches.failure, CepError):  # told by the batch itself
+                raise batches.failure
             log.error("query failed", **{"error.stack": failure})
-            raise QueryFailedError(f"the streaming query ended: {cause(failure)}")
+            raise QueryFailedError(f"the streaming query ended: {cause(str(batches.failure or failure))}")
 
 
 def _failure(query: StreamingQuery) -> str:
@@ -214,13 +227,15 @@ def _stop_spark(spark: SparkSession) -> None:
         spark.stop()
 
 
-def _stop_between_batches(query: StreamingQuery, committed: threading.Event, settings: Settings, stop: Stop) -> None:
-    """Lets the batch in flight commit, within the time that there is; a batch that is cut off is repeated at the next start."""
-    status: Mapping[str, Any] = query.status
-    if status.get("isTriggerActive") and status.get("isDataAvailable"):
-        committed.clear()
-        deadline = time.monotonic() + settings.spark.stop_timeout / 1000
-        while not committed.wait(PAUSE_S) and time.monotonic() < deadline and not stop.at_once.is_set():
-            pass
+def _stop_between_batches(query: StreamingQuery, batches: Batches, settings: Settings, stop: Stop) -> None:
+    """Lets the batch in flight commit, within the time that there is, and none begin; a batch that is cut off is repeated at the next start."""
+    batches.stop()
+    deadline = time.monotonic() + settings.spark.stop_timeout / 1000
+    while batches.running is not None and time.monotonic() < deadline and not stop.at_once.is_set():
+        time.sleep(STOP_PAUSE_S)
+    while (
+        query.isActive and not query.status["message"].startswith("Waiting") and time.monotonic() < deadline and not stop.at_once.is_set()
+    ):
+        time.sleep(STOP_PAUSE_S)  # it commits, or finds that no further batch begins
     query.stop()
     log.info("stopped")

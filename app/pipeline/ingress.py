@@ -1,12 +1,13 @@
-"""The ingress stage: records of one Spark task → chunks, one per bucket. Runs in Spark's Python workers.
+"""The ingress: records of one Spark task → chunks, delivered to the owners of their buckets. Runs in Spark's Python workers.
 
-Thin: decode (`app.events`), then lateness, selection, shedding and routing (`app.bucket.ingress`), then a report to the driver.
+Thin: decode (`app.events`), then lateness, selection, shedding and routing (`app.bucket.ingress`), then a report as the task's only row.
 Records are decoded slice by slice while they come in, so a task never holds all bytes of its share; what was decoded is handled in one go:
 lateness is judged from the directive's greatest times on, so results do not depend on slices and Arrow's batches.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -18,23 +19,28 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from app.asc.selected import SelectedEvents
+from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, Ingested, IngressPlan
-from app.control.client import ControlAddress, client_of
+from app.control.desk import Desk
 from app.control.directives import Directive
 from app.control.reports import QueryTally, SelectionTally, StageReport
 from app.control.selection import packed, sampled_rows
+from app.control.totals import pack_report
 from app.evaluation.features import Features
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, Column, EventBatch, concatenate
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.plausible import without_implausible_times
 from app.events.types import Kind
-from app.pipeline.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
+from app.owners.delivering import Outbox
+from app.owners.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
+from app.owners.keeper import SETTING, OwnerSlots
+from app.owners.models import restored
+from app.owners.orders import PROPERTY, TaskOrders
+from app.owners.shipment import CHUNK, Refused
 from app.pipeline.gate import Learned, dropped_before_decoding, shedding_gate
-from app.pipeline.models import restored
-from app.pipeline.recovery import progress_of
+from app.pipeline.looking import reported
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
-from app.pipeline.shipment import CHUNK, TICK, Refused, shipment
 from app.pipeline.slices import Places, Read, slices
 
 LETTERS_PER_ROW = 1000
@@ -42,24 +48,20 @@ LETTERS_PER_ROW = 1000
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
-    """What travels in the closure of the stages: small, since it is unpickled for every task."""
+    """What travels in the closure of the ingress: small, since it is unpickled for every task."""
 
     checkpoint: str
-    control: ControlAddress
     schemas: SchemaKeeping
-    kafka_options: tuple[tuple[str, str], ...]
-    """Of consumers that see what Spark's source sees; empty where records do not come from Kafka."""
-    application: str
-    run: str
-    """The driver's run; reports of an earlier run of a batch are forgotten."""
-    max_record_bytes: int = 1_000_000
+    desk: Desk
+    """Asks the driver."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """What one task has found out so far."""
+    """What one task has found out so far; ``rows`` are payloads by bucket."""
 
     rows: list[tuple[int, bytes]] = field(default_factory=list)
+    handed: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
     cost_ns: dict[str, int] = field(default_factory=dict)
@@ -92,7 +94,7 @@ def _decoder(settings: TaskSettings, directive: Directive, place: int) -> BatchD
         schemas = KeptSchemas(settings.schemas)
         _decoders[deployment, place] = BatchDecoder(stream.definition, readers, schemas, wanted | tested), schemas
     decoder, schemas = _decoders[deployment, place]
-    schemas.begin(directive.batch, client_of(settings.control).registry)
+    schemas.begin(directive.batch, settings.desk.registry)
     return decoder
 
 
@@ -111,23 +113,13 @@ def _learned(checkpoint: str, deployment: str, query: int) -> Learned:
     return Learned(restored(stored), Features.of(known.catalog.plans[query]))
 
 
-def batch_of_task() -> tuple[int, str, int]:
-    """Spark's batch id, the streaming query's id and the number of this task's Spark partition."""
+def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
+    """The stage's function for ``mapInArrow``: (value, source, offset, ingested_us[, headers]) → one row, `app.pipeline.looking.REPORT_DDL`."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("runs only inside a Spark task")
-    return (
-        int(context.getLocalProperty("streaming.sql.batchId") or 0),
-        context.getLocalProperty("sql.streaming.queryId") or "none",
-        context.partitionId(),
-    )
-
-
-def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
-    """The stage's function for ``mapInArrow``: (value, source, offset, ingested_us[, headers]) → `SHIPMENT_DDL`."""
-    batch_id, _, part = batch_of_task()
-    control = client_of(settings.control)
-    directive = control.directive(batch_id)
+    orders, part = _orders(context.getLocalProperty(PROPERTY) or ""), context.partitionId()
+    directive = orders.directive
     deployment = load_deployment(settings.checkpoint, directive.deployment)
     started = perf_counter_ns()
     work, read = _Work(), Read()
@@ -135,7 +127,7 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
     for records in slices(batches):
         places = read.add(records)
         work.spend("read", started)
-        _decode_streams(work, records, places, parts)
+        _decode_streams(work, records, places, parts, deployment)
         del records  # its bytes must be gone before the next slice comes in
         started = perf_counter_ns()
     work.spend("read", started)
@@ -143,23 +135,34 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
         if decoded.batches:
             _route(work, decoded)
     sources = read.progress(work.greatest)
-    for bucket in range(deployment.buckets):  # every bucket runs in every batch, so that time advances
-        work.rows.append((bucket, TICK))
-    control.report(
-        StageReport(
-            batch_id,
-            "ingress",
-            part,
-            run=settings.run,
-            sources=sources,
-            queries=tuple(work.queries.values()),
-            counts=work.counts,
-            rejected=work.rejected,
-            cost_ns=work.cost_ns,
-            selection=tuple(work.selection),
-        )
+    started = perf_counter_ns()
+    undelivered = _outbox().deliver(orders, part, work.rows)
+    work.spend("deliver", started)
+    report = StageReport(
+        directive.batch,
+        "ingress",
+        part,
+        sources=sources,
+        queries=tuple(work.queries.values()),
+        counts=work.counts,
+        rejected=work.rejected,
+        cost_ns=work.cost_ns,
+        selection=tuple(work.selection),
+        handed=work.handed,
+        undelivered=undelivered,
     )
-    yield shipment(work.rows)
+    yield reported(pack_report(report, [plan.name for plan in deployment.catalog.plans]))
+
+
+@lru_cache(maxsize=2)
+def _orders(text: str) -> TaskOrders:
+    return TaskOrders.from_text(text)
+
+
+@lru_cache(maxsize=1)
+def _outbox() -> Outbox:
+    """This worker's connections to owners; module globals outlive batches in Spark's Python workers."""
+    return Outbox(OwnerSlots.from_text(os.environ[SETTING]).token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +188,16 @@ class _Part:
     """By source and reason: offset and text of what became no event."""
 
 
-def _decode_streams(work: _Work, records: pa.Table, places: Places, parts: Sequence[_Part]) -> None:
+def _decode_streams(work: _Work, records: pa.Table, places: Places, parts: Sequence[_Part], deployment: Deployment) -> None:
     """One slice."""
-    stream_of_topic = parts[0].context.deployment.stream_of_topic if parts else ()
-    place = np.array([-1 if k is None else k for k in stream_of_topic])[places.source >> PARTITION_BITS]
+    place = np.array([-1 if k is None else k for k in deployment.stream_of_topic])[places.source >> PARTITION_BITS]
     for number, part in enumerate(parts):
         rows = np.flatnonzero(place == number)
         if len(rows) == len(place):
             _decode(work, records, places, part)
         elif len(rows):
             _decode(work, records.take(pa.array(rows)), places.rows(rows), part)
+    work.count("heartbeats", int(np.count_nonzero(place < 0)))
 
 
 def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None:
@@ -234,13 +237,19 @@ def _route(work: _Work, part: _Part) -> None:
     orders = directive.selection.get(context.stream.rules.stream)
     if orders is not None and not orders.sequence.fits(len(plan.selection.initial.order)):
         orders = None  # of an earlier version of this software, which cut attributes otherwise
-    ingested = plan.ingest(batch, progress_of(directive), gate, None if orders is None else orders.sequence)
+    ingested = plan.ingest(batch, _progress(directive), gate, None if orders is None else orders.sequence)
     work.selection.append(_selection_tally(plan, batch, ingested, 0 if orders is None else orders.sample))
     started = work.spend("select", started)
     _refuse_late(work, batch, ingested, context.deployment.buckets)
     _tally(work, ingested, part.dropped, context)
-    work.rows += [(bucket, CHUNK + packed) for bucket, packed in ingested.packed()]
+    work.rows += [(bucket, CHUNK + packed) for bucket, packed in ingested.packed(with_times=False)]
+    work.handed += ingested.rows
     work.spend("pack", started)
+
+
+def _progress(directive: Directive) -> Progress:
+    """What the directive says about time, as lateness sees it."""
+    return Progress(directive.greatest_times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
 
 
 def _selection_tally(plan: IngressPlan, batch: EventBatch, ingested: Ingested, sample: int) -> SelectionTally:

@@ -59,7 +59,7 @@ def batch_limits(settings: Settings) -> BatchLimits:
         DependencyError: the brokers do not answer.
     """
     kafka = settings.kafka
-    starts = PlannedOffsets(settings.checkpoint.path).latest()
+    starts = PlannedOffsets(settings.checkpoint.uri).latest()
     sizes = topic_sizes(consumer_options(kafka), settings.source_topics, starts, from_beginning=kafka.starting_offsets == "earliest")
     mean = mean_record_bytes(sizes, kafka.max_offsets_per_trigger)
     limits = limits_for(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pyarrow import fs
-
+from app.config.settings import SPARK_FOLDER
 from app.errors import SnapshotError
-from app.pipeline.checkpoint_files import checkpoint_files
+from app.storage.open import open_store
+from app.storage.store import MissingError
 
 NO_OFFSET = "-"
 """Spark's word for a source that has none yet."""
@@ -23,8 +23,7 @@ class PlannedOffsets:
     """Reads ``<checkpoint>/spark/offsets``."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._files, base = checkpoint_files(checkpoint)
-        self._folder = f"{base}/spark/offsets"
+        self._store = open_store(checkpoint)
 
     def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:
         """Topic partitions with offsets in the batch; None when the log does not say (sources other than Kafka).
@@ -32,7 +31,7 @@ class PlannedOffsets:
         Markers of transactions and aborted records count as well: somebody does speak, even if nothing that we read.
 
         Raises:
-            OSError: the log cannot be read; whoever asked asks again. Guessing would take speakers for silent, and make their events late.
+            StorageError: the log cannot be read now. Guessing would take speakers for silent, and make their events late.
             SnapshotError: the log is damaged.
         """
         ends, starts = self._ends(batch), self._ends(batch - 1)
@@ -40,29 +39,36 @@ class PlannedOffsets:
             return None
         return frozenset(place for place, end in ends.items() if end > (starts or {}).get(place, 0))
 
+    def ranges(self, batch: int) -> dict[tuple[str, int], tuple[int | None, int]] | None:
+        """The first offset of each topic partition in the batch (None where the log does not say) and the one after its last.
+
+        Raises:
+            StorageError: the log cannot be read now.
+        """
+        ends, starts = self._ends(batch), self._ends(batch - 1) or {}
+        return None if ends is None else {place: (starts.get(place), end) for place, end in ends.items()}
+
     def latest(self) -> Offsets | None:
         """End offsets of the newest planned batch; None if there is none, or the source is not Kafka.
 
         Raises:
-            OSError: the log cannot be read.
+            StorageError: the log cannot be read now.
             SnapshotError: the log is damaged.
         """
-        files = self._files.get_file_info(fs.FileSelector(self._folder, allow_not_found=True))
-        batches = [int(file.base_name) for file in files if file.base_name.isdigit()]
+        found = [stored.name.rpartition("/")[2] for stored in self._store.names(f"{SPARK_FOLDER}/offsets")]
+        batches = [int(name) for name in found if name.isdigit()]
         return self._ends(max(batches)) if batches else None
 
     def _ends(self, batch: int) -> Offsets | None:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
-        path = f"{self._folder}/{batch}"
         try:
-            with self._files.open_input_stream(path) as stream:
-                lines = stream.readall().decode().splitlines()
-        except FileNotFoundError:
+            lines = self._store.read(f"{SPARK_FOLDER}/offsets/{batch}").decode().splitlines()
+        except MissingError:
             return None
         try:
             topics: Any = None if lines[2] == NO_OFFSET else json.loads(lines[2])
         except (ValueError, IndexError) as error:
-            raise SnapshotError(f"{path}: no offsets of a batch: {error}") from error
+            raise SnapshotError(f"{SPARK_FOLDER}/offsets/{batch} in {self._store.uri}: no offsets of a batch: {error}") from error
         try:
             return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
         except (ValueError, AttributeError):

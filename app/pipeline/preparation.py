@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import RegistrySettings, Subjects
+from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
-from app.pipeline.deployment import INGESTED, Deployment, OutputTopic, StreamDeployment
+from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
+from app.owners.models import as_it_sheds, read_models
+from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
-from app.pipeline.models import as_it_sheds, read_models
 from app.query.compile import Compilation, read_queries
 from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan
@@ -47,19 +50,24 @@ def registry_settings(settings: SchemaRegistry) -> RegistrySettings:
     return RegistrySettings(settings.url, properties)
 
 
-def read_streams(settings: Settings, registry: Subjects) -> tuple[StreamDeployment, ...]:
+def read_streams(settings: Settings, registry: Subjects, topics: Sequence[str] | None = None) -> tuple[StreamDeployment, ...]:
     """All streams with their readers' schemas, from files or the registry, in order of name.
+
+    Args:
+        settings: of the application.
+        registry: asked for schemas.
+        topics: by number (`app.pipeline.numbers`); where nothing is kept, those of the settings.
 
     Raises:
         ConfigurationError: schemas that are missing or make no stream; all findings at once, those of the queries' files as well.
         DependencyError: the registry cannot be asked.
     """
-    topics = settings.source_topics
+    number = topic_numbers(settings.source_topics if topics is None else topics)
     findings: list[Finding] = []
     streams: list[StreamDeployment] = []
     for name, stream in sorted(settings.streams.items()):
         definition = StreamDefinition(name, stream.type_attribute, stream.time, stream.rename)
-        rules = TimeRules(name, stream.allowed_lateness, stream.ordered_by, frozenset(topics.index(topic) for topic in stream.topics))
+        rules = TimeRules(name, stream.allowed_lateness, stream.ordered_by, frozenset(number[topic] for topic in stream.topics))
         readers, missing = _reader_schemas(name, stream, registry)
         wrong = missing or _misfits(definition, stream, readers)
         findings.extend(wrong)
@@ -121,9 +129,7 @@ def compile_queries(settings: Settings, streams: tuple[StreamDeployment, ...]) -
     Raises:
         ConfigurationError: with all findings of all files.
     """
-    schemas: dict[str, StreamSchema] = {
-        s.rules.stream: stream_records(s.definition, [parse_schema(text) for text in s.readers]).schema for s in streams
-    }
+    schemas: dict[str, StreamSchema] = {stream.rules.stream: stream.texts.schema for stream in streams}
     compiled = read_queries(settings.queries.paths, schemas)
     if compiled.errors:
         raise ConfigurationError(compiled.errors)
@@ -219,7 +225,13 @@ def output_topic(settings: Settings, plan: Plan) -> str:
 
 
 def prepare(
-    settings: Settings, compiled: Compilation, streams: tuple[StreamDeployment, ...], registry: Subjects, past: Past | None = None
+    settings: Settings,
+    compiled: Compilation,
+    streams: tuple[StreamDeployment, ...],
+    registry: Subjects,
+    past: Past | None = None,
+    *,
+    topics: Sequence[str] | None = None,
 ) -> Deployment:
     """Registers the schemas of what the application writes, and puts the deployment together.
 
@@ -229,20 +241,21 @@ def prepare(
         streams: that they read.
         registry: asked for schemas.
         past: what ran last in the checkpoint; old versions of changed queries go on where their files say so.
+        topics: as of `read_streams`.
 
     Raises:
         DependencyError: the registry cannot be asked.
         ConfigurationError: it refuses a schema, or a model does not fit its query.
     """
-    topics = settings.source_topics
-    place = {topic: number for number, stream in enumerate(streams) for topic in settings.streams[stream.rules.stream].topics}
+    labels = settings.source_topics if topics is None else tuple(topics)
+    stream_of_topic = {number: place for place, stream in enumerate(streams) for number in stream.rules.topics}
+    past = None if past is None else past.of_topics(frozenset(stream_of_topic))
     old = {one.plan: one for one in old_versions(compiled, past, max(stream.rules.allowed_lateness_ms for stream in streams))}
     catalog = Catalog.of((*compiled.catalog.plans, *old), compiled.catalog.version)
     models, wrong = read_models(compiled, settings.queries.models)
     if wrong:
         raise ConfigurationError(wrong)
     plans = tuple(plan if plan in old else as_it_sheds(plan, models) for plan in catalog.plans)
-    shipped = Catalog(catalog.version, plans, tuple(replace(group, columns=(*group.columns, INGESTED)) for group in catalog.groups))
     outputs = []
     for plan in catalog.plans:
         if plan in old:
@@ -253,17 +266,19 @@ def prepare(
     report = SHED_REPORT.read_text(encoding="utf-8")
     audit = OutputTopic(settings.topics.audit, _registered(settings, registry, f"{settings.topics.audit}-cep.ShedReport", report), report)
     return Deployment(
-        shipped,
+        shipped(replace(catalog, plans=plans)),
         streams,
-        topics,
-        tuple(place.get(topic) for topic in topics),
+        labels,
+        tuple(stream_of_topic.get(number) for number in range(len(labels))),
         tuple(outputs),
         tuple(old[plan].timeouts if plan in old else _timeouts(settings, registry, plan) for plan in catalog.plans),
         audit,
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
+        files_of(compiled),
         tuple(old[plan].model if plan in old else models.get(plan.name) for plan in catalog.plans),
+        tuple(old[plan].texts if plan in old else None for plan in catalog.plans),
     )
 
 

@@ -8,23 +8,23 @@ what to do (`app.control.registry_watch`): as a rule, to wait.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from pyarrow import fs
-
 from app.control.registry_watch import Decided, Key, Notice, Ruling
 from app.errors import DependencyError
-from app.events.avro import AvroSchema, SchemaError
+from app.events.avro import AvroSchema
 from app.events.registry import Registry, RegistrySettings
-from app.pipeline.checkpoint_files import checkpoint_files
+from app.storage.frames import ForeignError, TornError, read_frame, write_frame
+from app.storage.open import open_store
+from app.storage.store import MissingError
 
+KIND, DECIDED_KIND, FORMAT = "schema", "schemas decided", 1
+"""Of the files: one part, JSON with the schema and the schemas that it refers to; or with what was decided about unseen ones in a batch."""
+DECIDED = "schemas/decided"
 PAUSE_S = 0.5
-FORMAT = 1
-"""Of the file with a batch's decisions."""
 KEPT_BATCHES = 100
 """Files of decisions that stay, as of directives."""
 
@@ -58,10 +58,9 @@ class KeptSchemas:
         self._keeping = keeping
         self._registry = registry or Registry(keeping.registry)
         self._sleep = sleep
-        self._files, base = checkpoint_files(keeping.checkpoint)
+        self._store = open_store(keeping.checkpoint)
         where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
-        self._folder = f"{base}/schemas/{where}"
-        self._files.create_dir(self._folder, recursive=True)
+        self._folder = f"schemas/{where}"
         self._known: dict[Key, AvroSchema] = {}
         self._batch = 0
         self._desk: Desk = _nobody
@@ -88,7 +87,7 @@ class KeptSchemas:
         """
         known = self._known.get(key)
         while known is None:
-            known = _read(self._files, self._path(key))
+            known = self._read(key)
             if known is None:
                 found, again = self._ask(key)
                 if not again:
@@ -131,11 +130,19 @@ class KeptSchemas:
         self._sleep(PAUSE_S)
         return True
 
-    def _path(self, key: Key) -> str:
-        return f"{self._folder}/{key}.json"
+    def _name(self, key: Key) -> str:
+        return f"{self._folder}/{key}.bin"
+
+    def _read(self, key: Key) -> AvroSchema | None:
+        """The kept schema; None if there is none, or its file is damaged: then the registry is asked, and the file written anew."""
+        try:
+            plain = json.loads(read_frame(self._store, self._name(key), KIND, {FORMAT}).parts[0].tobytes())
+        except (MissingError, TornError, ForeignError):
+            return None
+        return AvroSchema(plain["root"], plain["names"])
 
     def _write(self, key: Key, schema: AvroSchema) -> None:
-        _write(self._files, self._path(key), {"root": schema.root, "names": schema.names})
+        write_frame(self._store, self._name(key), KIND, FORMAT, [json.dumps({"root": schema.root, "names": schema.names}).encode()])
 
 
 def _nobody(notice: Notice) -> Ruling:
@@ -143,47 +150,32 @@ def _nobody(notice: Notice) -> Ruling:
     return Ruling("fail" if notice.outcome == "failed" else "use")
 
 
-def _read(files: fs.FileSystem, path: str) -> AvroSchema | None:
-    try:
-        with files.open_input_stream(path) as stream:
-            plain = json.loads(stream.readall())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise SchemaError(f"the kept schema is corrupt; delete {path}") from error
-    return AvroSchema(plain["root"], plain["names"])
-
-
-def _write(files: fs.FileSystem, path: str, plain: object) -> None:
-    draft = f"{path}.{os.getpid()}.draft"  # several workers may learn it at once
-    with files.open_output_stream(draft) as stream:
-        stream.write(json.dumps(plain).encode())
-    files.move(draft, path)
-
-
 class KeptDecisions:
-    """`app.control.registry_watch.Decisions` in the checkpoint: ``schemas/decided/<batch>.json``."""
+    """`app.control.registry_watch.Decisions` in the checkpoint: ``schemas/decided/<batch>.bin``."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._files, base = checkpoint_files(checkpoint)
-        self._folder = f"{base}/schemas/decided"
-        self._files.create_dir(self._folder, recursive=True)
+        self._store = open_store(checkpoint)
 
     def read(self, batch: int) -> Decided:
         """Of a batch; the default where there is none."""
         try:
-            with self._files.open_input_stream(self._path(batch)) as stream:
-                plain = json.loads(stream.readall())
-        except FileNotFoundError:
+            plain = json.loads(read_frame(self._store, _decided(batch), DECIDED_KIND, {FORMAT}).parts[0].tobytes())
+        except MissingError:
             return Decided()
         return Decided(plain["away"], frozenset(plain["found"]))
 
     def write(self, batch: int, decided: Decided) -> None:
         """Returns when it is there; files of batches long past go."""
-        _write(self._files, self._path(batch), {"format": FORMAT, "away": decided.away, "found": sorted(decided.found, key=str)})
-        for known in self._files.get_file_info(fs.FileSelector(self._folder)):
-            if known.base_name.removesuffix(".json").isdigit() and int(known.base_name.removesuffix(".json")) <= batch - KEPT_BATCHES:
-                self._files.delete_file(known.path)
+        plain = {"away": decided.away, "found": sorted(decided.found, key=str)}
+        write_frame(self._store, _decided(batch), DECIDED_KIND, FORMAT, [json.dumps(plain).encode()])
+        past = _decided(batch - KEPT_BATCHES)
+        self._store.delete([stored.name for stored in self._store.names(DECIDED) if stored.name <= past])
 
-    def _path(self, batch: int) -> str:
-        return f"{self._folder}/{batch:020}.json"
+
+def _decided(batch: int) -> str:
+    """The name of the file.
+
+    >>> _decided(7)
+    'schemas/decided/00000000000000000007.bin'
+    """
+    return f"{DECIDED}/{max(0, batch):020}.bin"

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from app.bootstrap.artifacts import connector_jars
+from app.bootstrap.artifacts import connector_jars, s3_jars
 from app.bootstrap.java import find_java
+from app.config.addresses import BucketAddress
 from app.config.settings import Settings
+from app.owners.keeper import SETTING, OwnerSlots
 from app.pipeline.limits import ARROW_UNLIMITED
 
-LOCAL_CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""WAL and commit 65 → 15 ms on local and PVC paths; its rename is not atomic there, so one driver per checkpoint."""
+CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""WAL and commit 65 → 15 ms on local and PVC paths, 12 requests per file instead of 26 in S3; its rename is not atomic on paths, so one driver per checkpoint."""
 
 
 def own_settings(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> dict[str, str]:
@@ -25,10 +30,10 @@ def own_settings(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> dict
         "spark.python.daemon.module": "app.pipeline.daemon",  # workers are forked with the stages imported
         "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(arrow_bytes),
-        "spark.sql.shuffle.partitions": str(settings.spark.buckets),
         "spark.sql.adaptive.enabled": "false",  # would re-plan every micro-batch
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,
         "spark.sql.streaming.stopTimeout": str(settings.spark.stop_timeout),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
@@ -39,14 +44,51 @@ def own_settings(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> dict
         # threads and collectors sized for few cores: the JVM shares them with the Python workers
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2",
     }
-    if "://" not in settings.checkpoint.path or settings.checkpoint.path.startswith("file:"):
-        conf["spark.sql.streaming.checkpointFileManagerClass"] = LOCAL_CHECKPOINT_MANAGER
+    conf |= s3_settings(settings.checkpoint.address, os.environ) if isinstance(settings.checkpoint.address, BucketAddress) else {}
     if settings.spark.master.startswith("local"):
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
     jars = connector_jars()
     if jars:
         conf["spark.jars"] = ",".join(str(jar) for jar in jars)
+    return conf
+
+
+def owner_slots(settings: Settings) -> OwnerSlots:
+    """The owners of an executor: one per core."""
+    token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
+    master = settings.spark.conf.get("spark.master", settings.spark.master)
+    if found := re.match(r"local(?:\[(\d+|\*)|$)", master):
+        return OwnerSlots(token, (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1), local=True)
+    if found := re.match(r"local-cluster\[\s*\d+\s*,\s*(\d+)", master):
+        return OwnerSlots(token, int(found[1]), local=True)
+    return OwnerSlots(token, int(settings.spark.conf.get("spark.executor.cores", "1")))
+
+
+def slots_of(spark: SparkSession) -> OwnerSlots:
+    """The owners of each of a session's executors, as `start_session` told them."""
+    return OwnerSlots.from_text(spark.sparkContext.getConf().get(f"spark.executorEnv.{SETTING}", "[]"))
+
+
+def s3_settings(address: BucketAddress, env: Mapping[str, str]) -> dict[str, str]:
+    """Spark settings for a checkpoint in S3. Only the driver touches it, so only the driver gets the jars.
+
+    Credentials are found where `app.storage` finds them: environment variables, the pod's role, profiles, the machine's role.
+
+    Raises:
+        SetupError: the jars are not in the cache and cannot be fetched.
+    """
+    conf = {
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in s3_jars()),
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+        "spark.hadoop.fs.s3a.performance.flags": "*",  # a request less per file; what it does not check, nobody but Spark does there
+    }
+    if address.endpoint:
+        conf["spark.hadoop.fs.s3a.endpoint"] = address.endpoint
+        conf["spark.hadoop.fs.s3a.path.style.access"] = "true"
+        conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(address.endpoint.startswith("https:")).lower()
+    if region := address.region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"):
+        conf["spark.hadoop.fs.s3a.endpoint.region"] = region
     return conf
 
 
@@ -66,7 +108,8 @@ def start_session(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> Spa
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a pool per worker would outnumber the cores, and nothing here uses it
     os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.master(_master(settings.spark.master))
-    for name, value in {**own_settings(settings, arrow_bytes), **settings.spark.conf}.items():
+    owners = {f"spark.executorEnv.{SETTING}": owner_slots(settings).to_text()}
+    for name, value in {**own_settings(settings, arrow_bytes), **owners, **settings.spark.conf}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

@@ -6,7 +6,7 @@ name to Python for every record costs 1 µs of CPU per record (kafka-facts.md, s
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -14,6 +14,7 @@ from pyspark.sql import functions as sql
 from app.config.settings import Settings
 from app.delivery.security import jvm_options
 from app.events.batch import PARTITION_BITS
+from app.events.topics import topic_numbers
 
 FETCH_WAIT_MS = 5
 """Spark's consumer asks for a partition's first and last offset after every poll, and a broker answers one request of a connection after the other:
@@ -22,26 +23,35 @@ RECORDED_SCHEMA = "topic string, partition int, offset long, timestamp timestamp
 """Parquet files with recorded topics, for runs without a broker."""
 
 
-def _source_column(topics: tuple[str, ...]) -> Column:
-    """``topic_index << 20 | partition`` as a JVM expression."""
-    index = reduce(lambda otherwise, k: sql.when(sql.col("topic") == topics[k], k).otherwise(otherwise), range(len(topics)), sql.lit(-1))
+def _source_column(topics: Sequence[str]) -> Column:
+    """``topic_index << 20 | partition`` as a JVM expression; a topic that is no longer read may still be in a batch that is repeated."""
+    index = sql.lit(-1)
+    for topic, number in topic_numbers(topics).items():
+        index = sql.when(sql.col("topic") == topic, number).otherwise(index)
     return (sql.shiftleft(index.cast("long"), PARTITION_BITS) + sql.col("partition").cast("long")).alias("source")
 
 
-def _columns(records: DataFrame, topics: tuple[str, ...], *more: Column | str) -> DataFrame:
+def _columns(records: DataFrame, topics: Sequence[str], *more: Column | str) -> DataFrame:
     return records.select("value", _source_column(topics), "offset", sql.unix_micros("timestamp").alias("ingested_us"), *more)
 
 
-def kafka_records(spark: SparkSession, settings: Settings, most_records: int | None = None) -> DataFrame:
-    """The records of all input topics and of the heartbeat topic, at most so many per batch.
+def kafka_records(
+    spark: SparkSession, settings: Settings, topics: Sequence[str] | None = None, most_records: int | None = None
+) -> DataFrame:
+    """The records of all input topics and of the heartbeat topic.
 
     With transactions offsets have gaps (aborted records, markers of commits and aborts), and a batch may end in them: nothing downstream
     takes offsets for a count. Headers are read only when a stream keeps its schema id there: they triple the ingress' cost.
+
+    Args:
+        spark: the session.
+        settings: of the application.
+        topics: by number, those of the settings among them; the settings' own when not given.
+        most_records: of a batch; the settings' own when not given.
     """
-    topics = settings.source_topics
     with_headers = any(stream.wire == "guid-header" for stream in settings.streams.values())
     options = {
-        "subscribe": ",".join(topics),
+        "subscribe": ",".join(settings.source_topics),
         "startingOffsets": settings.kafka.starting_offsets,
         "maxOffsetsPerTrigger": str(most_records or settings.kafka.max_offsets_per_trigger),
         "failOnDataLoss": str(settings.kafka.fail_on_data_loss).lower(),
@@ -55,10 +65,12 @@ def kafka_records(spark: SparkSession, settings: Settings, most_records: int | N
     if settings.kafka.group_id_prefix:
         options["groupIdPrefix"] = settings.kafka.group_id_prefix
     records = spark.readStream.format("kafka").options(**options).load()
-    return _columns(records, topics, *(["headers"] if with_headers else []))
+    return _columns(records, topics or settings.source_topics, *(["headers"] if with_headers else []))
 
 
-def recorded_records(spark: SparkSession, settings: Settings, folder: str, files_per_batch: int = 1) -> DataFrame:
+def recorded_records(
+    spark: SparkSession, settings: Settings, folder: str, files_per_batch: int = 1, topics: Sequence[str] | None = None
+) -> DataFrame:
     """The same columns from Parquet files of `RECORDED_SCHEMA`, ``files_per_batch`` files per micro-batch, in order of modification time."""
     records = spark.readStream.schema(RECORDED_SCHEMA).option("maxFilesPerTrigger", files_per_batch).parquet(folder)
-    return _columns(records, settings.source_topics)
+    return _columns(records, topics or settings.source_topics)

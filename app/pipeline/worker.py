@@ -6,7 +6,7 @@ import gc
 from itertools import count
 
 FIRST_TASKS = 6
-"""By then a worker has seen both stages, and has its plans, decoders and connections."""
+"""By then a worker has its plans, decoders and connections."""
 
 _tasks = count(1)
 

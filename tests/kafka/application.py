@@ -27,8 +27,9 @@ from app.events.avro import parse_schema
 from app.events.batch import source_number
 from app.events.decoder import BatchDecoder
 from app.events.registry import Registry, RegistrySettings
+from app.events.topics import topic_numbers
 from app.local.ports import free_ports
-from app.pipeline.deployment import Deployment, load_deployment
+from app.owners.deployment import Deployment, load_deployment
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,19 +153,19 @@ class Application:
         return sum(end for (topic, _), end in self.committed().items() if topic in topics) >= events
 
     def deployment(self) -> Deployment:
-        (file,) = (self.checkpoint / "deployments").glob("*.pickle")
-        return load_deployment(str(self.checkpoint), file.stem)
+        (file,) = (self.checkpoint / "deployments").iterdir()
+        return load_deployment(str(self.checkpoint), file.name)
 
 
 def expected_composites(servers: str, registry_url: str, deployment: Deployment) -> dict[str, list[CompositeEvent]]:
     """What the records of the input topics amount to, by query: one bucket, one step, no Spark."""
     registry = Registry(RegistrySettings(registry_url))
     bucket, progress = Bucket(deployment.catalog, [s.rules for s in deployment.streams], 0, deployment.topics), Progress(closing=True)
-    chunks = []
+    numbers, chunks = topic_numbers(deployment.topics), []
     for place, stream in enumerate(deployment.streams):
         topics = [topic for topic, of in zip(deployment.topics, deployment.stream_of_topic, strict=True) if of == place]
         records = records_of(servers, *topics)
-        source = np.array([source_number(deployment.topics.index(r.topic), r.partition) for r in records], dtype=np.int64)
+        source = np.array([source_number(numbers[r.topic], r.partition) for r in records], dtype=np.int64)
         offset = np.array([r.offset for r in records], dtype=np.int64)
         order = np.lexsort((offset, source))
         decoder = BatchDecoder(stream.definition, [parse_schema(text) for text in stream.readers], registry)

@@ -19,7 +19,7 @@ from app.cep.runs.engine import RunsEngine
 from app.evaluation.known_matches import progress_of_items
 from app.events.batch import in_total_order, take
 from app.events.files import parse_events
-from app.pipeline.endings import Judge
+from app.owners.endings import Judge
 from app.query.compile import compile_texts
 from app.query.vocabulary import Streams
 from shedding.candidates import JudgedMatches, Mask

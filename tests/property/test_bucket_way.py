@@ -15,7 +15,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.composite import Constituent, composite_events, match_identity
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
-from app.pipeline.tuple_memory import tuple_memory
+from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 from tests.naive.arrival import arrive, arrive_trusted, on_time
 from tests.naive.language import Equivalence, Event, Item, Query, yaml_text

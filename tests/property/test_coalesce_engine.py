@@ -16,7 +16,7 @@ from app.bucket import temporal
 from app.bucket.engines import new_engine, restore_engine
 from app.cep.engine import Watermarks
 from app.coalesce import coalescer
-from app.pipeline.tuple_memory import tuple_memory
+from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 from tests.naive.language import Event
 from tests.naive.temporal import TemporalQuery, coalesced

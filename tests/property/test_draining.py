@@ -13,7 +13,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
-from app.pipeline.tuple_memory import tuple_memory
+from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Draining, Plan
 from tests.property.application_way import plan_of
 from tests.property.event_arrays import event_batch

@@ -105,7 +105,7 @@ def check_a_family(data: st.DataObject, known: Schemas) -> None:
                 assert one.tally.matches == len(one.matches)
                 found[catalog.plans[one.query].name] += Counter(answers_with_keys(catalog.plans[one.query], one.matches))
             matching.validate()
-            states |= {catalog.plans[query].name: state for query, state in matching.states()}
+            states |= {catalog.plans[query].name: b"".join(state) for query, state in matching.states()}
         begin = end
     late = ends[newcomer - 1] if newcomer else 0
     for plan in plans:

@@ -16,7 +16,10 @@ from app.events.avro import parse_schema
 from app.events.batch import EventBatch
 from app.local.generators.avro_records import avro_records, confluent_header
 from app.local.generators.json_lines import json_lines
+from app.pipeline.application import opened, schema_keeping
+from app.pipeline.assemble import ingested, matched
 from app.pipeline.schemas import KeptSchemas
+from app.pipeline.source import recorded_records
 
 PARTITIONS = 3
 FIRST_S = 1_700_000_000
@@ -72,6 +75,22 @@ def recorded(batch: EventBatch, topic: str, key: str, registry: KnownSchemas) ->
         found.append({"topic": topic, "partition": partition, "offset": ends[partition], "time": int(event["time"]), "value": values[row]})
         ends[partition] += 1
     return found, plain
+
+
+def run_recorded(spark, settings, folder: str, registry: KnownSchemas, take=None, *, before=None) -> None:
+    """The application over the files that are there, until they are used up; the next call goes on from the checkpoint.
+
+    Args:
+        take: gets every batch's output records.
+        before: called with the opened application before the query starts.
+    """
+    registry.teach(schema_keeping(settings))
+    with opened(spark, settings, registry, take=take or (lambda batch, table: None)) as ready:
+        if before is not None:
+            before(ready)
+        reports = ingested(recorded_records(spark, settings, folder, topics=ready.deployment.topics), settings, ready.tasks)
+        query = matched(reports, settings, ready.batches).trigger(availableNow=True).start()
+        query.awaitTermination()
 
 
 def write_parquet(folder: Path, records: list[dict], files: int) -> None:

@@ -73,7 +73,7 @@ def run(spark, folder) -> tuple[dict[int, list[tuple]], dict[int, bytes]]:
         written[batch] = sorted((row.topic, bytes(row.key or b""), bytes(row.value)) for row in rows)
 
     with opened(spark, settings, registry, kafka=False) as ready:
-        records = recorded_records(spark, settings, str(folder / "topics"))
+        records = recorded_records(spark, settings, str(folder / "topics"), topics=ready.deployment.topics)
         writer = outputs(records, settings, ready.tasks).writeStream.foreachBatch(take)
         query = writer.option("checkpointLocation", f"{settings.checkpoint.path}/spark").trigger(availableNow=True).start()
         query.awaitTermination()

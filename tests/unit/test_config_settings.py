@@ -127,7 +127,11 @@ CEP_SPARK__BUCKETS:1:1: spark.buckets: input should be greater than 0"""
         ("streams: {a: {topics: [cep.late]}}", "both read as a stream and written"),
         ("streams: {a: {topics: [t, u], ordered_by: k}}", "ordered_by needs a stream of one topic"),
         ("streams: {a: {schemas: [s], subjects: [u]}}", "either schemas or subjects"),
-        ("checkpoint: {path: 's3://b/c'}", "directives needs one that survives"),
+        ("checkpoint: {path: 'hdfs://names/cep'}", "hdfs:// is no place for a checkpoint; what works: a folder"),
+        ("checkpoint: {path: 's3a://key:word@b/c'}", "no credentials in the path"),
+        ("checkpoint: {path: 's3a://b/c?region=eu-1'}", "checkpoint.s3.region"),
+        ("checkpoint: {path: 's3a://b/c', s3: {endpoint: 'minio:9000'}}", "checkpoint.s3.endpoint"),
+        ("checkpoint: {path: /data, s3: {endpoint: 'http://minio:9000'}}", "path /data is a folder"),
         ("streams: {a: {allowed_lateness: 5 parsecs}}", "is no duration"),
     ],
 )
@@ -191,3 +195,18 @@ def test_durations_are_read_and_written(text: str, milliseconds: int) -> None:
 def test_no_duration(text: object) -> None:
     with pytest.raises(ValueError):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("path", ["s3a://b/c", "s3://b/c/"])
+def test_a_checkpoint_in_a_bucket_is_known_to_spark_and_to_us(path: str) -> None:
+    checkpoint = Settings.model_validate(
+        {"checkpoint": {"path": path, "s3": {"endpoint": "http://minio:9000", "region": "eu-1"}}}
+    ).checkpoint
+    assert checkpoint.spark_location == "s3a://b/c/spark"
+    assert checkpoint.uri == "s3://b/c?scheme=http&endpoint_override=minio%3A9000&region=eu-1"
+
+
+@pytest.mark.parametrize("path", ["/data/c", "file:/data/c", "file:///data/c"])
+def test_a_checkpoint_in_a_folder_is_known_to_spark_and_to_us(path: str) -> None:
+    checkpoint = Settings.model_validate({"checkpoint": {"path": path}}).checkpoint
+    assert (checkpoint.uri, checkpoint.spark_location) == ("/data/c", "/data/c/spark")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from app.control.client import ControlAddress, ControlClient, ControlError, client_of
 from structlog.testing import capture_logs
 
-from app.control.client import ControlAddress, ControlClient, ControlError, client_of
 from app.control.directives import Directive, DirectiveLog, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError

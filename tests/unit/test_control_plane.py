@@ -12,10 +12,10 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from app.control.client import ControlClient
 from structlog.testing import capture_logs
 
 from app.config.settings import Settings
-from app.control.client import ControlClient
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog

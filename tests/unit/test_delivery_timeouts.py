@@ -17,8 +17,8 @@ from app.cli.test import run_tests
 from app.delivery.composite_schema import composite_schema, timeout_schema
 from app.events.batch import events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
-from app.pipeline.deployment import OutputTopic
-from app.pipeline.egress import Records, add_composite_events
+from app.owners.deployment import OutputTopic
+from app.owners.egress import Records, add_composite_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 

@@ -20,9 +20,9 @@ from app.delivery.composite_schema import composite_schema
 from app.events.batch import Column, Dictionary, empty_batch
 from app.events.files import parse_events
 from app.events.types import Kind
-from app.pipeline.arrivals import Arrivals
-from app.pipeline.deployment import OutputTopic
-from app.pipeline.egress import Records, add_composite_events
+from app.owners.arrivals import Arrivals
+from app.owners.deployment import OutputTopic
+from app.owners.egress import Records, add_composite_events
 from app.query import expressions as e
 from app.query.plan import Catalog, ExplicitWindow, Item, Plan, ReturnField, Runs, Take
 

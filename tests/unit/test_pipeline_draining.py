@@ -10,11 +10,12 @@ import yaml
 from app.config.settings import load_settings
 from app.errors import ConfigurationError
 from app.events.registry import Registry, RegistrySettings
-from app.pipeline.deployment import Deployment
+from app.owners.deployment import Deployment
 from app.pipeline.draining import Past
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 
 ROOT = Path(__file__).parents[2]
+P0, P1 = 1 << 20, (1 << 20) + 1  # behind the heartbeat
 QUERY = """\
 name: taken-out
 version: {version}
@@ -48,29 +49,31 @@ def plans(deployment: Deployment) -> list[tuple[int, int | None]]:
 
 def test_an_old_version_goes_on_until_time_has_passed_what_it_began(tmp_path: Path) -> None:
     first = deployed(tmp_path, QUERY.format(version=1))
-    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(first, {0: 5_000}))) == [(1, None)], "nothing was changed"
-    changed = deployed(tmp_path, QUERY.format(version=2), Past(first, {0: 5_000}))
+    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(first, {P0: 5_000}))) == [(1, None)], "nothing was changed"
+    changed = deployed(tmp_path, QUERY.format(version=2), Past(first, {P0: 5_000}))
     assert plans(changed) == [(2, None), (1, -1)]
     assert changed.outputs[1] == first.outputs[0]
     assert {plan.name for plan in changed.catalog.current} == {"taken-out"}
-    again = deployed(tmp_path, QUERY.format(version=2), Past(changed, {0: 7_000, 1: 6_000}))
+    again = deployed(tmp_path, QUERY.format(version=2), Past(changed, {P0: 7_000, P1: 6_000}))
     assert plans(again) == [(2, None), (1, 17_000)]
-    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {0: 30_000, 1: 19_000}))) == [(2, None), (1, 17_000)]
-    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {0: 30_000, 1: 19_001}))) == [(2, None)]
-    third = deployed(tmp_path, QUERY.format(version=3), Past(again, {0: 8_000}))
+    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {P0: 30_000, P1: 19_000}))) == [(2, None), (1, 17_000)]
+    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {P0: 30_000, P1: 19_001}))) == [(2, None)]
+    gone = {5 << 20: 1_000}  # a topic that is no longer read, whose time stands still
+    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {P0: 30_000, P1: 19_001, **gone}))) == [(2, None)]
+    third = deployed(tmp_path, QUERY.format(version=3), Past(again, {P0: 8_000}))
     assert sorted(plans(third), key=str) == sorted([(3, None), (1, 17_000), (2, -1)], key=str)
 
 
 def test_a_version_that_comes_back_is_the_running_one_again(tmp_path: Path) -> None:
     first = deployed(tmp_path, QUERY.format(version=1))
-    changed = deployed(tmp_path, QUERY.format(version=2), Past(first, {0: 5_000}))
-    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(changed, {0: 5_000}))) == [(1, None), (2, -1)]
+    changed = deployed(tmp_path, QUERY.format(version=2), Past(first, {P0: 5_000}))
+    assert plans(deployed(tmp_path, QUERY.format(version=1), Past(changed, {P0: 5_000}))) == [(1, None), (2, -1)]
 
 
 def test_without_drain_the_old_version_is_forgotten(tmp_path: Path) -> None:
     first = deployed(tmp_path, QUERY.format(version=1))
     text = QUERY.format(version=2).replace("on_change: drain\n", "")
-    assert plans(deployed(tmp_path, text, Past(first, {0: 5_000}))) == [(2, None)]
+    assert plans(deployed(tmp_path, text, Past(first, {P0: 5_000}))) == [(2, None)]
 
 
 def test_a_query_that_others_read_cannot_drain(tmp_path: Path) -> None:

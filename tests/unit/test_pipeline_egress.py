@@ -9,8 +9,8 @@ import fastavro
 from app.bucket.composite import CompositeEvent
 from app.delivery.composite_schema import composite_schema
 from app.delivery.originals import Original
-from app.pipeline.deployment import OutputTopic
-from app.pipeline.egress import Failure, Limit, Records, add_composite_events, add_dead_letters, add_late_events
+from app.owners.deployment import OutputTopic
+from app.owners.egress import Failure, Limit, Records, add_composite_events, add_dead_letters, add_late_events
 
 LIMIT = Limit(20_000, "dead")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +18,9 @@ from app.errors import ConfigurationError
 from app.evaluation.features import Features
 from app.events.batch import take
 from app.events.registry import Registry, RegistrySettings
+from app.owners.deployment import FORMAT, deployment_from_json
+from app.owners.models import restored
 from app.pipeline.gate import Learned, shedding_gate
-from app.pipeline.models import restored
 from app.pipeline.preparation import compile_queries, prepare, read_streams, without_models
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def test_a_model_learned_with_the_settings_fits_the_query_that_is_deployed(world
     model = restored(stored)
     assert (model.manifest.method, model.manifest.query) == ("gspice", deployment.catalog.plans[0].fingerprint)
     assert model.pane.events == 7, "as the query says"
-    assert pickle.loads(pickle.dumps(deployment)).models[0].content == stored.content
+    assert deployment_from_json(deployment.to_json(), FORMAT, lambda digest: stored.content) == deployment
     assert "content" not in repr(deployment)
 
 

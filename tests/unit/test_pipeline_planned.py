@@ -1,50 +1,64 @@
-"""Who speaks in a batch is known, or nobody may guess."""
+"""Who speaks in a batch is read from Spark's log of offsets, wherever the checkpoint is."""
+
+import json
 
 import pytest
 
 from app.errors import SnapshotError
 from app.pipeline.planned import PlannedOffsets
-
-HEAD = 'v1\n{"batchWatermarkMs":0}\n'
-
-
-@pytest.fixture
-def log(tmp_path):
-    folder = tmp_path / "spark" / "offsets"
-    folder.mkdir(parents=True)
-    return folder
+from app.storage.open import open_store
+from app.storage.store import StorageError
 
 
-def test_topic_partitions_whose_end_moved_speak(log, tmp_path):
-    (log / "6").write_text(HEAD + '{"a":{"0":10,"1":5},"b":{"0":0}}')
-    (log / "7").write_text(HEAD + '{"a":{"0":12,"1":5},"b":{"0":0},"c":{"3":1}}')
-    assert PlannedOffsets(str(tmp_path)).speakers(7) == {("a", 0), ("c", 3)}
+@pytest.fixture(params=["posix", "objects"])
+def uri(request, tmp_path):
+    if request.param == "posix":
+        return str(tmp_path)
+    server = request.getfixturevalue("s3_server").removeprefix("http://")
+    return f"s3://{request.getfixturevalue('bucket')}/checkpoint?scheme=http&endpoint_override={server}"
 
 
-def test_the_newest_planned_batch_says_where_reading_goes_on(log, tmp_path):
-    planned = PlannedOffsets(str(tmp_path))
-    assert planned.latest() is None
-    assert PlannedOffsets(str(tmp_path / "nowhere")).latest() is None
-    (log / "9").write_text(HEAD + '{"a":{"0":10}}')
-    (log / "10").write_text(HEAD + '{"a":{"0":12}}')
-    (log / ".10.crc").write_text("")
-    assert planned.latest() == {("a", 0): 12}
+def plan(uri, batch, ends):
+    lines = ["v1", json.dumps({"batchWatermarkMs": 0}), json.dumps(ends)]
+    open_store(uri).write(f"spark/offsets/{batch}", ["\n".join(lines).encode()])
 
 
-def test_a_batch_that_is_not_planned_and_other_sources_say_nothing(log, tmp_path):
-    planned = PlannedOffsets(str(tmp_path))
-    assert planned.speakers(7) is None
-    for offset in ('{"logOffset":3}', "5", "-"):
-        (log / "7").write_text(HEAD + offset)
-        assert planned.speakers(7) is None, offset
+def test_topic_partitions_whose_end_moved_speak(uri):
+    plan(uri, 3, {"a": {"0": 10, "1": 20}, "b": {"0": 5}})
+    plan(uri, 4, {"a": {"0": 11, "1": 20}, "b": {"0": 5, "1": 1}})
+    assert PlannedOffsets(uri).speakers(4) == {("a", 0), ("b", 1)}
 
 
-def test_a_log_that_cannot_be_read_is_no_silence(log, tmp_path):
-    (log / "7").mkdir()
-    with pytest.raises(OSError, match="7"):
+def test_in_the_first_batch_those_with_records_speak(uri):
+    plan(uri, 0, {"a": {"0": 10, "1": 0}})
+    assert PlannedOffsets(uri).speakers(0) == {("a", 0)}
+
+
+def test_a_batch_that_was_not_planned_says_nothing(uri):
+    assert PlannedOffsets(uri).speakers(7) is None
+
+
+def test_a_log_that_cannot_be_read_is_an_error(tmp_path):
+    (tmp_path / "spark/offsets/4").mkdir(parents=True)
+    with pytest.raises(StorageError, match="cannot read spark/offsets/4"):
+        PlannedOffsets(str(tmp_path)).speakers(4)
+
+
+def test_the_newest_planned_batch_says_where_reading_goes_on(uri):
+    assert PlannedOffsets(uri).latest() is None
+    plan(uri, 9, {"a": {"0": 10}})
+    plan(uri, 10, {"a": {"0": 12}})
+    assert PlannedOffsets(uri).latest() == {("a", 0): 12}
+
+
+@pytest.mark.parametrize("offset", ['{"logOffset":3}', "5", "-"])
+def test_other_sources_say_nothing(tmp_path, offset):
+    open_store(str(tmp_path)).write("spark/offsets/7", [f'v1\n{{"batchWatermarkMs":0}}\n{offset}'.encode()])
+    assert PlannedOffsets(str(tmp_path)).speakers(7) is None
+
+
+@pytest.mark.parametrize("torn", ["", "v1\n{}\n", 'v1\n{}\n{"a":{"0":'])
+def test_a_damaged_log_is_no_silence(tmp_path, torn):
+    open_store(str(tmp_path)).write("spark/offsets/7", [torn.encode()])
+    with pytest.raises(SnapshotError, match=r"spark/offsets/7 in .*: no offsets of a batch"):
         PlannedOffsets(str(tmp_path)).speakers(7)
-    (log / "7").rmdir()
-    for torn in ("", HEAD, HEAD + '{"a":{"0":'):
-        (log / "7").write_text(torn)
-        with pytest.raises(SnapshotError, match="no offsets of a batch"):
-            PlannedOffsets(str(tmp_path)).speakers(7)

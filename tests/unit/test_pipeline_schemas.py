@@ -4,11 +4,12 @@ import pytest
 
 from app.config.settings import SchemaRegistry
 from app.control.registry_watch import RegistryWatch
-from app.errors import DependencyError
+from app.errors import DependencyError, SnapshotError
 from app.events.avro import parse_schema
 from app.events.registry import RegistrySettings
 from app.observe.metrics import Metrics
 from app.pipeline.schemas import KeptDecisions, KeptSchemas, SchemaKeeping
+from app.storage.frames import framed
 
 SCHEMA = parse_schema('{"type": "record", "name": "a.B", "fields": [{"name": "x", "type": "int"}]}')
 
@@ -172,7 +173,7 @@ def test_a_schema_that_one_task_used_is_waited_for_by_the_others_of_the_batch(im
     impatient.worker(FakeRegistry({7: SCHEMA})).schema(7)
     down = FakeRegistry({8: SCHEMA}, up=False)
     assert impatient.worker(down).schema(8) is None
-    (kept,) = impatient.folder.glob("schemas/*/7.json")
+    (kept,) = impatient.folder.glob("schemas/*/7.bin")
     kept.unlink()  # decided, and the worker died before it had written it
     impatient.restart()
     registry = FakeRegistry({7: SCHEMA}, up=False)
@@ -188,4 +189,32 @@ def test_a_schema_that_one_task_used_is_waited_for_by_the_others_of_the_batch(im
 def test_decisions_of_batches_long_past_go(impatient):
     for batch in (3, 50, 104):
         assert impatient.worker(FakeRegistry(up=False), batch).schema(7) is None
-    assert [int(path.stem) for path in sorted(impatient.folder.glob("schemas/decided/*.json"))] == [50, 104]
+    assert [int(path.stem) for path in sorted(impatient.folder.glob("schemas/decided/*.bin"))] == [50, 104]
+
+
+def test_a_damaged_file_is_fetched_and_written_anew(waiting):
+    waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
+    (file,) = (waiting.folder / "schemas").rglob("7.bin")
+    whole = file.read_bytes()
+    for damaged in (whole[:-3], b"", b"something else"):
+        file.write_bytes(damaged)
+        assert waiting.worker(FakeRegistry({7: SCHEMA})).schema(7).root == SCHEMA.root
+        assert file.read_bytes() == whole
+
+
+def test_a_file_of_a_newer_version_is_refused_by_name(waiting):
+    waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
+    (file,) = (waiting.folder / "schemas").rglob("7.bin")
+    file.write_bytes(b"".join(framed("schema", 2, [b"{}"])))
+    with pytest.raises(SnapshotError, match=r"7.bin in .* is written by a newer version \(format 2, this one reads 1\)"):
+        waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
+
+
+def test_schemas_and_decisions_are_kept_in_a_bucket_as_well(bucket, s3_server):
+    uri = f"s3://{bucket}/checkpoint?scheme=http&endpoint_override={s3_server.removeprefix('http://')}"
+    world = World(uri, on_registry_down="dead_letter", retry_for="5 s")
+    world.worker(FakeRegistry({7: SCHEMA})).schema(7)
+    assert world.worker(FakeRegistry()).schema(7).root == SCHEMA.root
+    assert world.worker(FakeRegistry(up=False)).schema(8) is None
+    world.restart()
+    assert world.worker(FakeRegistry({8: SCHEMA})).schema(8) is None

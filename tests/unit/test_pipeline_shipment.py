@@ -1,6 +1,6 @@
 """What crosses the shuffle."""
 
-from app.pipeline.shipment import CHUNK, TICK, Refused, payloads_by_bucket, shipment
+from app.owners.shipment import CHUNK, TICK, Refused, payloads_by_bucket, shipment
 
 
 def test_refused_records_come_back_as_they_were():

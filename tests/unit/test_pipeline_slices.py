@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +15,15 @@ from app.bucket.chunk import unpack_chunk
 from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.config.settings import load_settings
-from app.control.client import ControlAddress
+from app.control.desk import Desk
 from app.control.directives import Directive, QueryShedding
 from app.local.generators import generate
+from app.owners.deployment import store_deployment
+from app.owners.shipment import CHUNK, REFUSED, Refused
 from app.pipeline import ingress as stage
 from app.pipeline.application import schema_keeping
-from app.pipeline.deployment import store_deployment
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.preparation import compile_queries, prepare, read_streams
-from app.pipeline.shipment import CHUNK, REFUSED, Refused, payloads_by_bucket
 from app.pipeline.slices import SLICE_BYTES, Read, slices
 from tests.spark.recorded import ROOT, KnownSchemas, recorded
 
@@ -75,20 +76,15 @@ def test_what_was_read_is_told_per_topic_partition_whatever_the_slices():
     assert Read().progress({}) == ()
 
 
-class Driver:
-    """What tasks see of it."""
+class Delivered:
+    """Takes what is sent to owners."""
 
-    def __init__(self, directive: Directive) -> None:
-        self._directive, self.reports = directive, []
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, bytes]] = []
 
-    def directive(self, _: int) -> Directive:
-        return self._directive
-
-    def report(self, report) -> None:
-        self.reports.append(report)
-
-    def registry(self, notice):
-        raise AssertionError(f"every schema is known: {notice}")
+    def deliver(self, _orders, _part, rows) -> tuple[str, ...]:
+        self.rows += rows
+        return ()
 
 
 @pytest.fixture(params=["trusted", "waiting"])
@@ -128,20 +124,26 @@ def world(request, tmp_path):
         pa.array(np.arange(len(values)) + START_MS * 1000, pa.int64()),
     ]
     whole = pa.RecordBatch.from_arrays(columns, names=["value", "source", "offset", "ingested_us"])
-    tasks = TaskSettings(settings.checkpoint.path, ControlAddress("nowhere", 1, ""), schema_keeping(settings), (), "cep", "run")
+    tasks = TaskSettings(settings.checkpoint.path, schema_keeping(settings), Desk("nowhere", 1, ""))
     return deployment, tasks, Directive(0, deployment=fingerprint, seed=3), whole
 
 
 def outcome(world, monkeypatch, limit: int, directive: Directive, rows: int = 100):
     """What leaves the ingress: composite events of all buckets, refused records, and the report."""
     deployment, tasks, _, whole = world
-    driver = Driver(directive)
-    monkeypatch.setattr(stage, "batch_of_task", lambda: (0, "q", 0))
-    monkeypatch.setattr(stage, "client_of", lambda _: driver)
+    delivered, reports = Delivered(), []
+    context = SimpleNamespace(getLocalProperty=lambda _: "", partitionId=lambda: 0)
+    monkeypatch.setattr(stage, "TaskContext", SimpleNamespace(get=lambda: context))
+    monkeypatch.setattr(stage, "_orders", lambda _: SimpleNamespace(directive=directive))
+    monkeypatch.setattr(stage, "_outbox", lambda: delivered)
+    monkeypatch.setattr(stage, "pack_report", lambda report, _: reports.append(report) or b"")
     monkeypatch.setattr(stage, "slices", lambda batches: slices(batches, limit))
-    arrived = payloads_by_bucket(stage.ingress((whole.slice(k, rows) for k in range(0, whole.num_rows, rows)), tasks))
+    list(stage.ingress((whole.slice(k, rows) for k in range(0, whole.num_rows, rows)), tasks))
+    arrived: dict[int, list[bytes]] = {}
+    for number, payload in delivered.rows:
+        arrived.setdefault(number, []).append(payload)
     found, refused = [], []
-    for number, payloads in arrived.items():
+    for number, payloads in sorted(arrived.items()):
         bucket = Bucket(deployment.catalog, [stream.rules for stream in deployment.streams], number, deployment.topics)
         chunks = [unpack_chunk(payload[1:]) for payload in payloads if payload[:1] == CHUNK]
         output = bucket.advance(chunks, Progress(closing=True))
@@ -149,7 +151,7 @@ def outcome(world, monkeypatch, limit: int, directive: Directive, rows: int = 10
             found += composite_events(deployment.catalog.plans[one.query], one.matches, deployment.topics)
         refused += [Refused.unpack(payload) for payload in payloads if payload[:1] == REFUSED]
         found.append(sorted(map(tuple, output.late.tolist())))
-    (report,) = driver.reports
+    (report,) = reports
     # what was evaluated is a matter of cost: joined dictionaries repeat entries, and cannot be seen through at a glance
     selection = tuple(replace(tally, evaluated=0) for tally in report.selection)
     return found, refused, replace(report, cost_ns={}, selection=selection)

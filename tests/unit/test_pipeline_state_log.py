@@ -1,9 +1,9 @@
 """The state log: what a bucket was fed, checked, pruned."""
 
 import pytest
+from app.pipeline.state_log import StateLog, framed, unframed
 
 from app.errors import SnapshotError
-from app.pipeline.state_log import StateLog, framed, unframed
 
 
 @pytest.fixture

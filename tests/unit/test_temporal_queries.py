@@ -12,7 +12,7 @@ from app.bucket.temporal import TemporalEngine
 from app.cep.engine import Watermarks
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
-from app.pipeline.tuple_memory import tuple_memory
+from app.owners.tuple_memory import tuple_memory
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 

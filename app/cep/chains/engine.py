@@ -6,6 +6,8 @@ and begins a new one, `returns` builds the columns of what was found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,13 +22,17 @@ from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.horizons import capped, horizons_of, passing
 from app.cep.layout import text_constants
 from app.cep.matches import Matches
-from app.cep.snapshot import Header, pack, unpack
+from app.cep.preamble import Buffer, reading
+from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
 from app.cep.store import Parts
 from app.cep.texts import TextTable
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.chains import chain_of
 from app.query.plan import Plan
+
+STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})
+"""What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
 
 
 class ChainsEngine:
@@ -114,24 +120,29 @@ class ChainsEngine:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        return b"".join(self.snapshot_parts())
+
+    def snapshot_parts(self) -> Sequence[Buffer]:
+        """The same as buffers, which look into the state: to be used before the next feed."""
         self.store.compact(self.layout, self._texts)
         kinds = {name: kind.value for name, kind in self._kinds.items()}
-        return pack(Header(self.plan.fingerprint, kinds, partitioned=True), {**self.store.saved(), **self._texts.saved()})
+        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), {**self.store.saved(), **self._texts.saved()})
 
     @classmethod
-    def restore(cls, plan: Plan, data: bytes, options: EngineOptions | None = None) -> ChainsEngine:
+    def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> ChainsEngine:
         """An engine that goes on where the one of the snapshot was.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+            SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, options)
-        header, arrays = unpack(data)
+        header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, partitioned=True)
-        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-        engine._texts.load(arrays)
-        engine.layout = layout_of(plan, engine.chain, engine._kinds, engine._texts)
-        engine.store.load(arrays, engine.layout)
+        with reading(STATE.what):
+            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._texts.load(arrays)
+            engine.layout = layout_of(plan, engine.chain, engine._kinds, engine._texts)
+            engine.store.load(arrays, engine.layout)
         return engine
 
     def validate(self) -> None:

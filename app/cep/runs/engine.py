@@ -6,6 +6,8 @@ starts new ones, `kernels_time` lets time pass, `policies` decides which of the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.horizons import capped, clipped, horizons_of, passing
 from app.cep.kernels_machine import machine_scratch
 from app.cep.matches import Matches
+from app.cep.preamble import Buffer, reading
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables
 from app.cep.runs.kernels_runs import advance
@@ -24,12 +27,15 @@ from app.cep.runs.policies import Policies
 from app.cep.runs.returns import Read, RunParts, matches_of, read_matches
 from app.cep.runs.store import RunStore
 from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.snapshot import Header, pack, unpack
+from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
 from app.cep.store import Parts
 from app.cep.texts import TextTable
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
+
+STATE_FORMAT = ArrayFormat("runs", {1: as_they_are})
+"""What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
 
 
 class RunsEngine:
@@ -189,33 +195,38 @@ class RunsEngine:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
+        return b"".join(self.snapshot_parts())
+
+    def snapshot_parts(self) -> Sequence[Buffer]:
+        """The same as buffers, which look into the state: to be used before the next feed."""
         self._store.state[at.MATCHES] = self._store.state[at.EXPIRED] = 0
         self._store.compact(self._tables, self._texts, self._layout, self._policies, now=clipped(self._safe.default_ms))
         kinds = {name: kind.value for name, kind in self._kinds.items()}
         terms = np.frombuffer(terms_to_bytes(self._grammar.automaton.states), np.uint8)
         arrays = {**self._store.saved(), **self._texts.saved(), **self._policies.saved(), "terms": terms}
-        return pack(Header(self.plan.fingerprint, kinds, partitioned=True), arrays)
+        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), arrays)
 
     @classmethod
-    def restore(cls, plan: Plan, data: bytes, options: EngineOptions | None = None) -> RunsEngine:
+    def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> RunsEngine:
         """An engine that goes on where the one of the snapshot was.
 
         Raises:
-            SnapshotError: the bytes are no snapshot, of another format, or of a plan with another fingerprint.
+            SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, options)
-        header, arrays = unpack(data)
+        header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, partitioned=True)
-        engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-        engine._texts.load(arrays)
-        engine._lay_out()
-        automaton = engine._grammar.automaton
-        numbers = np.array([automaton.number(state) for state in terms_from_bytes(arrays["terms"].tobytes())], np.int64)
-        for number in numbers.tolist():
-            automaton.expand(number)
-        engine._store.load(arrays, engine._layout, numbers)
-        engine._policies.load(arrays)
-        engine._tabulate()
+        with reading(STATE.what):
+            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._texts.load(arrays)
+            engine._lay_out()
+            automaton = engine._grammar.automaton
+            numbers = np.array([automaton.number(state) for state in terms_from_bytes(arrays["terms"].tobytes())], np.int64)
+            for number in numbers.tolist():
+                automaton.expand(number)
+            engine._store.load(arrays, engine._layout, numbers)
+            engine._policies.load(arrays)
+            engine._tabulate()
         return engine
 
     def validate(self) -> None:

@@ -14,8 +14,8 @@ from app.bucket.engines import QueryEngine
 from app.bucket.matching import NO_ENDINGS, Ending
 from app.control.directives import Directive
 from app.evaluation.known_matches import known_matches, progress_of_items
-from app.pipeline.deployment import load_deployment
-from app.pipeline.models import restored
+from app.owners.deployment import load_deployment
+from app.owners.models import restored
 from app.query.plan import Plan
 from shedding.candidates import Mask
 from shedding.identity import identities

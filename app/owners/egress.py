@@ -22,7 +22,7 @@ from app.bucket.composite import CompositeEvent
 from app.control.shed_reports import ShedReport
 from app.delivery.composite_schema import field_name
 from app.delivery.originals import Original
-from app.pipeline.deployment import OutputTopic
+from app.owners.deployment import OutputTopic
 
 OUTPUT_DDL = "topic string, key binary, value binary, headers array<struct<key string, value binary>>"
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -15,6 +15,6 @@ def tuple_memory(plan: Plan) -> TupleMemory:
     Raises:
         ValueError: it asks for none, or not with a shedder of tuples.
     """
-    from app.pipeline.reservoirs import memory_of  # noqa: PLC0415 - its kernels are needed where memory is bounded only
+    from app.owners.reservoirs import memory_of  # noqa: PLC0415 - its kernels are needed where memory is bounded only
 
     return memory_of(plan)

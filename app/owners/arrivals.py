@@ -12,7 +12,7 @@ from app.bucket.chunk import Chunk
 from app.bucket.composite import COMPOSITES
 from app.cep.matches import Matches
 from app.events.batch import place_numbers
-from app.pipeline.deployment import INGESTED
+from app.owners.deployment import INGESTED
 
 KEPT_BATCHES = 32
 """Events wait for the watermark a few batches at most; what waited longer is not measured."""

@@ -1,0 +1,152 @@
+"""The driver's side of owners: connections, who is there, and orders given to all of them at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from app.control.placement import OwnerId
+from app.errors import CepError, DependencyError
+from app.observe.logs import get_logger
+from app.owners.orders import OwnerSettings
+from app.owners.wire import Buffer, Message, RefusedError, Wire, WireError, connect
+
+HELLO_S = 20.0
+"""How long an owner may take to answer a greeting: it may be writing a snapshot of gigabytes when it is asked."""
+
+STACKS_S = 2.0
+"""An owner in a kernel does not answer at all."""
+
+log = get_logger(__name__)
+
+
+class OwnersFailedError(CepError):
+    """Owners did not do what they were asked.
+
+    Attributes:
+        lost: those that are gone.
+        refused: what the others said, by owner.
+    """
+
+    def __init__(self, lost: Sequence[OwnerId], refused: Mapping[OwnerId, RefusedError]) -> None:
+        said = [str(error) for error in refused.values()]
+        gone = [f"the owner at {owner.host}:{owner.port} is gone" for owner in lost]
+        super().__init__("; ".join([*said, *gone]))
+        self.lost, self.refused = tuple(lost), dict(refused)
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether all of it is that Kafka cannot be reached."""
+        return not self.lost and all(error.kind == DependencyError.__name__ for error in self.refused.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """An order for one owner."""
+
+    head: Mapping[str, Any]
+    parts: Sequence[Buffer] = ()
+
+
+class Owners:
+    """All owners that were found. For one thread, which may speak with all of them at once.
+
+    Args:
+        token: of the application.
+        settings: told to every owner.
+    """
+
+    def __init__(self, token: str, settings: OwnerSettings) -> None:
+        self._token = token.encode()
+        self._settings = settings
+        self._wires: dict[OwnerId, Wire] = {}
+        self._pool = ThreadPoolExecutor(64, "owners")
+
+    def find(self, addresses: Iterable[tuple[str, int]]) -> list[OwnerId]:
+        """Greets who listens at these addresses and is not known yet; returns the new ones."""
+        known = {(owner.host, owner.port) for owner in self._wires}
+        found = self._pool.map(self._greet, sorted(set(addresses) - known))
+        new = {owner: wire for owner, wire in filter(None, found)}  # noqa: C416 - an explicit mapping
+        self._wires |= new
+        return sorted(new)
+
+    def gone(self) -> list[OwnerId]:
+        """Owners whose connections have ended since the last question; they are forgotten."""
+        dead = [owner for owner, wire in self._wires.items() if not wire.alive]
+        for owner in dead:
+            self.give_up(owner)
+        return dead
+
+    def give_up(self, owner: OwnerId) -> None:
+        """Speaks no more with an owner."""
+        wire = self._wires.pop(owner, None)
+        if wire is not None:
+            wire.close()
+
+    def ask(self, asks: Mapping[OwnerId, Ask], timeout_s: float | None = None) -> dict[OwnerId, Message]:
+        """Gives orders to several owners at once and waits for all answers.
+
+        Raises:
+            OwnersFailedError: some are gone, or could not do it; all have answered, or are gone, by then.
+        """
+        asked = {owner: self._pool.submit(self._ask, owner, ask, timeout_s) for owner, ask in asks.items()}
+        answers: dict[OwnerId, Message] = {}
+        lost: list[OwnerId] = []
+        refused: dict[OwnerId, RefusedError] = {}
+        for owner, future in asked.items():
+            try:
+                answers[owner] = future.result()
+            except WireError as error:
+                log.warning("owner lost", owner=f"{owner.host}:{owner.port}", pid=owner.pid, reason=str(error))
+                self.give_up(owner)
+                lost.append(owner)
+            except RefusedError as error:
+                refused[owner] = error
+        if lost or refused:
+            raise OwnersFailedError(lost, refused)
+        return answers
+
+    def tell(self, ask: Ask, timeout_s: float | None = HELLO_S) -> None:
+        """As `ask`, to all owners; who cannot do it is passed over."""
+        with contextlib.suppress(OwnersFailedError):
+            self.ask(dict.fromkeys(self._wires, ask), timeout_s)
+
+    def stacks(self) -> dict[str, Any]:
+        """What all owners are doing, asked over connections of their own."""
+
+        def look(owner: OwnerId) -> tuple[str, Any]:
+            try:
+                wire = connect(owner.host, owner.port, self._token)
+                said = wire.ask({"op": "status"}, timeout_s=STACKS_S).head
+                wire.close()
+            except (WireError, RefusedError) as error:
+                return f"{owner.host}:{owner.port}", f"does not say ({error}); its standard error does"
+            return f"{owner.host}:{owner.port}", said["stacks"]
+
+        return dict(self._pool.map(look, list(self._wires)))
+
+    def close(self) -> None:
+        """Says goodbye: owners forget what they held."""
+        self.tell(Ask({"op": "close", "application": self._settings.application}))
+        for owner in list(self._wires):
+            self.give_up(owner)
+        self._pool.shutdown()
+
+    def _ask(self, owner: OwnerId, ask: Ask, timeout_s: float | None) -> Message:
+        wire = self._wires.get(owner)
+        if wire is None:
+            raise WireError("it was given up")
+        return wire.ask(ask.head, ask.parts, timeout_s)
+
+    def _greet(self, address: tuple[str, int]) -> tuple[OwnerId, Wire] | None:
+        try:
+            wire = connect(*address, self._token)
+            said = wire.ask({"op": "hello"}, timeout_s=HELLO_S).head
+            wire.ask({"op": "open", "settings": self._settings.to_plain()}, timeout_s=HELLO_S)
+        except (WireError, RefusedError) as error:
+            log.warning("an owner does not answer", owner=f"{address[0]}:{address[1]}", reason=str(error))
+            return None
+        return OwnerId(address[0], address[1], int(said["pid"])), wire

@@ -1,0 +1,262 @@
+"""The buckets that an owner holds for one application, and what it does with them in a batch.
+
+The order of things makes a repeated batch harmless: the batch is fed, its output goes to Kafka while its log entry is written, and only when both are
+safe does the driver get its answer. Who is asked again for a batch that is done gives the same answer again. Whatever fails on the way takes
+the bucket's state with it: the next attempt rebuilds it from storage, from the batch before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from app.bucket.bucket import Bucket
+from app.control.totals import joined, pack_report, with_fields
+from app.errors import SnapshotError
+from app.owners.arrivals import Arrivals
+from app.owners.deployment import load_deployment
+from app.owners.egress import Records
+from app.owners.inbox import Payload
+from app.owners.matching import Spent, Work, report_of, work_off
+from app.owners.orders import Advance, BucketOrder, OwnerSettings
+from app.owners.outlet import KafkaOutlet
+from app.owners.rebuilding import Rebuilt, entry_parts, moved, rebuilt
+from app.owners.shipment import arrived
+from app.owners.snapshots import SnapshotWriter, is_due, snapshot_parts
+from app.owners.state_log import Generation, StateLog
+from app.owners.tuple_memory import tuple_memory
+from app.storage.open import open_store
+
+KEPT_BATCHES = 20
+"""How far back a checkpoint can be rewound: as many batches as Spark keeps of its own log (`app.pipeline.session`)."""
+
+Deliveries = Mapping[int, Mapping[int, Sequence[Payload]]]
+"""By task and bucket."""
+
+
+class MissingDeliveryError(SnapshotError):
+    """A task's delivery is not here: this owner took another's place while the attempt ran."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A bucket in its only place.
+
+    Attributes:
+        epoch: of this holding.
+        batch: that was fed last.
+        deployment: fingerprint of what it runs.
+        entries, entry_bytes: of the log since the last snapshot that is safe.
+        snapshot_batch, snapshot_bytes: of that snapshot.
+        answer: what was told about `batch`: its report, and its records where they go back to the driver.
+    """
+
+    bucket: Bucket
+    epoch: int
+    batch: int
+    deployment: str
+    log: StateLog
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    entries: int = 0
+    entry_bytes: int = 0
+    snapshot_batch: int = -1
+    snapshot_bytes: int = 0
+    answer: tuple[bytes, bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A bucket whose batch is fed; its entry may still be on its way to storage."""
+
+    held: Held
+    report: bytes
+    returned: bytes
+    entry: Future[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Safe:
+    """A snapshot that has been written, and what of the log it makes superfluous."""
+
+    number: int
+    epoch: int
+    batch: int
+    size: int
+    entries: int
+    entry_bytes: int
+
+
+class Home:
+    """All buckets that this owner holds for one application. For one thread.
+
+    Args:
+        settings: of the application.
+    """
+
+    def __init__(self, settings: OwnerSettings) -> None:
+        self.settings = settings
+        self.store = open_store(settings.checkpoint)
+        self.held: dict[int, Held] = {}
+        self._outlet = KafkaOutlet(settings.producer_options, settings.max_record_bytes) if settings.producer_options else None
+        self._writers = ThreadPoolExecutor(2, "state-log")
+        self._snapshots = SnapshotWriter(self.store)
+        self._safe: deque[_Safe] = deque()
+
+    def advance(self, order: Advance, deliveries: Deliveries) -> tuple[bytes, list[bytes]]:
+        """One batch of all buckets.
+
+        Args:
+            order: the driver's.
+            deliveries: of the order's attempt.
+
+        Returns:
+            the report, packed, and the records of the buckets, as Arrow streams, where there is no Kafka.
+
+        Raises:
+            MissingDeliveryError: a task's delivery is not here.
+            SnapshotError: the state before the batch cannot be had.
+            DependencyError: the output could not be written.
+        """
+        wanted = {bucket.number for bucket in order.buckets}
+        for number in set(self.held) - wanted:
+            del self.held[number]
+        deployment = load_deployment(self.settings.checkpoint, order.directive.deployment)
+        names = [plan.name for plan in deployment.catalog.plans]
+        done: list[_Done] = []
+        try:
+            for bucket in order.buckets:
+                known = self._answered(bucket, order.batch)
+                if known is None:
+                    self._require(order, deliveries)
+                    known = self._work_off(bucket, Work(order, deployment, self.settings, Spent()), deliveries, names)
+                done.append(known)
+            sent = self._outlet.settle() if self._outlet is not None else 0
+            for one in done:
+                self._finish(one, order.batch)
+        except BaseException:
+            for bucket in order.buckets:  # what is half done is rebuilt by the next attempt
+                if (held := self.held.get(bucket.number)) is not None and held.answer is None:
+                    del self.held[bucket.number]
+            raise
+        report = joined([one.report for one in done], order.buckets[0].number if order.buckets else 0)
+        return with_fields(report, sent=sent), [one.returned for one in done if one.returned]
+
+    def prepare(self, deployment: str) -> None:
+        """Loads a deployment and what its engines need: a minute of compiling, at worst, that no batch shall wait for."""
+        known = load_deployment(self.settings.checkpoint, deployment)
+        Bucket(known.catalog, [stream.rules for stream in known.streams], 0, known.topics, tuple_memory)
+
+    def tend(self, committed: int) -> None:
+        """Between batches: begins the snapshot that is most overdue, and deletes what no restart can need once one is safe.
+
+        Args:
+            committed: newest batch that Spark is known to have committed.
+        """
+        while self._safe:
+            safe = self._safe.popleft()
+            held = self.held.get(safe.number)
+            if held is not None and held.epoch == safe.epoch:
+                held.entries, held.entry_bytes = held.entries - safe.entries, held.entry_bytes - safe.entry_bytes
+                held.snapshot_batch, held.snapshot_bytes = safe.batch, safe.size
+                held.log.prune(committed, KEPT_BATCHES)
+        due = [(one.entry_bytes, number) for number, one in self.held.items() if one.answer is not None and self._is_due(number, one)]
+        if due and not self._snapshots.busy:
+            self._begin_snapshot(max(due)[1])
+
+    def close(self) -> None:
+        """Lets go of everything."""
+        self._writers.shutdown()
+        self._snapshots.wait()
+        self.held.clear()
+
+    def _is_due(self, number: int, held: Held) -> bool:
+        return is_due(held.entries, held.entry_bytes, held.snapshot_bytes, number * 97 % 256)
+
+    def _begin_snapshot(self, number: int) -> None:
+        held = self.held[number]
+        generation, entries, size = Generation(held.batch, held.epoch), held.entries, held.entry_bytes
+
+        def done(written: int) -> None:
+            self._safe.append(_Safe(number, held.epoch, generation.batch, written, entries, size))
+
+        def parts() -> list[bytes]:
+            return snapshot_parts(held.deployment, held.bucket.snapshot())
+
+        self._snapshots.write(held.log.snapshot_name(generation), parts, done)
+
+    def log_of(self, number: int) -> StateLog:
+        """The log of a bucket."""
+        return StateLog(self.store, f"{self.settings.state}/bucket-{number}")
+
+    def _answered(self, bucket: BucketOrder, batch: int) -> _Done | None:
+        held = self.held.get(bucket.number)
+        if held is None or held.epoch != bucket.epoch or held.batch != batch or held.answer is None:
+            return None
+        return _Done(held, *held.answer, None)
+
+    def _require(self, order: Advance, deliveries: Deliveries) -> None:
+        if missing := sorted(set(order.parts) - set(deliveries)):
+            raise MissingDeliveryError(f"batch {order.batch}, attempt {order.attempt}: nothing came from the tasks {missing}")
+
+    def _work_off(self, bucket: BucketOrder, work: Work, deliveries: Deliveries, names: Sequence[str]) -> _Done:
+        spent, order = work.spent, work.order
+        held, fed = self._before(bucket, order)
+        held.answer = None
+        spent.phase("recover")
+        came = arrived(deliveries.values(), bucket.number)
+        try:
+            worked = work_off(held.bucket, bucket.number, came, held.arrivals, work)
+        except Exception as error:
+            error.add_note(f"bucket {bucket.number}, batch {order.batch}")
+            raise
+        entry = self._writers.submit(held.log.append, order.batch, held.epoch, entry_parts(order, came.chunks))
+        if self._outlet is not None and len(worked.records):
+            self._outlet.send(worked.records)
+        held.batch = order.batch
+        spent.phase("send")
+        report = report_of(bucket.number, worked, work)
+        report = replace(report, fed={**fed, "own": 1}, state_bytes=held.snapshot_bytes + held.entry_bytes)
+        returned = b"" if self._outlet is not None or not len(worked.records) else _stream(worked.records)
+        return _Done(held, pack_report(report, names), returned, entry)
+
+    def _before(self, bucket: BucketOrder, order: Advance) -> tuple[Held, dict[str, int]]:
+        """The bucket as it was before the batch, under the batch's deployment; and the entries that had to be fed for it, by why."""
+        held, fed = self.held.get(bucket.number), {}
+        if held is None or held.epoch != bucket.epoch or held.batch != order.batch - 1:
+            self.held.pop(bucket.number, None)
+            found: Rebuilt = rebuilt(self.settings.checkpoint, self.log_of(bucket.number), bucket.number, order)
+            held = Held(
+                found.bucket,
+                bucket.epoch,
+                order.batch - 1,
+                found.deployment,
+                self.log_of(bucket.number),
+                entries=found.entries,
+                entry_bytes=found.entry_bytes,
+                snapshot_batch=found.snapshot_batch,
+                snapshot_bytes=found.snapshot_bytes,
+            )
+            self.held[bucket.number] = held
+            if found.entries:
+                fed[bucket.why] = found.entries
+        if held.deployment != order.directive.deployment:
+            held.bucket = moved(self.settings.checkpoint, held.bucket, order.directive.deployment)
+            held.deployment = order.directive.deployment
+        return held, fed
+
+    def _finish(self, one: _Done, batch: int) -> None:
+        if one.entry is not None:
+            one.held.entry_bytes += one.entry.result()
+            one.held.entries += 1
+        one.held.answer = (one.report, one.returned)
+
+
+def _stream(records: Records) -> bytes:
+    batch, sink = records.to_arrow(), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,166 @@
+"""One bucket's work of one batch: what arrived → what the bucket finds → records for the outlet, and the bucket's report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns, time
+
+from app.bucket.bucket import Bucket, BucketOutput
+from app.bucket.chunk import Chunk, unpack_chunk
+from app.bucket.composite import composite_events
+from app.bucket.hold import Progress
+from app.bucket.matching import Found
+from app.control.directives import Directive
+from app.control.reports import QueryTally, StageReport, Trouble
+from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
+from app.owners.arrivals import Arrivals
+from app.owners.deployment import Deployment
+from app.owners.egress import Limit, Records, add_composite_events, add_shed_reports
+from app.owners.endings import endings_of
+from app.owners.letters import LATE, add_letters
+from app.owners.orders import Advance, OwnerSettings
+from app.owners.shipment import Arrived, Refused
+
+
+class Spent:
+    """Time per phase, in ns."""
+
+    def __init__(self) -> None:
+        self._at = perf_counter_ns()
+        self.by_phase: dict[str, int] = {}
+
+    def phase(self, name: str) -> None:
+        """What passed since the last phase belongs to this one."""
+        now = perf_counter_ns()
+        self.by_phase[name] = self.by_phase.get(name, 0) + now - self._at
+        self._at = now
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Which batch, under what deployment and settings; what it takes is noted in ``spent``."""
+
+    order: Advance
+    deployment: Deployment
+    settings: OwnerSettings
+    spent: Spent
+
+    @property
+    def directive(self) -> Directive:
+        """The batch's."""
+        return self.order.directive
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What came of one bucket's batch."""
+
+    output: BucketOutput
+    records: Records
+    tallies: tuple[QueryTally, ...]
+    unpacked: int
+    troubles: tuple[Trouble, ...] = ()
+
+
+def progress_of(order: Advance) -> Progress:
+    """What directive and tasks say about time, as buckets see it."""
+    directive = order.directive
+    times = dict(directive.greatest_times)
+    for source, time_ms in order.greatest.items():
+        times[source] = max(time_ms, times.get(source, time_ms))
+    return Progress(times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+
+
+def feed(bucket: Bucket, chunks: Sequence[Chunk], order: Advance, checkpoint: str) -> BucketOutput:
+    """Feeds one batch's chunks, and sheds what was shed then."""
+    return bucket.advance(chunks, progress_of(order), endings_of(checkpoint, order.directive))
+
+
+def work_off(bucket: Bucket, number: int, arrived: Arrived, arrivals: Arrivals, work: Work) -> Worked:
+    """Feeds a bucket and encodes what it found.
+
+    Args:
+        bucket: changed.
+        number: the bucket's.
+        arrived: what tasks sent it.
+        arrivals: of the bucket; changed.
+        work: what is to be done.
+    """
+    opened = [unpack_chunk(chunk) for chunk in arrived.chunks]
+    arrivals.learn(opened)
+    output = feed(bucket, opened, work.order, work.settings.checkpoint)
+    work.spent.phase("match")
+    records = Records(Limit(work.settings.max_record_bytes, work.deployment.dead_letters_topic))
+    tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
+    if number == 0:
+        add_shed_reports(records, work.directive.shed_reports, work.deployment.reports)
+    troubles = add_letters(records, [*arrived.refused, *_late_of_bucket(output)], work.deployment, work.settings)
+    work.spent.phase("encode")
+    return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)
+
+
+def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:
+    """Encodes what one query found, and counts it."""
+    deployment, directive, name = work.deployment, work.directive, work.settings.name
+    plan = deployment.catalog.plans[found.query]
+    started = perf_counter_ns()
+    latencies, total_ms = [0] * (len(LATENCY_BOUNDS_MS) + 1), 0
+    if len(found.matches):
+        events = composite_events(plan, found.matches, deployment.topics)
+        add_composite_events(records, events, deployment.outputs[found.query], name, directive.decided_at_ms)
+        now_ms = int(time() * 1000)
+        for arrived_ms in arrivals.of_last_events(found.matches).tolist():
+            latency = max(0, now_ms - arrived_ms)
+            latencies[latency_bucket(latency)] += 1
+            total_ms += latency
+    timeouts, told = found.timeouts, deployment.timeouts[found.query]
+    if timeouts is not None and told is not None and len(timeouts):
+        expired = composite_events(plan, timeouts, deployment.topics, "timeout")
+        add_composite_events(records, expired, told, name, directive.decided_at_ms)
+    return QueryTally(
+        plan.name,
+        matches=len(found.matches),
+        timeouts=0 if timeouts is None else len(timeouts),
+        partial_matches=found.tally.live_events,
+        cost_ns=perf_counter_ns() - started,
+        latencies=tuple(latencies),
+        latency_sum_ms=total_ms,
+        limited_matches=found.tally.limited_matches,
+        limited_runs=found.tally.limited_runs,
+        judged_matches=found.shed[0],
+        ended_matches=found.shed[1],
+        tuples_shed=found.tally.shed_tuples,
+        tuples_kept=found.tally.live_events if plan.shedding.bounds_memory else 0,
+    )
+
+
+def _late_of_bucket(output: BucketOutput) -> list[Refused]:
+    """Events that only the bucket could know to be late (trusted order, idle sources), by source."""
+    by_source: dict[int, list[int]] = {}
+    for source, offset in output.late.tolist():
+        by_source.setdefault(source, []).append(offset)
+    return [Refused(source, tuple(offsets), LATE) for source, offsets in sorted(by_source.items())]
+
+
+def report_of(number: int, worked: Worked, work: Work) -> StageReport:
+    """A bucket's report, but for what only its owner knows."""
+    output, late = worked.output, len(worked.output.late)
+    rejected = {LATE: late} if late else {}
+    if worked.records.oversized:
+        rejected["oversized"] = worked.records.oversized
+    return StageReport(
+        work.order.batch,
+        "cep",
+        number,
+        queries=worked.tallies,
+        counts={"matched": -late, "late": late},  # the ingress counted them as handed to matching
+        rejected=rejected,
+        cost_ns=work.spent.by_phase,
+        waiting=output.held + output.pending,
+        next_release_ms=output.next_release_ms if not output.pending else None,  # when negated ends are due, only engines know
+        state_rows=sum(found.tally.live_events for found in output.found),
+        unpacked=worked.unpacked,
+        records=len(worked.records),
+        troubles=worked.troubles,
+    )

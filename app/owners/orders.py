@@ -1,0 +1,146 @@
+"""What the driver tells tasks and owners about a micro-batch. Values only."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import orjson
+
+from app.control.directives import Directive
+
+PROPERTY = "cep.orders"
+"""Spark's local property that carries `TaskOrders` to the tasks of an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerPlace:
+    """An owner, and the buckets that it holds in this attempt."""
+
+    host: str
+    port: int
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOrders:
+    """For the ingress tasks of one attempt of a batch.
+
+    Attributes:
+        application: whose buckets are meant; see `Assignment.application`.
+        attempt: counts how often the driver has begun this run's batches; deliveries of earlier attempts are forgotten.
+        owners: who gets the chunks.
+    """
+
+    application: str
+    attempt: int
+    directive: Directive
+    owners: tuple[OwnerPlace, ...] = ()
+
+    def to_text(self) -> str:
+        """For a local property: it is sent with every task, so it is compressed."""
+        plain = [self.application, self.attempt, self.directive.to_plain(), [[one.host, one.port, one.buckets] for one in self.owners]]
+        return base64.b85encode(zlib.compress(orjson.dumps(plain), 1)).decode()
+
+    @staticmethod
+    def from_text(text: str) -> TaskOrders:
+        """Reads what `to_text` gave."""
+        application, attempt, directive, owners = orjson.loads(zlib.decompress(base64.b85decode(text)))
+        places = tuple(OwnerPlace(host, port, tuple(buckets)) for host, port, buckets in owners)
+        return TaskOrders(application, attempt, Directive.from_plain(directive), places)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSettings:
+    """What an owner must know of the application; sent to it when the driver finds it.
+
+    Attributes:
+        application: key of the application's buckets in the owner: checkpoint and query of Spark.
+        checkpoint: where state is kept.
+        state: folder of the buckets' logs in it.
+        producer_options: of Kafka; without them output is given back to the driver.
+        consumer_options: of the reader of originals; empty where there is no Kafka.
+        name: of the application, in the headers of what it writes.
+        max_record_bytes: see `app.config.settings.Topics`.
+        stall_after_s: after so long in one batch an owner writes where it is to its standard error.
+    """
+
+    application: str
+    checkpoint: str
+    state: str
+    producer_options: Mapping[str, str] = field(default_factory=dict)
+    consumer_options: Mapping[str, str] = field(default_factory=dict)
+    name: str = "cep"
+    max_record_bytes: int = 1_000_000
+    stall_after_s: float = 300.0
+
+    def to_plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> OwnerSettings:
+        """Reads what `to_plain` gave."""
+        return OwnerSettings(**plain)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketOrder:
+    """A bucket that an owner is to hold.
+
+    Attributes:
+        epoch: of this holding; greater than that of every owner before.
+        why: for which reason it is held here since then: ``start``, ``lost`` (its owner is gone), ``moved``.
+    """
+
+    number: int
+    epoch: int
+    why: str = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """For an owner: match a batch.
+
+    Attributes:
+        directive: as JSON, which goes into the log entries as it is.
+        greatest: by source, the greatest event time that the batch's tasks have seen.
+        parts: tasks whose deliveries the owner must have.
+        buckets: all that it is to hold; others are forgotten.
+    """
+
+    application: str
+    batch: int
+    attempt: int
+    directive: Directive
+    greatest: Mapping[int, int]
+    parts: tuple[int, ...]
+    buckets: tuple[BucketOrder, ...]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "application": self.application,
+            "batch": self.batch,
+            "attempt": self.attempt,
+            "directive": self.directive.to_plain(),
+            "greatest": sorted(self.greatest.items()),
+            "parts_wanted": self.parts,
+            "buckets": [[one.number, one.epoch, one.why] for one in self.buckets],
+        }
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> Advance:
+        """Reads what `to_plain` gave."""
+        return Advance(
+            plain["application"],
+            plain["batch"],
+            plain["attempt"],
+            Directive.from_plain(plain["directive"]),
+            dict(plain["greatest"]),
+            tuple(plain["parts_wanted"]),
+            tuple(BucketOrder(*one) for one in plain["buckets"]),
+        )

@@ -1,0 +1,119 @@
+"""Where an owner's output goes: to Kafka, with a producer that lives as long as the owner, or back to the driver where there is no Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from app.errors import DependencyError
+from app.owners.egress import REQUEST_OVERHEAD, Records
+
+FLUSH_S = 130.0
+"""Longer than the producer itself tries to send a record (120 s, as Kafka's own producers do)."""
+_PRODUCER = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 0,
+    "message.timeout.ms": 120_000,
+    "partitioner": "murmur2_random",  # as Java's producers do it: a key's records are where other tools expect them
+    "queue.buffering.max.messages": 1_000_000,
+    "log_level": 3,
+}
+
+
+class Outlet(Protocol):
+    """Takes the records of a batch."""
+
+    def send(self, records: Records) -> None:
+        """Takes records; they may be on their way when this returns."""
+
+    def settle(self) -> int:
+        """Waits until all records that were taken have arrived; returns how many.
+
+        Raises:
+            DependencyError: some have not.
+        """
+
+    def returned(self) -> list[bytes]:
+        """Records that go back to the driver, as Arrow streams; empty where they went to Kafka."""
+
+
+class KafkaOutlet:
+    """Writes to Kafka, each record at least once.
+
+    Args:
+        options: of confluent-kafka.
+        max_record_bytes: largest record that is written.
+    """
+
+    def __init__(self, options: Mapping[str, str], max_record_bytes: int) -> None:
+        largest = max(1 << 20, max_record_bytes + REQUEST_OVERHEAD)
+        self._producer = Producer({**_PRODUCER, "message.max.bytes": largest, **options})
+        self._arrived = 0
+        self._failed: KafkaError | None = None
+
+    def send(self, records: Records) -> None:
+        """See `Outlet.send`."""
+        for topic, key, value, headers in zip(records.topics, records.keys, records.values, records.headers, strict=True):
+            while True:
+                try:
+                    self._producer.produce(topic, value, key, headers=list(headers), on_delivery=self._told)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+                except KafkaException as error:
+                    raise DependencyError(f"cannot write to {topic}: {error.args[0].str()}") from error
+        self._producer.poll(0)
+
+    def settle(self) -> int:
+        """See `Outlet.settle`."""
+        left = self._producer.flush(FLUSH_S)
+        arrived, failed = self._arrived, self._failed
+        self._arrived, self._failed = 0, None
+        if failed is not None:
+            raise DependencyError(f"output could not be written to Kafka: {failed.str()}")
+        if left:
+            raise DependencyError(f"{left} records of the output did not arrive at Kafka in {FLUSH_S:g} s")
+        return arrived
+
+    def returned(self) -> list[bytes]:
+        """See `Outlet.returned`."""
+        return []
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._arrived += 1
+        else:
+            self._failed = error
+
+
+class ReturningOutlet:
+    """Gives records back: for inputs that are files."""
+
+    def __init__(self) -> None:
+        self._taken: list[pa.RecordBatch] = []
+        self._settled: list[pa.RecordBatch] = []
+
+    def send(self, records: Records) -> None:
+        """See `Outlet.send`."""
+        if len(records):
+            self._taken.append(records.to_arrow())
+
+    def settle(self) -> int:
+        """See `Outlet.settle`."""
+        self._settled, self._taken = self._taken, []
+        return sum(batch.num_rows for batch in self._settled)
+
+    def returned(self) -> list[bytes]:
+        """See `Outlet.returned`."""
+        found = []
+        for batch in self._settled:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            found.append(sink.getvalue().to_pybytes())
+        self._settled = []
+        return found

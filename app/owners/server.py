@@ -1,0 +1,153 @@
+"""An owner's life: it listens, takes deliveries from tasks and orders from the driver, and holds buckets.
+
+Deliveries are taken in while batches are worked on; orders are worked off one after the other, in the thread of the driver's connection.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from app.errors import CepError
+from app.observe.logs import get_logger
+from app.owners.home import Home
+from app.owners.inbox import Delivery, Inbox
+from app.owners.orders import Advance, OwnerSettings
+from app.owners.wire import Buffer, Message, Wire, WireError
+
+Answer = tuple[Mapping[str, Any], Sequence[Buffer]]
+PROTOCOL = 1
+"""Of the messages; driver and owners are of one installation, but a mistake is told as what it is."""
+
+log = get_logger(__name__)
+
+
+class Owner:
+    """All that one owner process has. Safe to use from the threads of all connections."""
+
+    def __init__(self) -> None:
+        self._inbox = Inbox()
+        self._homes: dict[str, Home] = {}
+        self._working = threading.Lock()
+        self._cpu_ns = time.process_time_ns()
+        self._asked: dict[str, Callable[[Message], Answer]] = {
+            "hello": self._hello,
+            "open": self._open,
+            "prepare": self._prepare,
+            "deliver": self._deliver,
+            "advance": self._advance,
+            "committed": self._committed,
+            "status": self._status,
+            "close": self._close,
+        }
+
+    def answer(self, message: Message) -> Answer:
+        """Does what was asked; what goes wrong is told, and the owner goes on."""
+        try:
+            return self._asked[message.head["op"]](message)
+        except Exception as error:
+            log.exception("an order failed", op=message.head.get("op"))
+            notes = " ".join(getattr(error, "__notes__", ()))
+            text = str(error) if isinstance(error, CepError) else "".join(traceback.format_exception(error)[-3:])
+            return {"error": f"{notes}: {text}" if notes else text, "kind": type(error).__name__}, ()
+
+    def _hello(self, message: Message) -> Answer:
+        return {"protocol": PROTOCOL, "pid": os.getpid(), "host": socket.gethostname()}, ()
+
+    def _open(self, message: Message) -> Answer:
+        """An application begins, or begins anew: what was held for it before is forgotten."""
+        settings = OwnerSettings.from_plain(message.head["settings"])
+        with self._working:
+            self._forget(settings.application)
+            self._homes[settings.application] = Home(settings)
+        return {}, ()
+
+    def _prepare(self, message: Message) -> Answer:
+        """A deployment will be used soon: what it needs is loaded now, not in a batch."""
+        with self._working:
+            self._home(message).prepare(message.head["deployment"])
+        return {}, ()
+
+    def _deliver(self, message: Message) -> Answer:
+        head = message.head
+        payloads: dict[int, list[memoryview]] = {}
+        for bucket, payload in zip(head["buckets"], message.parts, strict=True):
+            payloads.setdefault(bucket, []).append(payload)
+        self._inbox.put(Delivery(head["application"], head["batch"], head["attempt"], head["part"], payloads))
+        return {}, ()
+
+    def _advance(self, message: Message) -> Answer:
+        order = Advance.from_plain(message.head)
+        with self._working:
+            home = self._home(message)
+            faulthandler.dump_traceback_later(home.settings.stall_after_s, exit=False)
+            try:
+                deliveries = self._inbox.take(order.application, order.batch, order.attempt)
+                report, returned = home.advance(order, deliveries)
+            finally:
+                faulthandler.cancel_dump_traceback_later()
+            now = time.process_time_ns()
+            spent, self._cpu_ns = now - self._cpu_ns, now
+        return {"held": sorted(home.held), "cpu_ns": spent}, [report, *returned]
+
+    def _committed(self, message: Message) -> Answer:
+        """Between two batches: snapshots are begun, what nobody needs any more is deleted, garbage is collected."""
+        with self._working:
+            self._home(message).tend(message.head["batch"])
+            gc.collect()
+        return {}, ()
+
+    def _status(self, message: Message) -> Answer:
+        stacks = {
+            thread.name: "".join(traceback.format_stack(frame)[-6:])
+            for thread in threading.enumerate()
+            if thread.ident is not None and (frame := sys._current_frames().get(thread.ident)) is not None  # noqa: SLF001 - there is no other way
+        }
+        held = {name: sorted(home.held) for name, home in self._homes.items()}
+        return {"pid": os.getpid(), "held": held, "stacks": stacks}, ()
+
+    def _close(self, message: Message) -> Answer:
+        with self._working:
+            self._forget(message.head["application"])
+        return {}, ()
+
+    def _home(self, message: Message) -> Home:
+        return self._homes[message.head["application"]]
+
+    def _forget(self, application: str) -> None:
+        self._inbox.forget(application)
+        home = self._homes.pop(application, None)
+        if home is not None:
+            home.close()
+
+
+def serve(listener: socket.socket, token: bytes) -> None:
+    """Listens for ever."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # collected between batches, see `Owner._committed`
+    owner = Owner()
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=_talk, args=(owner, connection, token), name="connection", daemon=True).start()
+
+
+def _talk(owner: Owner, connection: socket.socket, token: bytes) -> None:
+    """One connection's life."""
+    wire = Wire(connection)
+    try:
+        wire.prove(token, first=True)
+        while True:
+            wire.send(*owner.answer(wire.receive()))
+    except WireError:
+        pass  # the other end is done with us
+    finally:
+        wire.close()

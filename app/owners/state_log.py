@@ -1,0 +1,113 @@
+"""A bucket's state in storage: what it was fed, batch by batch, and a snapshot now and then.
+
+A bucket is a pure function of what it is fed, so the log of its inputs *is* its state's changes: writes are proportional to what arrived,
+never to the state. Every file carries the epoch of the owner that wrote it. An owner that was replaced while it hung may still write, but never
+under a name that anybody reads: of two entries of one batch the one with the greater epoch counts, and a snapshot only where its epoch is that of
+its batch's entry (`ops/decisions/0031`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.storage.frames import read_frame, write_frame
+from app.storage.store import Part, Store
+
+ENTRY, SNAPSHOT = "bucket-log", "bucket-snapshot"
+FORMAT = 1
+KEEP_GENERATIONS = 2
+"""Where the newest snapshot is damaged, the one before and the log since then are there."""
+_NAME = re.compile(r"(log|snapshot)-(\d{12})-(\d+)\.bin$")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Generation:
+    """A snapshot: the state after a batch, as an owner of this epoch had it."""
+
+    batch: int
+    epoch: int
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What there is of a bucket.
+
+    Attributes:
+        entries: by batch, the epoch of the entry that counts.
+        generations: snapshots that count, the oldest first.
+        dead: names of files that nobody will read again, because an owner wrote them that had been replaced.
+    """
+
+    entries: Mapping[int, int] = field(default_factory=dict)
+    generations: tuple[Generation, ...] = ()
+    dead: tuple[str, ...] = ()
+
+
+class StateLog:
+    """The log of one bucket.
+
+    Args:
+        store: the checkpoint.
+        folder: of the bucket in it.
+    """
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self.store, self._folder = store, folder
+
+    def listing(self) -> Listing:
+        """What there is; files that are none of ours are passed over."""
+        found: dict[str, list[Generation]] = {"log": [], "snapshot": []}
+        for stored in self.store.names(self._folder):
+            if name := _NAME.search(stored.name):
+                found[name[1]].append(Generation(int(name[2]), int(name[3]), stored.size))
+        entries = {one.batch: one.epoch for one in sorted(found["log"])}
+        counts = [one for one in sorted(found["snapshot"]) if entries.get(one.batch, one.epoch) == one.epoch]
+        newest = {one.batch: one for one in counts}
+        dead = [self.entry_name(one.batch, one.epoch) for one in found["log"] if entries[one.batch] != one.epoch]
+        dead += [self.snapshot_name(one) for one in found["snapshot"] if newest.get(one.batch) != one]
+        return Listing(entries, tuple(sorted(newest.values())), tuple(dead))
+
+    def entry_name(self, batch: int, epoch: int) -> str:
+        """Of the file with what the bucket was fed in a batch."""
+        return f"{self._folder}/log-{batch:012}-{epoch}.bin"
+
+    def snapshot_name(self, generation: Generation) -> str:
+        """Of the file with a generation."""
+        return f"{self._folder}/snapshot-{generation.batch:012}-{generation.epoch}.bin"
+
+    def append(self, batch: int, epoch: int, parts: Sequence[Part]) -> int:
+        """Writes what the bucket was fed in a batch; returns the bytes written."""
+        return write_frame(self.store, self.entry_name(batch, epoch), ENTRY, FORMAT, parts)
+
+    def entry(self, batch: int, epoch: int) -> tuple[memoryview, ...]:
+        """What the bucket was fed in a batch.
+
+        Raises:
+            StorageError, SnapshotError: it cannot be read, or is damaged.
+        """
+        return read_frame(self.store, self.entry_name(batch, epoch), ENTRY).parts
+
+    def prune(self, committed: int, keep_batches: int) -> Sequence[Generation]:
+        """Deletes what no restart can need: older generations, and the log before the oldest that stays.
+
+        Args:
+            committed: newest batch that Spark has committed.
+            keep_batches: how far back of it a checkpoint can be rewound.
+
+        Returns:
+            the generations that were deleted.
+        """
+        listing = self.listing()
+        rewindable = [one for one in listing.generations if one.batch <= committed - keep_batches]
+        oldest = max(0, len(listing.generations) - KEEP_GENERATIONS)
+        first = min(oldest, max(0, len(rewindable) - 1))
+        gone = listing.generations[:first]
+        names = [self.snapshot_name(one) for one in gone]
+        if first < len(listing.generations) and len(listing.generations) >= KEEP_GENERATIONS:
+            start = listing.generations[first].batch
+            names += [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
+        self.store.delete([*names, *listing.dead])
+        return gone

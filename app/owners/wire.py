@@ -1,0 +1,156 @@
+"""Messages between tasks, driver and owners: a head in JSON and any number of parts, over an authenticated TCP connection.
+
+Both ends prove that they know the application's token (challenge and response, `multiprocessing.connection`); it never travels itself.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import Any
+
+import orjson
+
+from app.errors import CepError
+
+Buffer = bytes | bytearray | memoryview
+
+CONNECT_S = 5.0
+"""How long a connection may take; an executor that is gone answers nothing at all."""
+PROOF_S = 10.0
+"""How long the other end may take to prove that it knows the token: port scanners wait for ever."""
+QUIET_S = 5
+"""After so many seconds without a word the connection is tested; three lost tests of 2 s each end it."""
+
+
+class WireError(CepError):
+    """The other end is gone, does not answer in time, or is none of ours."""
+
+
+class RefusedError(CepError):
+    """The other end could not do what it was asked; it goes on.
+
+    Attributes:
+        kind: what happened there, as the name of its exception.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one end says."""
+
+    head: Mapping[str, Any]
+    parts: Sequence[memoryview] = field(default_factory=tuple)
+
+
+class Wire:
+    """One end of a connection. Not for several threads at once."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (("TCP_KEEPIDLE", QUIET_S), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 11_000)):
+            if hasattr(socket, option):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        connection.settimeout(None)
+        self._connection: Connection[Any, Any] = Connection(connection.detach())
+        self._pid = os.getpid()
+
+    def send(self, head: Mapping[str, Any], parts: Sequence[Buffer] = ()) -> None:
+        """Says something; the parts are sent one after the other, without a joined copy.
+
+        Raises:
+            WireError: the other end is gone.
+        """
+        try:
+            self._connection.send_bytes(orjson.dumps({**head, "parts": len(parts)}))
+            for part in parts:
+                self._connection.send_bytes(part)
+        except (OSError, ValueError) as error:
+            raise WireError(f"connection lost: {error}") from error
+
+    def receive(self, timeout_s: float | None = None) -> Message:
+        """What the other end says next.
+
+        Args:
+            timeout_s: how long to wait for its beginning; None: for ever.
+
+        Raises:
+            WireError: the other end is gone, or said nothing in time.
+        """
+        try:
+            if timeout_s is not None and not self._connection.poll(timeout_s):
+                raise WireError(f"no answer in {timeout_s:g} s")
+            head = orjson.loads(self._connection.recv_bytes())
+            return Message(head, [memoryview(self._connection.recv_bytes()) for _ in range(head["parts"])])
+        except (OSError, EOFError) as error:
+            raise WireError(f"connection lost: {error or 'closed by the other end'}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise WireError(f"not one of our messages: {error}") from error
+
+    def ask(self, head: Mapping[str, Any], parts: Sequence[Buffer] = (), timeout_s: float | None = None) -> Message:
+        """Says something and waits for the answer.
+
+        Raises:
+            WireError: there is none.
+            RefusedError: the other end could not do it.
+        """
+        self.send(head, parts)
+        answer = self.receive(timeout_s)
+        if "error" in answer.head:
+            raise RefusedError(answer.head.get("kind", "error"), answer.head["error"])
+        return answer
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection stands, and belongs to this process. Nothing may be under way on it."""
+        if self._pid != os.getpid() or self._connection.closed:
+            return False
+        try:
+            return not self._connection.poll(0)  # nothing was asked: what is there to be read is the end
+        except (OSError, EOFError):
+            return False
+
+    def prove(self, token: bytes, *, first: bool) -> None:
+        """Both ends prove that they know the token.
+
+        Raises:
+            WireError: the other end does not, or takes too long.
+        """
+        try:
+            for challenge in (deliver_challenge, answer_challenge) if first else (answer_challenge, deliver_challenge):
+                if challenge is answer_challenge and not self._connection.poll(PROOF_S):
+                    raise WireError("the other end does not prove who it is")
+                challenge(self._connection, token)
+        except (OSError, EOFError, AuthenticationError, AssertionError, ValueError) as error:
+            raise WireError(f"the other end is none of ours: {error}") from error
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+
+def connect(host: str, port: int, token: bytes) -> Wire:
+    """A connection to a listening owner.
+
+    Raises:
+        WireError: nobody listens there, or none of ours.
+    """
+    try:
+        wire = Wire(socket.create_connection((host, port), CONNECT_S))
+    except OSError as error:
+        raise WireError(f"nobody answers at {host}:{port}: {error}") from error
+    try:
+        wire.prove(token, first=False)
+    except WireError:
+        wire.close()
+        raise
+    return wire

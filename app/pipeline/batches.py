@@ -1,0 +1,278 @@
+"""A micro-batch from the driver's side: what Spark's query calls for each of them.
+
+The ingress runs as a Spark job, whose tasks deliver chunks to the owners of buckets and hand their reports back as rows; then all owners match at once. Both
+are one *attempt*. Where an owner is gone, or a task could not reach one, buckets get other owners and the next attempt does all of it again: the
+directive is frozen, so it comes to the same. Spark commits the batch when this returns.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from app.control.accounts import breaches
+from app.control.directives import Directive
+from app.control.placement import Holding, OwnerId, Placement
+from app.control.plane import ControlPlane
+from app.control.totals import BatchTotals, add_up, head_of
+from app.errors import CepError, DependencyError
+from app.observe.logs import get_logger
+from app.owners.deployment import load_deployment
+from app.owners.driver import Ask, Owners, OwnersFailedError
+from app.owners.orders import PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
+from app.pipeline.looking import look_around, owners_in
+
+EPOCHS_PER_RUN = 1 << 24
+"""Holdings that one run of the driver may give: with 10 a second it takes 19 days of nothing but moves."""
+OWNERS_CPU = "owners_cpu"
+"""Phase of the costs: processor time of all owner processes since their batch before."""
+WAIT_FOR_OWNERS_S = 120.0
+"""How long a batch waits for any owner: Spark replaces executors in about a minute."""
+
+Taker = Callable[[int, pa.Table], None]
+"""Takes the output records of a batch, where they do not go to Kafka."""
+
+log = get_logger(__name__)
+
+
+class StoppedError(Exception):
+    """The application was asked to stop: this batch has not begun, the next start does it."""
+
+
+class UndoneError(Exception):
+    """A batch could not be done; why is in `Batches.failure`."""
+
+
+class AccountsError(CepError):
+    """The accounts of a batch do not close: something was lost, or doubled, on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A batch in work, and since when (monotonic seconds)."""
+
+    batch: int
+    since_s: float
+
+
+class BatchFailedError(CepError):
+    """A batch failed as often as it may (exit code 65)."""
+
+    def __init__(self, batch: int, attempts: int, reason: str) -> None:
+        super().__init__(
+            f"batch {batch} failed {attempts} times: {reason}\n"
+            f"hint: if its records cannot be matched, cep checkpoint skip {batch} leaves them out and writes their offsets to a file"
+        )
+        self.batch = batch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRules:
+    """How batches are worked on.
+
+    Attributes:
+        buckets: of the application.
+        attempts: of one batch, before the application gives up.
+        strict: whether a breach of the accounts ends the application.
+    """
+
+    buckets: int
+    attempts: int = 4
+    strict: bool = True
+
+
+class Batches:
+    """For ``foreachBatch``; called by one thread.
+
+    Args:
+        plane: decides and remembers.
+        rules: how often, and how strictly.
+        settings: told to owners.
+        token: of the application's owners.
+        take: gets output records where there is no Kafka.
+    """
+
+    def __init__(self, plane: ControlPlane, rules: BatchRules, settings: OwnerSettings, token: str, take: Taker | None = None) -> None:
+        self._plane, self._rules, self._settings, self._take = plane, rules, settings, take
+        self._owners = Owners(token, settings)
+        self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
+        self._attempt = 0
+        self._asked_to_stop = threading.Event()
+        self._tending: threading.Thread | None = None
+        self.running: Running | None = None
+        """The batch in work."""
+        self.failure: BaseException | None = None
+        """Why the last batch could not be done."""
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Works a batch off; when this returns, Spark commits it.
+
+        Raises:
+            StoppedError: the application stops.
+            UndoneError: it could not be done, see `failure`. In a few words: Spark's look for the reason overflows its stack on longer ones.
+        """
+        if self._asked_to_stop.is_set():
+            self.failure = StoppedError()
+            raise StoppedError("stopped between two batches") from None
+        self.running = Running(batch, time.monotonic())
+        try:
+            self._work_off(frame, batch)
+        except BaseException as error:
+            self.failure = error
+            log.exception("batch failed", batch_id=batch)
+            raise UndoneError(f"batch {batch} could not be done") from None
+        finally:
+            self.running = None
+
+    def stop(self) -> None:
+        """No further batch begins."""
+        self._asked_to_stop.set()
+
+    def find(self, addresses: Iterable[tuple[str, int]]) -> int:
+        """Makes owners known; returns how many there are."""
+        for owner in self._owners.find(addresses):
+            log.info("owner found", owner=f"{owner.host}:{owner.port}", pid=owner.pid)
+            self._placement.join(owner)
+        return len(self._placement.owners)
+
+    def prepare(self, deployment: str) -> None:
+        """Lets all owners load a deployment before a batch needs it."""
+        self._owners.tell(Ask({"op": "prepare", "application": self._settings.application, "deployment": deployment}), None)
+
+    @property
+    def owners(self) -> frozenset[OwnerId]:
+        """Who is there."""
+        return self._placement.owners
+
+    def holdings(self) -> Mapping[int, Holding]:
+        """Which owner has which bucket."""
+        return self._placement.holdings
+
+    def stacks(self) -> dict[str, Any]:
+        """What the owners are doing, by address; for people, when a batch does not end."""
+        return self._owners.stacks()
+
+    def close(self) -> None:
+        """Owners forget the application."""
+        if self._tending is not None:
+            self._tending.join()
+        self._owners.close()
+
+    def _work_off(self, frame: DataFrame, batch: int) -> None:
+        directive = self._plane.directive(batch)
+        failures: list[str] = []
+        while len(failures) < self._rules.attempts:
+            self._attempt += 1
+            if self._tending is not None:
+                self._tending.join()  # an owner's connection is spoken on by one at a time
+            self._lose(self._owners.gone())
+            try:
+                self._attempted(frame, directive, len(failures) + 1)
+            except OwnersFailedError as error:
+                self._lose(error.lost)
+                failures.append(str(error))
+                self._plane.count_failed_attempt()
+                log.warning("attempt failed", batch_id=batch, attempt=len(failures), reason=str(error))
+                if error.unreachable and len(failures) == self._rules.attempts:
+                    raise DependencyError(str(error)) from None
+            else:
+                self._tend(batch)
+                return
+        raise BatchFailedError(batch, len(failures), failures[-1])
+
+    def _attempted(self, frame: DataFrame, directive: Directive, attempt: int) -> None:
+        if not self._placement.settle():
+            self._wait_for_owners(frame.sparkSession)
+        reports, beside = self._ingress(frame, directive)
+        self.find(beside)  # of executors that joined; they get buckets at the next border
+        heads = [head_of(report) for report in reports]
+        self._require_delivered(heads)
+        greatest = {source[0]: source[2] for head in heads for source in head["sources"] if source[2] is not None}
+        answers = self._owners.ask(self._advances(directive, greatest, tuple(sorted(head["part"] for head in heads))))
+        names = _names(self._settings.checkpoint, directive.deployment)
+        packed = [*reports, *(bytes(answer.parts[0]) for answer in answers.values())]
+        totals = add_up(directive.batch, packed, names)
+        owners_ns = sum(answer.head["cpu_ns"] for answer in answers.values())
+        totals = replace(totals, attempts=attempt, cost_ns={**totals.cost_ns, OWNERS_CPU: owners_ns})
+        self._require_closed(totals)
+        self._plane.finish(totals, owners=len(self._placement.owners))
+        if self._take is not None:
+            returned = [part for owner in sorted(answers) for part in answers[owner].parts[1:]]
+            self._take(directive.batch, _table(returned))
+
+    def _ingress(self, frame: DataFrame, directive: Directive) -> tuple[list[bytes], set[tuple[str, int]]]:
+        """Runs the ingress; gives back its tasks' reports, and the owners that the tasks have beside them."""
+        orders = TaskOrders(self._settings.application, self._attempt, directive, self._places())
+        frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, orders.to_text())
+        rows = frame.toArrow()
+        return rows.column("report").to_pylist(), owners_in(rows)
+
+    def _places(self) -> tuple[OwnerPlace, ...]:
+        by_owner: dict[OwnerId, list[int]] = {}
+        for bucket, holding in sorted(self._placement.holdings.items()):
+            by_owner.setdefault(holding.owner, []).append(bucket)
+        return tuple(OwnerPlace(owner.host, owner.port, tuple(buckets)) for owner, buckets in sorted(by_owner.items()))
+
+    def _advances(self, directive: Directive, greatest: Mapping[int, int], parts: tuple[int, ...]) -> dict[OwnerId, Ask]:
+        orders: dict[OwnerId, list[BucketOrder]] = {}
+        for bucket, holding in sorted(self._placement.holdings.items()):
+            orders.setdefault(holding.owner, []).append(BucketOrder(bucket, holding.epoch, holding.why))
+        application, batch, attempt = self._settings.application, directive.batch, self._attempt
+        advances = {
+            owner: Advance(application, batch, attempt, directive, greatest, parts, tuple(buckets)) for owner, buckets in orders.items()
+        }
+        return {owner: Ask({"op": "advance", **advance.to_plain()}) for owner, advance in advances.items()}
+
+    def _require_delivered(self, heads: Sequence[Mapping[str, Any]]) -> None:
+        unreached = {place for head in heads for place in head["undelivered"]}
+        lost = [owner for owner in self._placement.owners if f"{owner.host}:{owner.port}" in unreached]
+        if lost:
+            for owner in lost:
+                self._owners.give_up(owner)
+            raise OwnersFailedError(lost, {})
+
+    def _require_closed(self, totals: BatchTotals) -> None:
+        found = breaches(totals, self._plane.planned(totals.batch), to_kafka=self._take is None)
+        for breach in found:
+            log.error("accounts do not close", batch_id=totals.batch, account=breach.account, figures=breach.text)
+        self._plane.count_breaches(found)
+        if found and self._rules.strict:
+            hint = "hint: this is a defect of the application; delivery.on_accounting_breach: warn goes on in spite of it"
+            raise AccountsError(f"batch {totals.batch}: {'; '.join(breach.text for breach in found)}\n{hint}")
+
+    def _lose(self, owners: Iterable[OwnerId]) -> None:
+        lost = list(owners)
+        for owner in lost:
+            self._placement.lose(owner)
+        self.find([(owner.host, owner.port) for owner in lost])  # its keeper may have started another one in its place
+
+    def _wait_for_owners(self, spark: SparkSession) -> None:
+        """All executors are gone, or none has come yet: Spark holds jobs back until it has one."""
+        deadline = time.monotonic() + WAIT_FOR_OWNERS_S
+        while not self._placement.settle():
+            if time.monotonic() > deadline:
+                raise DependencyError(f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s")
+            self.find(look_around(spark, 1))
+
+    def _tend(self, batch: int) -> None:
+        """Owners do what is not urgent while the next batch is planned and read. Spark has certainly committed the batch before this one."""
+        ask = Ask({"op": "committed", "application": self._settings.application, "batch": batch - 1})
+        self._tending = threading.Thread(target=self._owners.tell, args=(ask,), name="tending")
+        self._tending.start()
+
+
+@lru_cache(maxsize=8)
+def _names(checkpoint: str, deployment: str) -> tuple[str, ...]:
+    return tuple(plan.name for plan in load_deployment(checkpoint, deployment).catalog.plans)
+
+
+def _table(streams: Sequence[memoryview]) -> pa.Table:
+    tables = [pa.ipc.open_stream(pa.py_buffer(stream)).read_all() for stream in streams]
+    return pa.concat_tables(tables) if tables else pa.table({})

@@ -1,0 +1,197 @@
+"""Does matching scale out? The same events on one owner and on four, in clusters of several shapes on this machine.
+
+    python -m ops.bench.scale [--quick] [--json FILE]
+
+Recorded topics go through real Spark (``local-cluster``: executors are JVMs of their own) and the whole application but Kafka; composite events are
+given back to the driver. Everything but the shape is equal: four buckets, the same batches. For every shape, against one executor with one core:
+
+* ``cpu_ratio``: processor time of all owner processes per event (what they need for deliveries, matching, encoding, logs and snapshots);
+* ``fed_ratio``: entries of buckets' logs that were fed, over those that had to be;
+* ``memory_ratio``: what all owners together grew by while they took the state in.
+
+The account for more cores: matching is the owners' work alone, a bucket is worked on by one owner at a time, and nothing else grows with their
+number. So with *n* cores for owners, a batch's matching takes (time with one owner) × ``cpu_ratio`` × (share of the fullest owner's buckets).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.config.settings import Settings, load_settings
+from app.local.generators import generate
+from app.pipeline.application import opened, schema_keeping
+from app.pipeline.assemble import ingested, matched
+from app.pipeline.batches import OWNERS_CPU
+from app.pipeline.session import start_session
+from app.pipeline.source import recorded_records
+from ops.bench.processes import LOCAL_CLUSTER, spark_home
+from tests.spark.recorded import KnownSchemas, recorded, write_parquet
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE = "local-cluster[1,1,1024]"
+SHAPES = ("local-cluster[4,1,1024]", "local-cluster[2,2,1024]", "local[4]")
+QUERY = """
+name: rising
+event: SEQ(Quote a, Quote b, Quote c)
+where: "[symbol] AND a.price < b.price AND b.price < c.price AND c.price > 1.004 * a.price"
+within: 4 s
+return: {symbol: c.symbol, low: a.price, high: c.price}
+"""
+BUCKETS = 4
+START_MS = 1_780_000_000_000
+
+
+def make_topics(folder: Path, events: int, batches: int) -> None:
+    """One stream of quotes as Parquet files, one per batch."""
+    registry, records = KnownSchemas(), []
+    for batch in generate("stocks", events, seed=11, start_ms=START_MS, rate_per_s=4000.0).batches:
+        records += recorded(batch, "stocks", "symbol", registry)[0]
+    write_parquet(folder / "topics", records, batches)
+
+
+def settings_of(folder: Path, shape: str) -> Settings:
+    plain = {
+        "streams": {
+            "stocks": {
+                "topics": ["stocks"],
+                "schemas": [str(ROOT / "schemas" / "Quote.avsc")],
+                "time": "time",
+                "ordered_by": "symbol",
+                "idle_after": "1 h",
+                "max_ahead": "1000000 d",
+            }
+        },
+        "queries": {"paths": [str(folder / "rising.yaml")]},
+        "heartbeat": {"enabled": False},
+        "watchdog": {"enabled": False},
+        "checkpoint": {"path": str(folder / f"checkpoint-{time.monotonic_ns()}")},
+        "http": {"host": "127.0.0.1", "port": 0},
+        "spark": {"master": shape, "buckets": BUCKETS, "ingress_tasks": 4, "conf": dict(LOCAL_CLUSTER) if "cluster" in shape else {}},
+    }
+    (folder / "rising.yaml").write_text(QUERY)
+    file = folder / f"settings-{time.monotonic_ns()}.yaml"
+    file.write_text(yaml.safe_dump(plain))
+    return load_settings(file, {})
+
+
+def private_bytes(pid: int) -> int:
+    """Memory that a process shares with nobody."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_"))
+
+
+def one_run(folder: Path, shape: str) -> dict[str, Any]:
+    """All batches in one cluster; runs in a process of its own."""
+    settings = settings_of(folder, shape)
+    if "cluster" in shape:
+        os.environ["SPARK_HOME"] = str(spark_home(folder / f"home-{time.monotonic_ns()}"))
+    spark, registry = start_session(settings), KnownSchemas()
+    registry.teach(schema_keeping(settings))
+    found = 0
+
+    def take(batch: int, table: Any) -> None:
+        nonlocal found
+        found += table.num_rows
+
+    with opened(spark, settings, registry, take=take) as ready:
+        owners = ready.batches.owners
+        before = {owner: private_bytes(owner.pid) for owner in owners}
+        records = recorded_records(spark, settings, str(folder / "topics"), topics=ready.deployment.topics)
+        query = matched(ingested(records, settings, ready.tasks), settings, ready.batches).trigger(availableNow=True).start()
+        query.awaitTermination()
+        grown = sum(private_bytes(owner.pid) - before[owner] for owner in owners)
+        holders = {holding.owner for holding in ready.batches.holdings().values()}
+        metrics = ready.plane.metrics
+        deadline = time.monotonic() + 30
+        while (value := metrics.value("cep_events_consumed_total", topic="stocks") or 0) == 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1)  # the last batch's progress
+        events = metrics.value("cep_events_consumed_total", topic="stocks") or 0
+        fed = {why: metrics.value("cep_log_entries_fed_total", cause=why) or 0 for why in ("own", "start", "lost", "moved")}
+        cpu_s = metrics.value("cep_stage_cost_seconds_total", phase=OWNERS_CPU) or 0
+    spark.stop()
+    return {
+        "shape": shape,
+        "events": events,
+        "composites": found,
+        "owners": len(owners),
+        "holders": len(holders),
+        "cpu_us_per_event": 1e6 * cpu_s / max(events, 1),
+        "fed": fed,
+        "fed_ratio": sum(fed.values()) / max(fed["own"], 1),
+        "grown_bytes": grown,
+    }
+
+
+def measured(folder: Path, shape: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "ops.bench.scale", "--shape", shape, "--folder", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False)
+    if done.returncode:
+        raise SystemExit(f"{shape}: {done.stderr[-4000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def scale(folder: Path, *, quick: bool) -> dict[str, Any]:
+    """All shapes in turn, alternating with one owner."""
+    events, batches, rounds = (60_000, 6, 1) if quick else (600_000, 30, 3)
+    make_topics(folder, events, batches)
+    runs: dict[str, list[dict[str, Any]]] = {shape: [] for shape in (ONE, *SHAPES)}
+    for _ in range(rounds):
+        for shape in runs:
+            runs[shape].append(measured(folder, shape))
+            print(runs[shape][-1], flush=True)
+    counts = {run["composites"] for some in runs.values() for run in some}
+    if len(counts) != 1:
+        raise SystemExit(f"the shapes found different numbers of composite events: {counts}")
+    shapes = {}
+    for shape in SHAPES:
+        pairs = list(zip(runs[shape], runs[ONE], strict=True))
+        cpu = [run["cpu_us_per_event"] / one["cpu_us_per_event"] for run, one in pairs]
+        memory = [run["grown_bytes"] / one["grown_bytes"] for run, one in pairs]
+        shapes[shape] = {
+            "cpu_ratio": statistics.median(cpu),
+            "cpu_ratios": cpu,
+            "fed_ratio": statistics.median(run["fed_ratio"] for run in runs[shape]),
+            "memory_ratio": statistics.median(memory),
+            "memory_ratios": memory,
+            "holders": [run["holders"] for run in runs[shape]],
+        }
+    return {
+        "cpu_ratio": {shape: one["cpu_ratio"] for shape, one in shapes.items()},
+        "fed_ratio": {shape: one["fed_ratio"] for shape, one in shapes.items()},
+        "memory_ratio": {shape: one["memory_ratio"] for shape, one in shapes.items()},
+        "shapes": shapes,
+        "runs": runs,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one round of few events, for CI")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--shape", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.shape:
+        print(json.dumps(one_run(chosen.folder, chosen.shape)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        figures = scale(Path(folder), quick=chosen.quick)
+    print(json.dumps({name: figures[name] for name in ("cpu_ratio", "fed_ratio", "memory_ratio")}, indent=1))
+    if chosen.json:
+        chosen.json.write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

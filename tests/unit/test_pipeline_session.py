@@ -1,0 +1,45 @@
+"""What a checkpoint asks of Spark's session."""
+
+from pathlib import Path
+
+import pytest
+
+from app.config.settings import Settings
+from app.pipeline import session
+
+
+@pytest.fixture
+def conf_of(monkeypatch):
+    monkeypatch.setattr(session, "connector_jars", list)
+    monkeypatch.setattr(session, "s3_jars", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")])
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda checkpoint: session.own_settings(Settings.model_validate({"checkpoint": checkpoint}))
+
+
+def test_a_checkpoint_in_a_folder_needs_nothing_of_s3(conf_of):
+    conf = conf_of({"path": "/data"})
+    assert not any("s3a" in name or "ClassPath" in name for name in conf)
+
+
+def test_another_server_is_asked_path_style(conf_of):
+    conf = conf_of({"path": "s3a://b/c", "s3": {"endpoint": "http://minio:9000", "region": "eu-1"}})
+    assert conf["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
+    assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://minio:9000"
+    assert conf["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
+    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == "eu-1"
+
+
+def test_amazons_servers_are_found_by_region(conf_of, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    conf = conf_of({"path": "s3://b/c"})
+    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == "eu-central-1"
+    assert "spark.hadoop.fs.s3a.endpoint" not in conf
+
+
+def test_no_credentials_are_in_sparks_settings(conf_of, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    conf = conf_of({"path": "s3://b/c"})
+    assert "a-secret" not in str(conf)
+    assert conf["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".DefaultCredentialsProvider")
