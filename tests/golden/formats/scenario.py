@@ -28,12 +28,12 @@ from app.evaluation.features import Features
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import Deployment
-from app.pipeline.draining import Past
-from app.pipeline.gate import Learned, shedding_gate
 from app.owners.models import restored
-from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.owners.query_texts import QueryTexts
 from app.owners.tuple_memory import tuple_memory
+from app.pipeline.draining import Past
+from app.pipeline.gate import Learned, shedding_gate
+from app.pipeline.preparation import compile_queries, prepare, read_streams
 from tests.naive.language import Event
 from tests.property.event_arrays import event_batch
 
