@@ -23,7 +23,7 @@ from app.observe.logs import get_logger
 
 log = get_logger(__name__)
 
-MAX_BODY_BYTES = 1 << 20
+MAX_BODY_BYTES = 64 << 10
 """More than this is nothing that is asked for here."""
 TELL_AGAIN_S = 10.0
 IDLE_CONNECTION_S = 120
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _tell(self, error: Exception) -> None:
-        """Tasks ask again every half second, so the same failure of the same request is logged once in a while."""
+        """Who asks asks again, so the same failure of the same request is logged once in a while."""
         what, now = f"{urlsplit(self.path).path} {type(error).__name__}: {error}", time.monotonic()
         if now - self.told.get(what, -TELL_AGAIN_S) >= TELL_AGAIN_S:
             self.told.clear()  # one is enough: these are no daily events
@@ -169,16 +169,18 @@ class _Handler(BaseHTTPRequestHandler):
         return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
 
     def _post(self) -> _Reply:
+        self.close_connection = True  # a body that is not read leaves the next request's beginning unknown
+        if not self._trusted():
+            return _Reply(401, b"token missing or wrong\n")
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            self.close_connection = True  # the body was not read, so the next request's beginning is unknown
             return _Reply(413, b"a body of known, moderate length is needed\n")
         body = self.rfile.read(int(length))
         routes: dict[str, Callable[[bytes], _Reply]] = {"/log-level": self._log_level, "/registry": self._registry}
         route = routes.get(urlsplit(self.path).path)
         if route is None:
             return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode())
-        return route(body) if self._trusted() else _Reply(401, b"token missing or wrong\n")
+        return route(body)
 
     def _registry(self, body: bytes) -> _Reply:
         return _Reply(200, self.served.registry(Notice.from_json(body)).to_json(), "application/json")

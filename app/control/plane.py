@@ -23,7 +23,7 @@ from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
-from app.control.client import ControlAddress
+from app.control.desk import Desk
 from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
@@ -88,7 +88,7 @@ class ControlPlane:
     Attributes:
         health: add checks of your own.
         metrics: the driver's metrics.
-        registry: told of every failure to ask the schema registry.
+        registry: what tasks do while the schema registry is away.
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
@@ -163,13 +163,6 @@ class ControlPlane:
     def port(self) -> int:
         """Where the HTTP server listens, also when any free port was asked for."""
         return self._server.port
-
-    @property
-    def address(self) -> ControlAddress:
-        """What tasks need to reach this driver."""
-        http, spark = self._settings.http, self._settings.spark
-        local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
-        return ControlAddress(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
 
     def open(
         self, running: RunningCatalog, speakers: Speakers | None = None, ranges: Ranges | None = None, follows: str | None = None
@@ -258,6 +251,23 @@ class ControlPlane:
         """Says how many records a batch takes at most; to be told before a catalog is opened."""
         self._most_records = records
 
+    def beat_written(self) -> None:
+        """The broker has a heartbeat."""
+        self.metrics.add("cep_heartbeats_total", 1)
+        self._beats.worked()
+
+    def beat_failed(self, reason: str) -> None:
+        """A heartbeat was lost: while that goes on, silent input holds up what only time can release."""
+        self.metrics.add("cep_heartbeat_errors_total", 1)
+        self._beats.failed(reason)
+
+    @property
+    def desk(self) -> Desk:
+        """What tasks need to ask this driver."""
+        http, spark = self._settings.http, self._settings.spark
+        local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
+        return Desk(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
         with self._lock:
@@ -274,16 +284,6 @@ class ControlPlane:
             self,
         )
         self._heartbeat.start()
-
-    def beat_written(self) -> None:
-        """The broker has a heartbeat."""
-        self.metrics.add("cep_heartbeats_total", 1)
-        self._beats.worked()
-
-    def beat_failed(self, reason: str) -> None:
-        """A heartbeat was lost: while that goes on, silent input holds up what only time can release."""
-        self.metrics.add("cep_heartbeat_errors_total", 1)
-        self._beats.failed(reason)
 
     def directive(self, batch: int) -> Directive:
         """The directive of a batch, decided now if nobody asked before.
@@ -350,7 +350,7 @@ class ControlPlane:
         directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
         greatest = self._log.greatest_times_before(progress.batch + 1)
         self._log.prune(progress.batch)
-        self.registry.committed()
+        self.registry.committed(progress.batch)
         with self._lock:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._numbers), now)

@@ -130,6 +130,7 @@ class RegistryWatch:
         self._clock = clock
         self._lock = threading.Lock()
         self._since_ms: int | None = None
+        self._met_in: int | None = None
         self._outage = Outage("the schema registry cannot be asked", "the schema registry answers again")
         self._batch: tuple[int, Decided] | None = None
         self.decisions: Decisions = NoDecisions()
@@ -142,15 +143,20 @@ class RegistryWatch:
             self._over()
             return self._found(notice) if notice.outcome == "found" and self._settings.on_registry_down == "dead_letter" else Ruling("use")
 
-    def committed(self) -> None:
-        """A batch is over, so nobody waits. Where tasks wait until they are answered, the outage is over as well."""
+    def committed(self, batch: int) -> None:
+        """A batch is over, so nobody waits in it. Where tasks wait until they are answered, the outage is over as well.
+
+        That is told late: tasks of the next batch may have met the outage before.
+        """
         with self._lock:
+            if self._met_in is not None and batch < self._met_in:
+                return
             self._metrics.set("cep_schema_registry_waiting_seconds", 0)
             if self._settings.on_registry_down == "wait":
                 self._over()
 
     def _failed(self, notice: Notice) -> Ruling:
-        waited_s = self._note(notice.reason)
+        waited_s, self._met_in = self._note(notice.reason), notice.batch
         if self._settings.on_registry_down == "wait":
             return Ruling("fail" if waited_s >= self._settings.wait_for / 1000 else "again", waited_s)
         decided = self._decided(notice.batch)

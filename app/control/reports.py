@@ -143,10 +143,10 @@ class StageReport:
     state_rows: int = 0
     state_bytes: int = 0
     selection: tuple[SelectionTally, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
     fed: Mapping[str, int] = field(default_factory=dict)
     handed: int = 0
     unpacked: int = 0
     records: int = 0
     sent: int = 0
     undelivered: tuple[str, ...] = ()
+    troubles: tuple[Trouble, ...] = ()

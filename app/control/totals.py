@@ -84,7 +84,7 @@ class BatchTotals:
             for name, (*counts, latencies) in plain["queries"].items()
         }
         values["selection"] = {one["stream"]: SelectionTally(**{**one, "samples": tuple(one["samples"])}) for one in plain["selection"]}
-        values["troubles"] = {one["what"]: Trouble(**one) for one in plain["troubles"]}
+        values["troubles"] = {one["what"]: Trouble(**one) for one in plain.get("troubles", ())}
         return BatchTotals(**values)
 
 

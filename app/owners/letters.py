@@ -24,9 +24,10 @@ def add_letters(records: Records, refused: Sequence[Refused], deployment: Deploy
     Returns:
         What went wrong while they were read again.
     """
+    options = tuple(sorted(settings.consumer_options.items()))
     problems: list[str] = []
     for one in refused:
-        originals = _originals(one, deployment, settings)
+        originals = _originals(one, deployment, options)
         problems += [original.problem for original in originals if original.problem]
         if one.reason == LATE:
             add_late_events(records, deployment.late_topic, originals)
@@ -36,10 +37,10 @@ def add_letters(records: Records, refused: Sequence[Refused], deployment: Deploy
     return (Trouble(UNREADABLE, len(problems), problems[0]),) if problems else ()
 
 
-def _originals(refused: Refused, deployment: Deployment, settings: OwnerSettings) -> list[Original]:
+def _originals(refused: Refused, deployment: Deployment, options: tuple[tuple[str, str], ...]) -> list[Original]:
     topic, partition = deployment.topics[refused.source >> PARTITION_BITS], refused.source & ((1 << PARTITION_BITS) - 1)
-    if settings.consumer_options:
-        return list(_reader(tuple(sorted(settings.consumer_options.items()))).read(topic, partition, refused.offsets))
+    if options:
+        return list(_reader(options).read(topic, partition, refused.offsets))
     return [Original(topic, partition, offset, found=False) for offset in sorted(refused.offsets)]
 
 

@@ -83,8 +83,8 @@ def control_plane(settings: Settings) -> ControlPlane:
 
 
 def task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
-    """What travels to the ingress tasks; they ask the plane what to do while the schema registry is away."""
-    return TaskSettings(settings.checkpoint.uri, plane.address, schema_keeping(settings))
+    """What travels to the ingress tasks of one run of the driver; they ask it what to do while the schema registry is away."""
+    return TaskSettings(settings.checkpoint.uri, schema_keeping(settings), plane.desk)
 
 
 def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from app.asc.selected import SelectedEvents
 from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, Ingested, IngressPlan
-from app.control.client import ControlAddress, client_of
+from app.control.desk import Desk
 from app.control.directives import Directive
 from app.control.reports import QueryTally, SelectionTally, StageReport
 from app.control.selection import packed, sampled_rows
@@ -52,8 +52,9 @@ class TaskSettings:
     """What travels in the closure of the ingress: small, since it is unpickled for every task."""
 
     checkpoint: str
-    control: ControlAddress
     schemas: SchemaKeeping
+    desk: Desk
+    """Asks the driver."""
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ KEPT_DECODERS = 64
 
 def _decoder(settings: TaskSettings, directive: Directive, place: int) -> BatchDecoder:
     decoder, schemas = _made_decoder(settings, directive.deployment, place)
-    schemas.begin(directive.batch, client_of(settings.control).registry)
+    schemas.begin(directive.batch, settings.desk.registry)
     return decoder
 
 
@@ -239,6 +240,7 @@ def _decode_streams(work: _Work, records: pa.Table, places: Places, deployment: 
             _decode(work, records, places, part)
         elif len(rows):
             _decode(work, records.take(pa.array(rows)), places.rows(rows), part)
+    work.count("heartbeats", int(np.count_nonzero(place < 0)))
 
 
 def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None:

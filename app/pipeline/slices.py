@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.control.reports import SourceProgress
 
-SLICE_BYTES = 64 << 20
+SLICE_BYTES = 32 << 20
 """Most batches are smaller and so one slice, which costs least: joining slices copies what was decoded."""
 
 

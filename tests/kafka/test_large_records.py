@@ -150,7 +150,7 @@ def test_large_records_come_in_small_batches_and_workers_stay_small(embedded, tm
         print(f"peaks of workers, MiB: {sorted(peaks.values())}")
         assert peaks, "workers were seen"
         idle = min(peaks.values())
-        assert max(peaks.values()) - idle < 350, f"a worker held a whole batch: {sorted(peaks.values())} MiB"
+        assert max(peaks.values()) - idle < 450, f"a worker held a whole batch: {sorted(peaks.values())} MiB"
         assert application.stop() == 0
     finally:
         if application.process.poll() is None:

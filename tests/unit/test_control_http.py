@@ -9,12 +9,10 @@ import socket
 from collections.abc import Callable, Iterator
 
 import pytest
-from structlog.testing import capture_logs
 
-from app.control.client import ControlAddress, ControlClient, ControlError, client_of
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError
-from app.control.registry_watch import Notice, Ruling
+from app.control.registry_watch import Ruling
 from app.observe.logs import levels, set_level
 
 
@@ -26,10 +24,6 @@ class Driver:
     def __init__(self) -> None:
         self.health = Health()
         self.queries: Callable[[], object] = lambda: [{"query": "q"}]
-        self.not_ready = 0
-        self.server = self.listen(0)
-
-    def listen(self, port: int) -> ControlServer:
         endpoints = Endpoints(
             token="secret",
             health=self.health,
@@ -38,15 +32,9 @@ class Driver:
             version=lambda: {"version": "0.1.0"},
             log_levels=levels,
             set_log_level=set_level,
-            registry=self.registry,
+            registry=lambda notice: Ruling("use"),
         )
-        return ControlServer("127.0.0.1", port, endpoints)
-
-    def registry(self, notice: Notice) -> Ruling:
-        if self.not_ready:
-            self.not_ready -= 1
-            raise NotReadyError("no catalog runs yet")
-        return Ruling("unresolved", 1.5, (7, "guid")) if notice.key == 3 else Ruling("use")
+        self.server = ControlServer("127.0.0.1", 0, endpoints)
 
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=5)
@@ -58,14 +46,6 @@ class Driver:
         answer = response.status, response.read()
         connection.close()
         return answer
-
-
-NOTICE = Notice(5, 3, "failed", "refused")
-RULING = Ruling("unresolved", 1.5, (7, "guid"))
-
-
-def client(driver: Driver, token: str = "secret") -> ControlClient:
-    return ControlClient(ControlAddress("127.0.0.1", driver.server.port, token, deadline_s=2))
 
 
 @pytest.fixture
@@ -159,98 +139,6 @@ def test_owners_are_told_over_connections_of_their_own_and_nothing_of_batches_he
     connection.request("POST", "/report", b"{}", {"Authorization": "Bearer secret"})
     assert connection.getresponse().status == 404
     connection.close()
-
-
-def test_a_task_asks_what_to_do_without_a_registry(driver: Driver) -> None:
-    task = client(driver)
-    assert task.registry(NOTICE) == RULING
-    assert task.registry(Notice(5, "guid", "found")) == Ruling("use")
-    with pytest.raises(ControlError, match="no notice"):
-        task._post("/registry", b'{"batch": 3}')
-
-
-def test_a_task_with_another_token_is_refused_at_once(driver: Driver) -> None:
-    with pytest.raises(ControlError, match="refused /registry: HTTP 401"):
-        client(driver, token="guess").registry(NOTICE)
-
-
-def test_a_task_waits_for_a_driver_that_is_not_ready(driver: Driver) -> None:
-    driver.not_ready = 3
-    pauses: list[float] = []
-    task = ControlClient(ControlAddress("127.0.0.1", driver.server.port, "secret"), sleep=pauses.append)
-    assert task.registry(NOTICE) == RULING
-    assert len(pauses) == 3
-
-
-def test_a_task_finds_a_restarted_driver_again(driver: Driver) -> None:
-    task = client(driver)
-    task.registry(NOTICE)
-    port = driver.server.port
-    driver.server.close()
-    driver.server = driver.listen(port)
-    # The old connection is dead; it is opened anew without a word.
-    task._connection.close()  # type: ignore[union-attr]
-    assert task.registry(NOTICE) == RULING
-
-
-def test_a_forked_worker_opens_a_connection_of_its_own(driver: Driver) -> None:
-    task = client(driver)
-    task.registry(NOTICE)
-    of_the_parent = task._connection
-    task._pid = -1  # as after a fork
-    task.registry(NOTICE)
-    assert task._connection is not of_the_parent
-    assert of_the_parent is not None
-    assert of_the_parent.sock is not None  # left open: the parent still uses it
-
-
-def test_a_task_gives_up_at_the_deadline_and_says_where() -> None:
-    now = [0.0]
-
-    def sleep(pause: float) -> None:
-        now[0] += pause + 0.5
-
-    with socket.socket() as taken:  # nobody listens there
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        task = ControlClient(ControlAddress("127.0.0.1", port, "", deadline_s=2), lambda: now[0], sleep)
-        with pytest.raises(
-            ControlError, match=rf"no answer from the driver at 127.0.0.1:{port} to /registry in 2 s: ConnectionRefusedError"
-        ):
-            task.registry(NOTICE)
-
-
-def test_a_worker_keeps_its_client_and_a_new_run_of_the_driver_gets_another(driver: Driver) -> None:
-    address = ControlAddress("127.0.0.1", driver.server.port, "secret")
-    assert client_of(address) is client_of(address)
-    assert client_of(ControlAddress("127.0.0.1", driver.server.port, "other")) is not client_of(address)
-
-
-def test_a_request_that_fails_is_logged_but_not_with_every_repetition(driver: Driver) -> None:
-    def broken() -> object:
-        raise OSError("disk full")
-
-    driver.queries = broken
-    with capture_logs() as logs:
-        for _ in range(3):
-            assert driver.get("/queries?first") == (500, b"OSError: disk full\n")
-        assert driver.get("/queries?second")[0] == 500
-    assert [(line["log_level"], line["path"], str(line["exc_info"])) for line in logs] == [("error", "/queries?first", "disk full")]
-
-
-def failing_connection(driver: Driver, error: Exception) -> None:
-    try:
-        raise error
-    finally:
-        driver.server._server.handle_error(None, ("127.0.0.1", 1))
-
-
-def test_a_defect_in_a_connection_is_logged_and_a_client_that_goes_away_is_not(driver: Driver) -> None:
-    with capture_logs() as logs:
-        for error in (BrokenPipeError(), TimeoutError(), ZeroDivisionError("a defect")):
-            with pytest.raises(type(error)):
-                failing_connection(driver, error)
-    assert [str(line["exc_info"]) for line in logs] == ["a defect"]
 
 
 def test_a_client_that_says_nothing_keeps_nobody_waiting(driver: Driver) -> None:

@@ -122,7 +122,9 @@ def test_an_outage_is_over_with_the_batch_that_waited(waiting):
     waiting.on_sleep = lambda: waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)
     waiting.worker(registry).schema(7)  # taken from the checkpoint: nobody told that the registry answers
     waiting.on_sleep = lambda: None
-    waiting.watch.committed()
+    waiting.watch.committed(2)
+    assert waiting.watch._outage.failures == 1, "the batch before: its end is told late"
+    waiting.watch.committed(3)
     assert waiting.metrics.value("cep_schema_registry_waiting_seconds") == 0
     waiting.now_ms += 3_600_000
     with pytest.raises(DependencyError, match="away for 60 s"):
@@ -218,8 +220,9 @@ def test_a_file_of_a_newer_version_is_refused_by_name(waiting):
 
 def test_schemas_and_decisions_are_kept_in_a_bucket_as_well(bucket, s3_server):
     uri = f"s3://{bucket}/checkpoint?scheme=http&endpoint_override={s3_server.removeprefix('http://')}"
-    keeping = SchemaKeeping(uri, RegistrySettings("http://nowhere"))
-    KeptSchemas(keeping, FakeRegistry({7: SCHEMA})).schema(7)
-    assert KeptSchemas(keeping, FakeRegistry()).schema(7).root == SCHEMA.root
-    KeptDecisions(uri).write(3, Decided(True, frozenset({7, "guid"})))
-    assert KeptDecisions(uri).read(3) == Decided(True, frozenset({7, "guid"}))
+    world = World(uri, on_registry_down="dead_letter", retry_for="5 s")
+    world.worker(FakeRegistry({7: SCHEMA})).schema(7)
+    assert world.worker(FakeRegistry()).schema(7).root == SCHEMA.root
+    assert world.worker(FakeRegistry(up=False)).schema(8) is None
+    world.restart()
+    assert world.worker(FakeRegistry({8: SCHEMA})).schema(8) is None

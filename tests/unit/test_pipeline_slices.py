@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +15,11 @@ from app.bucket.chunk import unpack_chunk
 from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.config.settings import load_settings
-from app.control.client import ControlAddress
+from app.control.desk import Desk
 from app.control.directives import Directive, QueryShedding
-from app.control.totals import add_up
 from app.local.generators import generate
 from app.owners.deployment import store_deployment
-from app.owners.orders import TaskOrders
-from app.owners.shipment import arrived
+from app.owners.shipment import CHUNK, REFUSED, Refused
 from app.pipeline import ingress as stage
 from app.pipeline.application import schema_keeping
 from app.pipeline.ingress import TaskSettings
@@ -77,29 +76,15 @@ def test_what_was_read_is_told_per_topic_partition_whatever_the_slices():
     assert Read().progress({}) == ()
 
 
-class Task:
-    """What the ingress sees of Spark, of the driver, and of owners."""
+class Delivered:
+    """Takes what is sent to owners."""
 
-    def __init__(self, directive: Directive) -> None:
-        self._orders, self.payloads = TaskOrders("app", 1, directive), {}
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, bytes]] = []
 
-    def get(self):
-        return self
-
-    def getLocalProperty(self, _: str) -> str:
-        return self._orders.to_text()
-
-    def partitionId(self) -> int:
-        return 0
-
-    def deliver(self, orders: TaskOrders, part: int, rows) -> tuple[str, ...]:
-        assert (orders, part) == (self._orders, 0)
-        for bucket, payload in rows:
-            self.payloads.setdefault(bucket, []).append(payload)
+    def deliver(self, _orders, _part, rows) -> tuple[str, ...]:
+        self.rows += rows
         return ()
-
-    def registry(self, notice):
-        raise AssertionError(f"every schema is known: {notice}")
 
 
 @pytest.fixture(params=["trusted", "waiting"])
@@ -139,32 +124,36 @@ def world(request, tmp_path):
         pa.array(np.arange(len(values)) + START_MS * 1000, pa.int64()),
     ]
     whole = pa.RecordBatch.from_arrays(columns, names=["value", "source", "offset", "ingested_us"])
-    tasks = TaskSettings(settings.checkpoint.path, ControlAddress("nowhere", 1, ""), schema_keeping(settings))
+    tasks = TaskSettings(settings.checkpoint.path, schema_keeping(settings), Desk("nowhere", 1, ""))
     return deployment, tasks, Directive(0, deployment=fingerprint, seed=3), whole
 
 
 def outcome(world, monkeypatch, limit: int, directive: Directive, rows: int = 100):
     """What leaves the ingress: composite events of all buckets, refused records, and the report."""
     deployment, tasks, _, whole = world
-    task = Task(directive)
-    monkeypatch.setattr(stage, "TaskContext", task)
-    monkeypatch.setattr(stage, "_outbox", lambda: task)
-    monkeypatch.setattr(stage, "client_of", lambda _: task)
+    delivered, reports = Delivered(), []
+    context = SimpleNamespace(getLocalProperty=lambda _: "", partitionId=lambda: 0)
+    monkeypatch.setattr(stage, "TaskContext", SimpleNamespace(get=lambda: context))
+    monkeypatch.setattr(stage, "_orders", lambda _: SimpleNamespace(directive=directive))
+    monkeypatch.setattr(stage, "_outbox", lambda: delivered)
+    monkeypatch.setattr(stage, "pack_report", lambda report, _: reports.append(report) or b"")
     monkeypatch.setattr(stage, "slices", lambda batches: slices(batches, limit))
-    (row,) = stage.ingress((whole.slice(k, rows) for k in range(0, whole.num_rows, rows)), tasks)
+    list(stage.ingress((whole.slice(k, rows) for k in range(0, whole.num_rows, rows)), tasks))
+    arrived: dict[int, list[bytes]] = {}
+    for number, payload in delivered.rows:
+        arrived.setdefault(number, []).append(payload)
     found, refused = [], []
-    for number in sorted(task.payloads):
+    for number, payloads in sorted(arrived.items()):
         bucket = Bucket(deployment.catalog, [stream.rules for stream in deployment.streams], number, deployment.topics)
-        came = arrived([task.payloads], number)
-        chunks = [unpack_chunk(chunk) for chunk in came.chunks]
+        chunks = [unpack_chunk(payload[1:]) for payload in payloads if payload[:1] == CHUNK]
         output = bucket.advance(chunks, Progress(closing=True))
         for one in output.found:
             found += composite_events(deployment.catalog.plans[one.query], one.matches, deployment.topics)
-        refused += came.refused
+        refused += [Refused.unpack(payload) for payload in payloads if payload[:1] == REFUSED]
         found.append(sorted(map(tuple, output.late.tolist())))
-    report = add_up(directive.batch, row.column("report").to_pylist(), [plan.name for plan in deployment.catalog.plans])
+    (report,) = reports
     # what was evaluated is a matter of cost: joined dictionaries repeat entries, and cannot be seen through at a glance
-    selection = {stream: replace(tally, evaluated=0) for stream, tally in report.selection.items()}
+    selection = tuple(replace(tally, evaluated=0) for tally in report.selection)
     return found, refused, replace(report, cost_ns={}, selection=selection)
 
 
@@ -182,5 +171,5 @@ def test_slices_give_what_the_whole_gives(world, monkeypatch, ratio):
         assert outcome(world, monkeypatch, limit, directive, rows) == whole, f"slices of {limit} bytes, Arrow batches of {rows}"
 
 
-def test_the_usual_batch_is_one_slice():
-    assert SLICE_BYTES > 400_000 * 100
+def test_the_usual_share_of_a_task_is_one_slice():
+    assert SLICE_BYTES > 200_000 * 100
