@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from app.pipeline.deployment import Deployment, load_deployment
 from confluent_kafka.admin import AdminClient
 
 from app.local.generators import generate
+from app.owners.deployment import Deployment, load_deployment
 from tests.kafka.application import Application, Record, expected_composites, records_of, until
 from tests.kafka.test_whole_way import START_MS, apply_topics, send, settings_for
 
@@ -23,7 +23,7 @@ def changed(application: Application, settings: dict) -> None:
 
 
 def newest(application: Application) -> Deployment:
-    file = max((application.checkpoint / "deployments").glob("*.pickle"), key=lambda path: path.stat().st_mtime)
+    file = max((application.checkpoint / "deployments").iterdir(), key=lambda path: path.stat().st_mtime)
     return load_deployment(str(application.checkpoint), file.stem)
 
 
