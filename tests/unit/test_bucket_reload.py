@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.bucket.bucket import Bucket
 from app.bucket.engines import taken_over
 from app.bucket.family import GONE, Family, shape_of
 from app.bucket.hold import TimeRules
 from app.cep.engine import Engine
+from app.errors import SnapshotError
 from app.query.plan import Catalog, Plan, Shedding
 from tests.naive.language import Equivalence, Query
+from tests.property import test_composition
 from tests.property.application_way import plan_of
 from tests.property.test_bucket_way import LIVELY, A, B
 
@@ -67,3 +71,15 @@ def test_a_family_that_lost_most_of_its_members_is_built_anew() -> None:
 def test_another_latency_bound_leaves_the_engine_alone() -> None:
     engine = Engine(PLAIN)
     assert taken_over(engine, PLAIN, replace(PLAIN, shedding=Shedding("gspice", 1000))) is engine
+
+
+def test_a_query_that_others_begin_to_read_is_not_taken_over_and_the_bucket_stays_as_it_was() -> None:
+    upper, lower = test_composition.UPPER[0], test_composition.LOWER[0]
+    alone, read = test_composition.compiled([(upper, ("input",))]), test_composition.compiled([(upper, ("input",)), lower])
+    bucket = Bucket(alone, [RULES], 0)
+    before = bucket.snapshot()
+    with pytest.raises(SnapshotError, match='query "u" lives elsewhere'):
+        bucket.reload(read, [RULES])
+    with pytest.raises(SnapshotError, match='query "u" lives elsewhere'):
+        Bucket.restore(read, [RULES], 0, before)
+    assert bucket.snapshot() == before
