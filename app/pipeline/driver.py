@@ -24,10 +24,10 @@ from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
-from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment
 from app.owners.sole import sole_driver
+from app.pipeline.answers import RememberedRegistry
 from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, remembered_registry, task_settings
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.batches import Batches
@@ -36,7 +36,7 @@ from app.pipeline.draining import past_of
 from app.pipeline.limits import batch_limits
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.offsets import OffsetLog
-from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
+from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import start_session
@@ -110,7 +110,8 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         plane = _listening(settings)
         cleanup.callback(plane.close)
         resumed = _resumed(settings, stop)
-        deployment = _prepared(settings, plane, resumed.numbers, stop)
+        registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
+        deployment = _prepared(settings, registry, resumed.numbers, stop)
         store_numbers(settings.checkpoint.uri, resumed.noted)
         OffsetLog(settings.checkpoint.uri).correct(resumed.correction)
         store_numbers(settings.checkpoint.uri, resumed.numbers)
@@ -132,7 +133,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
-        cleanup.enter_context(watching(settings, plane, deployment, Registry(registry_settings(settings.schema_registry)), file))
+        cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
@@ -171,8 +172,7 @@ def _resumed(settings: Settings, stop: Stop) -> Resumption:
     return found
 
 
-def _prepared(settings: Settings, plane: ControlPlane, numbers: Numbers, stop: Stop) -> Deployment:
-    registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
+def _prepared(settings: Settings, registry: RememberedRegistry, numbers: Numbers, stop: Stop) -> Deployment:
     wait_ms = settings.schema_registry.retry_for
     streams = patiently("schema registry", lambda: read_streams(settings, registry, numbers.labels), wait_ms, stop)
     compiled = compile_queries(settings, streams)

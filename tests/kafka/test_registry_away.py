@@ -108,6 +108,7 @@ def test_good_events_wait_for_the_registry_and_a_restart_does_not(embedded, tmp_
         assert application.stop() == 0
         application.started()
         world.pair("restarted", 200, NEWER, newer)
+        world.pair("after", 250)  # the last event of all waits for the next one
         world.done()
         tags = ["before", "restarted", "waiting"]
         until(lambda: len(world.found()) >= len(tags), alive=application.alive)

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.config.settings import Settings, load_settings
 from app.control.query_set import Outcome
 from app.errors import ConfigurationError, DependencyError, Finding, Severity
-from app.events.registry import Registry
+from app.events.registry import Subjects
 from app.owners.deployment import Deployment
 from app.pipeline.draining import Past
 from app.pipeline.preparation import TopicsMissingError, check_topics, errors_of, numbered, prepare, read_query_set, without_models
@@ -46,7 +46,7 @@ class Reader:
     """
 
     settings: Settings
-    registry: Registry
+    registry: Subjects
     file: Path | None = None
     _good: Compilation | None = None
 

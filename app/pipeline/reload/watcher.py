@@ -19,7 +19,7 @@ from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog, clock_ms
 from app.control.query_set import QuerySet
 from app.errors import Severity
-from app.events.registry import Registry
+from app.events.registry import Subjects
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, load_deployment, store_deployment
 from app.pipeline.draining import Past
@@ -163,7 +163,7 @@ def _models(deployment: Deployment) -> dict[str, str]:
 
 @contextmanager
 def watching(
-    settings: Settings, plane: ControlPlane, deployment: Deployment, registry: Registry, file: Path | None = None
+    settings: Settings, plane: ControlPlane, deployment: Deployment, registry: Subjects, file: Path | None = None
 ) -> Iterator[None]:
     """Watches the query files while the block runs, if the settings want it.
 
