@@ -377,16 +377,16 @@ class Spark(_Section):
 
 
 class Http(_Section):
-    """The driver's HTTP server: health, metrics, and the tasks' directives."""
+    """The driver's HTTP server: health, metrics, queries; and the token of all parts of the application."""
 
     host: str = "0.0.0.0"  # noqa: S104 - probes and scrapers come from outside the pod
     """Address to listen on; all interfaces, because kubelet and Prometheus ask from outside."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Port; 0 takes any free one (tests)."""
     advertised_host: str | None = None
-    """Name or address under which executors reach the driver; by default ``spark.driver.host``, or 127.0.0.1 with a local master."""
+    """Name or address under which executors reach the driver while the schema registry is away; by default ``spark.driver.host``, or 127.0.0.1 with a local master."""
     task_token: SecretStr | None = None
-    """What tasks show to get directives and give reports; by default a random one per start."""
+    """What driver, tasks and owners of buckets prove to each other that they know, and what is shown to change something over HTTP; by default a random one per start."""
     task_token_file: Path | None = None
     """A file with the token."""
     liveness_timeout: Duration = Field(default="60 s", validate_default=True)

@@ -131,24 +131,25 @@ def _packed(head: Mapping[str, Any], numbers: NDArray[np.int64], counts: NDArray
 
 def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    return values.astype(np.result_type(np.min_scalar_type(least), np.min_scalar_type(greatest)))
+    # with a negative one among them a signed type, never a float: that is what numpy makes of int64 with uint64
+    return values.astype(np.min_scalar_type(greatest if least >= 0 else min(least, -greatest - 1)))
 
 
 def _open(data: bytes | memoryview) -> _Opened:
     try:
         (length,) = struct.unpack_from("<I", data)
         head = orjson.loads(memoryview(data)[4 : 4 + length])
-        at, rows = 4 + length, head.pop("rows")
-        used, columns = head.pop("used"), []
-        for kind in head.pop("types"):
+        at, rows, columns = 4 + length, head["rows"], []
+        for kind in head["types"]:
             columns.append(np.frombuffer(data, np.dtype(kind), rows, at))
             at += columns[-1].nbytes
-    except (struct.error, ValueError, KeyError, TypeError) as error:
+        counts = np.zeros((rows, _WIDTH), dtype=np.int64)
+        for place, column in zip(head["used"], columns[1:], strict=True):
+            counts[:, place] = column
+        rest = {name: value for name, value in head.items() if name not in ("rows", "used", "types")}
+        return _Opened(rest, columns[0].astype(np.int64), counts)
+    except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SnapshotError(f"no report: {error}") from error
-    counts = np.zeros((rows, _WIDTH), dtype=np.int64)
-    for place, column in zip(used, columns[1:], strict=True):
-        counts[:, place] = column
-    return _Opened(head, columns[0].astype(np.int64), counts)
 
 
 def head_of(packed: bytes | memoryview) -> Mapping[str, Any]:

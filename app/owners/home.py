@@ -150,7 +150,8 @@ class Home:
                     del self.held[bucket.number]
             raise
         report = joined([one.report for one in done], order.buckets[0].number if order.buckets else 0)
-        sent += sum(head_of(one.report)["records"] for one in done if one.entry is None)  # by an attempt before
+        if self._outlet is not None:
+            sent += sum(head_of(one.report)["records"] for one in done if one.entry is None)  # by an attempt before
         return with_fields(report, sent=sent), [one.returned for one in done if one.returned]
 
     def prepare(self, deployment: str) -> None:
@@ -168,8 +169,9 @@ class Home:
             safe = self._safe.popleft()
             held = self.held.get(safe.number)
             if held is not None and held.epoch == safe.epoch:
-                held.entries, held.entry_bytes = held.entries - safe.entries, held.entry_bytes - safe.entry_bytes
-                held.snapshot_batch, held.snapshot_bytes, held.known = safe.batch, safe.written.known.total, safe.written.known
+                if held.snapshot_batch < safe.batch:  # else it was rebuilt from this snapshot before we looked
+                    held.entries, held.entry_bytes = held.entries - safe.entries, held.entry_bytes - safe.entry_bytes
+                    held.snapshot_batch, held.snapshot_bytes, held.known = safe.batch, safe.written.known.total, safe.written.known
                 held.log.remember(Generation(safe.batch, safe.epoch), safe.written.known.files)
                 held.log.prune(committed, KEPT_BATCHES)
         due = [(one.entry_bytes, number) for number, one in self.held.items() if one.answer is not None and self._is_due(number, one)]

@@ -87,18 +87,20 @@ def _newest(checkpoint: str, state: StateLog, number: int, order: Advance, listi
     earlier = [one for one in listing.generations if one.batch < order.batch]
     damaged: list[str] = []
     for generation in reversed(earlier):
+        if damaged and any(batch not in listing.entries for batch in range(generation.batch + 1, order.batch)):
+            break  # it is there for its blocks only, the log since then is gone
         try:
             return _restored(checkpoint, state, number, generation, len(damaged))
         except (SnapshotError, StorageError) as error:
             damaged.append(str(error))
             log.error("snapshot is damaged, the one before it is used", bucket=number, batch_id=generation.batch, reason=str(error))  # noqa: TRY400
     first = _first(listing, order.batch)
-    if damaged and first > 1:
+    if damaged and first > 0:
         raise SnapshotError(
             f"bucket {number}: no snapshot before batch {order.batch} can be used: {'; '.join(damaged)}\n"
             "hint: cep checkpoint verify shows all that is damaged; a copy of the checkpoint can be put back with the application stopped"
         )
-    if first > 1:
+    if first > 0:  # every batch leaves an entry, an empty one as well
         raise SnapshotError(
             f"bucket {number}: no state before batch {order.batch} in the checkpoint {checkpoint}; was part of it deleted?\n"
             "hint: cep checkpoint verify shows what is missing"

@@ -110,7 +110,7 @@ class StateLog:
         named = self._named_by(listing.generations[first:])
         gone = [one for one in listing.generations[:first] if named is not None and self.snapshot_name(one) not in named]
         names = [self.snapshot_name(one) for one in gone]
-        if first < len(listing.generations) and len(listing.generations) >= KEEP_GENERATIONS:
+        if rewindable and len(listing.generations) >= KEEP_GENERATIONS:  # else the log from its beginning is what can be rewound to
             start = listing.generations[first].batch
             names += [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
         self.store.delete([*names, *(name for name in listing.dead if name not in (named or ()))])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
@@ -128,10 +129,13 @@ class Wire:
             WireError: the other end does not, or takes too long.
         """
         try:
-            for challenge in (deliver_challenge, answer_challenge) if first else (answer_challenge, deliver_challenge):
-                if challenge is answer_challenge and not self._connection.poll(PROOF_S):
-                    raise WireError("the other end does not prove who it is")
-                challenge(self._connection, token)
+            with socket.socket(fileno=os.dup(self._connection.fileno())) as own:  # both challenges read, so both must end
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(PROOF_S), int(PROOF_S % 1 * 1e6)))
+                for challenge in (deliver_challenge, answer_challenge) if first else (answer_challenge, deliver_challenge):
+                    challenge(self._connection, token)
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
+        except BlockingIOError as error:
+            raise WireError("the other end does not prove who it is") from error
         except (OSError, EOFError, AuthenticationError, AssertionError, ValueError) as error:
             raise WireError(f"the other end is none of ours: {error}") from error
 

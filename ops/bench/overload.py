@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from app.control.batch_log import DIRECTIVE, BatchLog
 from app.local.embedded import embedded_services
 from app.local.sending import at_rate
 from app.pipeline.session import start_session
+from app.storage.open import open_store
 from ops.bench.pipeline import application, apply_topics, batches_of, bench_settings, per_second, send, timed_composites
 
 QUERY = """
@@ -72,7 +74,7 @@ def overloaded(spark: Any, services: Any, folder: Path, capacity: float, seconds
     rates = [round(capacity * share) for share in SHARES]
     starts: list[float] = []
     asked: dict[int, float] = {}
-    log = Path(settings.checkpoint.path) / "directives"
+    checkpoint = settings.checkpoint.uri
 
     def produce() -> None:
         nonlocal sent
@@ -86,9 +88,9 @@ def overloaded(spark: Any, services: Any, folder: Path, capacity: float, seconds
         producer.start()
         while producer.is_alive():
             producer.join(STEP_S)
-            asked.update(directives(log))  # the log keeps the last hundred batches
+            asked.update(directives(checkpoint))  # the log keeps the last hundred batches
         time.sleep(5)
-        asked.update(directives(log))
+        asked.update(directives(checkpoint))
         batches = batches_of(query)
     found = timed_composites(settings, "overload", "dear")
     rows = []
@@ -125,13 +127,11 @@ def verdict(rows: list[dict[str, Any]], rates: list[int]) -> dict[str, Any]:
     }
 
 
-def directives(folder: Path) -> list[tuple[int, float]]:
+def directives(checkpoint: str) -> list[tuple[int, float]]:
     """When each directive was decided, and the ratio it asked for."""
-    found = []
-    for file in sorted(folder.glob("*.jsonl")):
-        plain = json.loads(file.read_bytes().split(b"\n")[0])["frozen"]["directive"]
-        found.append((plain["decided_at_ms"], plain["shedding"].get("dear", {}).get("drop_ratio", 0.0)))
-    return found
+    log = BatchLog(open_store(checkpoint))
+    logged = [log.logged(batch) for batch, kind in log.logged_files() if kind == DIRECTIVE]
+    return [(one.decided_at_ms, one.drop_ratio("dear")) for one in logged if one is not None]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python -m ops.bench.pipeline paced [--rates 1000,10000,100000] [--seconds N] [--json FILE]
 
 *catch-up*: quotes in 4 topic partitions are read from the beginning, in turn by Spark's bare Kafka source into nothing and by the whole
-application (decode, selection, shuffle, matching, state log, Kafka sink); events per second of all batches but the first, and their ratio.
+application (decode, selection, delivery to owners, matching, state log, output to Kafka); events per second of all batches but the first, and their ratio.
 
 *paced*: quotes arrive at a rate; detection latency is the broker's time of the composite event minus the broker's time of its last
 constituent (both topics LogAppendTime), after a warm-up that is left out.
@@ -41,7 +41,7 @@ from app.local.generators import generate
 from app.local.outlets import outlet_of
 from app.local.sending import Due, Sender, at_once, at_rate
 from app.pipeline.application import opened
-from app.pipeline.assemble import outputs, to_kafka
+from app.pipeline.assemble import ingested, matched
 from app.pipeline.preparation import compile_queries, read_streams, registry_settings
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
@@ -112,7 +112,8 @@ def send(settings: Settings, events: int, due: Due = at_once, rate: float = 1000
 def application(spark: SparkSession, settings: Settings, *, available_now: bool) -> Iterator[StreamingQuery]:
     """The application's query in this process."""
     with opened(spark, settings) as ready:
-        writer = to_kafka(outputs(kafka_records(spark, settings), settings, ready.tasks), settings)
+        records = kafka_records(spark, settings, ready.deployment.topics)
+        writer = matched(ingested(records, settings, ready.tasks), settings, ready.batches)
         query = (writer.trigger(availableNow=True) if available_now else writer).start()
         try:
             yield query

@@ -29,6 +29,7 @@ from typing import Any
 import yaml
 
 from app.config.settings import Settings, load_settings
+from app.control.reports import ENDS
 from app.local.generators import generate
 from app.pipeline.application import opened, schema_keeping
 from app.pipeline.assemble import ingested, matched
@@ -42,11 +43,11 @@ ROOT = Path(__file__).resolve().parents[2]
 ONE = "local-cluster[1,1,1024]"
 SHAPES = ("local-cluster[4,1,1024]", "local-cluster[2,2,1024]", "local[4]")
 QUERY = """
-name: rising
-event: SEQ(Quote a, Quote b, Quote c)
-where: "[symbol] AND a.price < b.price AND b.price < c.price AND c.price > 1.004 * a.price"
+name: echo
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND a.volume = b.volume AND b.price > 1.001 * a.price"
 within: 4 s
-return: {symbol: c.symbol, low: a.price, high: c.price}
+return: {symbol: b.symbol, low: a.price, high: b.price}
 """
 BUCKETS = 4
 START_MS = 1_780_000_000_000
@@ -72,14 +73,14 @@ def settings_of(folder: Path, shape: str) -> Settings:
                 "max_ahead": "1000000 d",
             }
         },
-        "queries": {"paths": [str(folder / "rising.yaml")]},
+        "queries": {"paths": [str(folder / "echo.yaml")]},
         "heartbeat": {"enabled": False},
         "watchdog": {"enabled": False},
         "checkpoint": {"path": str(folder / f"checkpoint-{time.monotonic_ns()}")},
         "http": {"host": "127.0.0.1", "port": 0},
         "spark": {"master": shape, "buckets": BUCKETS, "ingress_tasks": 4, "conf": dict(LOCAL_CLUSTER) if "cluster" in shape else {}},
     }
-    (folder / "rising.yaml").write_text(QUERY)
+    (folder / "echo.yaml").write_text(QUERY)
     file = folder / f"settings-{time.monotonic_ns()}.yaml"
     file.write_text(yaml.safe_dump(plain))
     return load_settings(file, {})
@@ -116,7 +117,7 @@ def one_run(folder: Path, shape: str) -> dict[str, Any]:
         deadline = time.monotonic() + 30
         while ready.plane.committed < query.lastProgress["batchId"] and time.monotonic() < deadline:
             time.sleep(0.1)  # progress is told by another thread
-        events = metrics.value("cep_events_consumed_total", topic="stocks") or 0
+        events = sum(metrics.value("cep_events_ended_total", outcome=end) or 0 for end in ENDS)
         fed = {why: metrics.value("cep_log_entries_fed_total", cause=why) or 0 for why in ("own", "start", "lost", "moved")}
         cpu_s = metrics.value("cep_stage_cost_seconds_total", phase=OWNERS_CPU) or 0
     spark.stop()

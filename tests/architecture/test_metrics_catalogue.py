@@ -14,12 +14,12 @@ UNITS = ("_seconds", "_bytes", "_ratio", "_records", "_info", "_rows", "_per_sec
 PLAIN_GAUGES = {
     "cep_partial_matches",
     "cep_executors",
+    "cep_owners",
     "cep_waiting",
     "cep_idle_partitions",
     "cep_catalog_generation",
     "cep_config_reload_success",
     "cep_leader",
-    "cep_owners",
     "cep_latency_bound_reachable",
 }
 """Counts of things and yes-or-no: they have no unit."""

@@ -49,6 +49,6 @@ def test_the_old_version_finishes_what_it_began_and_the_new_one_begins(spark, tm
     fresh = {one for one, positions in of_new.items() if min(positions) >= change}
     assert len([one for one in begun if max(of_old[one]) >= change]) > 5, "the old version has something to finish"
     assert len(fresh) > 20
-    found = emitted(spark, folder, "changed")
+    found = emitted(folder, "changed")
     assert len(found) == len(set(found))
     assert set(found) == begun | fresh

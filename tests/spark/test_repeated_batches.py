@@ -10,11 +10,8 @@ from app.cli.train import train
 from app.config.settings import load_settings
 from app.control.watchdog import Watchdog
 from app.local.generators import generate
-from app.pipeline.application import opened, schema_keeping
-from app.pipeline.assemble import outputs
-from app.pipeline.source import recorded_records
 from shedding.registry import METHODS
-from tests.spark.recorded import ROOT, KnownSchemas, recorded, write_parquet
+from tests.spark.recorded import ROOT, KnownSchemas, recorded, run_recorded, write_parquet
 
 START_MS = 1_780_000_000_000
 FILES = 10
@@ -64,20 +61,16 @@ def world(request, tmp_path_factory):
 def run(spark, folder) -> tuple[dict[int, list[tuple]], dict[int, bytes]]:
     """What every batch wrote, and the directives."""
     settings = load_settings(folder / "settings.yaml", {})
-    registry = KnownSchemas()
-    registry.teach(schema_keeping(settings))
     written: dict[int, list[tuple]] = {}
+    directives: dict[int, bytes] = {}
+    planes = []
 
-    def take(frame, batch: int) -> None:
-        rows = frame.collect()
-        written[batch] = sorted((row.topic, bytes(row.key or b""), bytes(row.value)) for row in rows)
+    def take(batch: int, table) -> None:
+        rows = table.to_pylist()
+        written[batch] = sorted((row["topic"], row["key"] or b"", row["value"]) for row in rows)
+        directives[batch] = planes[0].directive(batch).to_json()
 
-    with opened(spark, settings, registry, kafka=False) as ready:
-        records = recorded_records(spark, settings, str(folder / "topics"), topics=ready.deployment.topics)
-        writer = outputs(records, settings, ready.tasks).writeStream.foreachBatch(take)
-        query = writer.option("checkpointLocation", f"{settings.checkpoint.path}/spark").trigger(availableNow=True).start()
-        query.awaitTermination()
-        directives = {batch: ready.plane.directive(batch).to_json() for batch in written}
+    run_recorded(spark, settings, str(folder / "topics"), KnownSchemas(), take, before=lambda ready: planes.append(ready.plane))
     return written, directives
 
 

@@ -47,7 +47,7 @@ def test_recorded_topics_give_the_coalesced_tuples_of_replay(spark, tmp_path):
         part.rename(topics / part.name)
         if number in (1, 4):  # a restart in between
             run(spark, folder, "temporal", 2)
-    found = emitted(spark, folder, "temporal")
+    found = emitted(folder, "temporal")
     assert len(found) == len(set(found)) > 50, "nothing twice"
     assert sum(expected[one]["query"] == "in-place-roughly" for one in found) > 10, "the same tuples stay, over restarts too"
     assert set(found) <= set(expected)

@@ -76,7 +76,7 @@ def test_recorded_topics_give_the_composite_events_of_replay_for_the_whole_langu
         part.rename(topics / part.name)
         if number in (1, 4):  # a restart in between
             run(spark, folder, "whole", 3)
-    found = emitted(spark, folder, "whole")
+    found = emitted(folder, "whole")
     assert len(found) == len(set(found)) > 100, "nothing twice"
     assert set(found) <= set(expected)
     # without an end of input what waits for later events is missing; the skipping query waits a window longer, and so does who reads it

@@ -28,7 +28,7 @@ class Driver:
             token="secret",
             health=self.health,
             metrics=lambda: (b"cep_leader 1\n", "text/plain; version=1.0.0"),
-            queries=lambda: self.queries(),  # noqa: PLW0108 - tests change it
+            queries=lambda: self.queries(),  # noqa: PLW0108 - tests exchange it
             version=lambda: {"version": "0.1.0"},
             log_levels=levels,
             set_log_level=set_level,

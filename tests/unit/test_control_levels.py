@@ -6,7 +6,8 @@ import pytest
 
 from app.control.directives import Directive, QueryShedding
 from app.control.levels import Levels, moved
-from app.control.reports import BatchTotals, QueryTally
+from app.control.reports import QueryTally
+from app.control.totals import BatchTotals
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 from app.query.vocabulary import UNKNOWN

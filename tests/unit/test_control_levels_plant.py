@@ -10,7 +10,8 @@ import pytest
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.directives import Directive, QueryShedding
 from app.control.levels import Levels, moved
-from app.control.reports import BatchTotals, QueryTally
+from app.control.reports import QueryTally
+from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation, Watchdog, WatchedQuery
 from tests.unit.test_control_levels import plan
 

@@ -7,12 +7,15 @@ import numpy as np
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence
 from app.config.settings import Selection as SelectionSettings
-from app.control.directives import Directive, DirectiveLog, Frozen, SelectionOrders
-from app.control.reports import SelectionTally, StageReport, total
+from app.control.batch_log import BatchLog
+from app.control.directives import Directive, Frozen, SelectionOrders
+from app.control.reports import SelectionTally, StageReport
 from app.control.selection import Sequences, packed, sampled_rows, unpacked
+from app.control.totals import total
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.plan import Catalog, ConstantTest, Item, Plan
+from app.storage.posix import PosixStore
 
 
 def catalog(*bounds: tuple[str, int]) -> Catalog:
@@ -45,7 +48,7 @@ def task(batch: EventBatch, orders: SelectionOrders) -> SelectionTally:
 
 def total_of(*tallies: SelectionTally) -> dict[str, SelectionTally]:
     reports = [StageReport(0, "ingress", part, selection=(tally,)) for part, tally in enumerate(tallies)]
-    return dict(total(0, [StageReport.from_json(report.to_json()) for report in reports]).selection)
+    return dict(total(0, reports).selection)  # packed on the way, as reports of tasks are
 
 
 def test_the_order_follows_what_tasks_saw() -> None:
@@ -104,12 +107,12 @@ def test_the_orders_of_a_batch_are_those_of_its_first_request(tmp_path: Path) ->
     def decide(batch: int, times: object) -> Frozen:
         return Frozen(Directive(batch, selection=sequences.orders()), {"selection": sequences.snapshot()})
 
-    log = DirectiveLog(tmp_path)
+    log = BatchLog(PosixStore(tmp_path))
     first = log.directive(7, decide)
     done = task(events(200), first.selection["s"])
     sequences.observe(total_of(done))
     assert sequences.orders() != first.selection
-    again = DirectiveLog(tmp_path).directive(7, decide)
+    again = BatchLog(PosixStore(tmp_path)).directive(7, decide)
     assert again == first
     assert task(events(200), again.selection["s"]) == done  # the same way, construct by construct
 
