@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -130,6 +130,14 @@ def restore_engine(plan: Plan, data: Buffer, memory_of: MemoryOf | None = None) 
         SnapshotError: the bytes are no snapshot of an engine of this plan.
     """
     return _kind(plan).restore(plan, data, memory_of)
+
+
+def load_engines(plans: Iterable[Plan]) -> None:
+    """Makes sure that the kernels of all engines that run these plans are there: compiling them takes seconds, loading them a part of one."""
+    kinds = {(plan.evaluator, plan.evaluator == "runs" and chain_of(plan) is not None): plan for plan in plans}
+    for (evaluator, _), plan in kinds.items():
+        if evaluator == "runs":
+            new_engine(plan)
 
 
 def taken_over(engine: QueryEngine, before: Plan, plan: Plan, memory_of: MemoryOf | None = None) -> QueryEngine:

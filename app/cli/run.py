@@ -53,7 +53,7 @@ def run(
         loaded = load_settings(settings, os.environ)
         configure_logging(loaded.logging, loaded.application, __version__)
         threading.Thread(target=_end_in_any_case, args=(stop,), name="end", daemon=True).start()
-        run_application(loaded, stop)
+        run_application(loaded, stop, settings)
     except tuple(kind for kind, _ in EXIT_CODES) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from error

@@ -142,6 +142,8 @@ class Kafka(_Section):
     """Where a new checkpoint starts to read; ``latest`` because old alerts are seldom wanted. An existing checkpoint goes on where it was."""
     max_offsets_per_trigger: int = Field(default=400_000, gt=0)
     """Most records per micro-batch. 400,000 is 70–80 % free of fixed cost while catching up; a million adds little and doubles the latency."""
+    max_bytes_per_trigger: int = Field(default=256 << 20, gt=0)
+    """About the most bytes per micro-batch (keys and values). Spark counts records, so at every start the sizes of the topics' records are estimated from a sample, and `max_offsets_per_trigger` is lowered if that many would be more. 256 MiB is 400,000 records of 670 bytes: smaller ones are bounded by their number."""
     max_poll_records: int = Field(default=10_000, gt=0)
     """Records per poll of Spark's consumer; Kafka's 500 costs a few percent of throughput."""
     max_partition_fetch_bytes: int = Field(default=8 << 20, gt=0)
@@ -181,7 +183,11 @@ class SchemaRegistry(_Section):
     timeout: Duration = Field(default="5 s", validate_default=True)
     """How long a request may take; schemas are cached for ever, so this is waited for once per schema."""
     retry_for: Duration = Field(default="30 s", validate_default=True)
-    """How long an unreachable registry is asked again before records with an unknown schema id become dead letters."""
+    """How long an unreachable registry (or broker) is asked again at the start, for what the checkpoint does not hold. With ``on_registry_down: dead_letter`` also how long in a batch, before records with an unseen schema id become dead letters."""
+    on_registry_down: Literal["wait", "dead_letter"] = "wait"
+    """What happens to records whose schema nobody has seen yet while the registry is unreachable. ``wait``: the batch waits for it, and with it everything behind; good events never become dead letters for an outage. ``dead_letter``: after `retry_for` such records become dead letters and the stream goes on."""
+    wait_for: Duration = Field(default="15 m", validate_default=True)
+    """How long a batch waits for an unreachable registry before the application ends with an error; the next start waits again. Long enough for a registry that is being repaired, short enough for somebody to notice."""
     register_schemas: bool = True
     """Whether to register the schemas of composite events and reports; where only a pipeline may register, set false."""
 
@@ -377,6 +383,8 @@ class Http(_Section):
     """Address to listen on; all interfaces, because kubelet and Prometheus ask from outside."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Port; 0 takes any free one (tests)."""
+    advertised_host: str | None = None
+    """Name or address under which executors reach the driver while the schema registry is away; by default ``spark.driver.host``, or 127.0.0.1 with a local master."""
     task_token: SecretStr | None = None
     """What driver, tasks and owners of buckets prove to each other that they know, and what is shown to change something over HTTP; by default a random one per start."""
     task_token_file: Path | None = None

@@ -167,7 +167,10 @@ class BatchLog:
 
 
 def _frozen(plain: Mapping[str, Any]) -> Frozen:
-    return Frozen(Directive.from_plain(plain["directive"]), plain["memory"])
+    try:
+        return Frozen(Directive.from_plain(plain["directive"]), plain["memory"])
+    except SnapshotError as error:
+        raise ValueError(str(error)) from error  # the file's name is still to be told
 
 
 def _understood(name: str, read: Callable[[], Result]) -> Result:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.control.directives import Directive
 from app.control.levels import sheds_matches
-from app.control.reports import ENDS
+from app.control.reports import ENDS, SourceProgress
 from app.control.totals import BatchTotals
 from app.events.batch import source_number
 from app.observe.metrics import Metrics
@@ -34,10 +34,10 @@ class FinishedBatch:
     watermarks: Mapping[str, int]
     numbers: Mapping[str, int]
 
-    def events_of(self, topic: str, partition: int) -> int:
-        """Records that tasks read. Offsets would tell less: those of a first batch have no beginning, and markers and compaction leave gaps."""
+    def read_of(self, topic: str, partition: int) -> SourceProgress:
+        """What tasks read. Offsets would tell less: those of a first batch have no beginning, and markers and compaction leave gaps."""
         source = self.totals.sources.get(source_number(self.numbers[topic], partition)) if topic in self.numbers else None
-        return 0 if source is None else source.events
+        return source or SourceProgress(-1, 0)
 
 
 def count_batch(metrics: Metrics, batch: FinishedBatch, plans: Mapping[str, Plan], own_topics: frozenset[str]) -> None:
@@ -65,7 +65,9 @@ def _count_progress(metrics: Metrics, batch: FinishedBatch, own_topics: frozense
         topic, partition = topic_partition
         if topic in own_topics:
             continue
-        metrics.add("cep_events_consumed_total", batch.events_of(*topic_partition), topic=topic)
+        read = batch.read_of(*topic_partition)
+        metrics.add("cep_events_consumed_total", read.events, topic=topic)
+        metrics.add("cep_bytes_consumed_total", read.bytes, topic=topic)
         lag = progress.lag(topic_partition)
         newest = batch.newest_broker_ms.get(topic_partition)
         age_ms = batch.now_ms - newest if lag and newest is not None else 0

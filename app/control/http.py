@@ -1,4 +1,4 @@
-"""The driver's HTTP server: health, metrics, queries and log levels, for people and probes.
+"""The driver's HTTP server: health, metrics, queries and log levels, for people and probes; what tasks are to do while the schema registry is away.
 
 One thread per connection, standard library only. It starts before Spark, so that probes are answered from the first second.
 """
@@ -8,16 +8,24 @@ from __future__ import annotations
 import hmac
 import json
 import socketserver
+import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from app.control.health import QUESTIONS, Health
+from app.control.registry_watch import Notice, Ruling
+from app.observe.logs import get_logger
 
-MAX_BODY_BYTES = 1 << 20
+log = get_logger(__name__)
+
+MAX_BODY_BYTES = 64 << 10
 """More than this is nothing that is asked for here."""
+TELL_AGAIN_S = 10.0
 IDLE_CONNECTION_S = 120
 """Workers keep their connection over quiet times; dead ones must not keep a thread for ever."""
 
@@ -31,12 +39,13 @@ class Endpoints:
     """What the server serves. All callables must be safe to call from any thread.
 
     Attributes:
-        token: what those must show who change something.
+        token: what tasks must show, and people who change something.
         metrics: Prometheus text and its content type.
         queries: JSON values for ``/queries``.
         version: JSON values for ``/version``.
         log_levels: levels by logger, for ``/log-level``.
         set_log_level: sets that of a logger, all loggers' when it is empty; ValueError when there is no such level.
+        registry: takes a task's notice about the schema registry, and rules.
     """
 
     token: str
@@ -46,6 +55,7 @@ class Endpoints:
     version: Callable[[], object]
     log_levels: Callable[[], object]
     set_log_level: Callable[[str, str], None]
+    registry: Callable[[Notice], Ruling]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,7 @@ class ControlServer:
 
         class Handler(_Handler):
             served = endpoints
+            told: ClassVar[dict[str, float]] = {}
 
         self._server = _Server((host, port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="control-http", daemon=True)
@@ -91,11 +102,15 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients go away in the middle of a request; that is no news."""
+        """Clients go away in the middle of a request; that is no news. Anything else is a defect."""
+        error = sys.exception()
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            log.error("a request could not be answered", client=str(client_address), exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):
     served: Endpoints
+    told: ClassVar[dict[str, float]]
     protocol_version = "HTTP/1.1"
     server_version = "cep"
     sys_version = ""
@@ -121,6 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError as error:
             reply = _Reply(400, f"{error}\n".encode())
         except Exception as error:  # noqa: BLE001 - the server must go on; the asker gets the reason
+            self._tell(error)
             reply = _Reply(500, f"{type(error).__name__}: {error}\n".encode())
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
@@ -130,6 +146,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(reply.body)
         self.wfile.flush()
+
+    def _tell(self, error: Exception) -> None:
+        """Who asks asks again, so the same failure of the same request is logged once in a while."""
+        what, now = f"{urlsplit(self.path).path} {type(error).__name__}: {error}", time.monotonic()
+        if now - self.told.get(what, -TELL_AGAIN_S) >= TELL_AGAIN_S:
+            self.told.clear()  # one is enough: these are no daily events
+            self.told[what] = now
+            log.error("a request failed", path=self.path, exc_info=error)
 
     def _get(self) -> _Reply:
         url = urlsplit(self.path)
@@ -145,16 +169,21 @@ class _Handler(BaseHTTPRequestHandler):
         return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
 
     def _post(self) -> _Reply:
+        self.close_connection = True  # a body that is not read leaves the next request's beginning unknown
+        if not self._trusted():
+            return _Reply(401, b"token missing or wrong\n")
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            self.close_connection = True  # the body was not read, so the next request's beginning is unknown
             return _Reply(413, b"a body of known, moderate length is needed\n")
         body = self.rfile.read(int(length))
-        routes: dict[str, Callable[[bytes], _Reply]] = {"/log-level": self._log_level}
+        routes: dict[str, Callable[[bytes], _Reply]] = {"/log-level": self._log_level, "/registry": self._registry}
         route = routes.get(urlsplit(self.path).path)
         if route is None:
             return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode())
-        return route(body) if self._trusted() else _Reply(401, b"token missing or wrong\n")
+        return route(body)
+
+    def _registry(self, body: bytes) -> _Reply:
+        return _Reply(200, self.served.registry(Notice.from_json(body)).to_json(), "application/json")
 
     def _log_level(self, body: bytes) -> _Reply:
         asked = json.loads(body)

@@ -11,6 +11,7 @@ Decisions are made by the modules around; here they are asked at the right momen
 from __future__ import annotations
 
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,13 +23,16 @@ from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
+from app.control.desk import Desk
 from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels, moved
+from app.control.outages import Outage
 from app.control.query_set import GOOD, QuerySet
+from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
 from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
@@ -42,6 +46,9 @@ from app.storage.open import open_store
 
 KEPT_PHASES = ("pack", "match", "encode", "state")
 """Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
+
+SIZE_TOLERANCE = 2
+"""Batches beyond the bound by less than this are what an estimate is."""
 
 Speakers = Callable[[int], Iterable[tuple[str, int]] | None]
 Ranges = Callable[[int], Mapping[tuple[str, int], tuple[int | None, int]] | None]
@@ -81,6 +88,7 @@ class ControlPlane:
     Attributes:
         health: add checks of your own.
         metrics: the driver's metrics.
+        registry: what tasks do while the schema registry is away.
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
@@ -102,7 +110,8 @@ class ControlPlane:
         self._speakers: Speakers = lambda _: None
         self._ranges: Ranges = lambda _: None
         self._decided = False
-        self._watchdog = Watchdog((), settings.watchdog, settings.kafka.max_offsets_per_trigger)
+        self._most_records = settings.kafka.max_offsets_per_trigger
+        self._watchdog = Watchdog((), settings.watchdog, self._most_records)
         self._levels = Levels()
         self._sequences: Sequences | None = None
         self._idle = IdleSources(
@@ -116,9 +125,13 @@ class ControlPlane:
         self._greatest_times: dict[int, int] = {}
         self._last_beat_ms = clock()
         self._heartbeat: HeartbeatWriter | None = None
+        self._told_size = False
+        self._beats = Outage("heartbeats are not written", "heartbeats are written again")
+        self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
         self._token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
         self.metrics = Metrics()
         self.metrics.inform("cep_build_info", **{name: str(version.get(name, "")) for name in ("version", "spark", "git")})
+        self.registry = RegistryWatch(settings.schema_registry, self.metrics, clock)
         self.health = Health()
         self.pulse = Pulse(lambda: clock() / 1000, settings.http.liveness_timeout / 1000)
         self.started, self.running, self.first_batch = (
@@ -142,6 +155,7 @@ class ControlPlane:
             version=lambda: dict(version),
             log_levels=levels,
             set_log_level=self._set_log_level,
+            registry=self.registry.rule,
         )
         self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
 
@@ -172,6 +186,7 @@ class ControlPlane:
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
         log_ = self._log or BatchLog(open_store(self._settings.checkpoint.uri))
         latest = log_.latest()
+        sequences = Sequences(running.catalog, self._settings.selection)  # for 1,000 queries 35 ms, which nobody must wait for
         with self._lock:
             first = self._log is None
             self._log = log_
@@ -184,14 +199,13 @@ class ControlPlane:
             watchdog = Watchdog(
                 [WatchedQuery.of(plan) for plan in running.catalog.current],
                 self._settings.watchdog,
-                self._settings.kafka.max_offsets_per_trigger,
+                self._most_records,
             )
             memory: Mapping[str, Any] = {"watchdog": self._watchdog.snapshot()} if not first else {} if latest is None else latest.memory
             watchdog.restore(memory.get("watchdog", {}))
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
                 self._levels.restore(memory.get("levels", {}))
-            sequences = Sequences(running.catalog, self._settings.selection)
             kept = {} if latest is None else latest.memory.get("selection", {})
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
             gone = () if self._catalog is None else {plan.name for plan in self._catalog.catalog.plans}
@@ -233,6 +247,27 @@ class ControlPlane:
             if query_set.outcome in GOOD and query_set.read_at_ms is not None:
                 self.metrics.set("cep_config_last_reload_success_timestamp_seconds", query_set.read_at_ms / 1000)
 
+    def limit_batches(self, records: int) -> None:
+        """Says how many records a batch takes at most; to be told before a catalog is opened."""
+        self._most_records = records
+
+    def beat_written(self) -> None:
+        """The broker has a heartbeat."""
+        self.metrics.add("cep_heartbeats_total", 1)
+        self._beats.worked()
+
+    def beat_failed(self, reason: str) -> None:
+        """A heartbeat was lost: while that goes on, silent input holds up what only time can release."""
+        self.metrics.add("cep_heartbeat_errors_total", 1)
+        self._beats.failed(reason)
+
+    @property
+    def desk(self) -> Desk:
+        """What tasks need to ask this driver."""
+        http, spark = self._settings.http, self._settings.spark
+        local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
+        return Desk(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
         with self._lock:
@@ -246,7 +281,7 @@ class ControlPlane:
             self._settings.topics.heartbeat,
             self._heartbeat_is_due,
             pause_s,
-            lambda error: log.warning("heartbeat not written", exc_info=error),
+            self,
         )
         self._heartbeat.start()
 
@@ -315,6 +350,7 @@ class ControlPlane:
         directive, totals = self._log.logged(progress.batch), self._log.totals(progress.batch)
         greatest = self._log.greatest_times_before(progress.batch + 1)
         self._log.prune(progress.batch)
+        self.registry.committed(progress.batch)
         with self._lock:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._numbers), now)
@@ -334,6 +370,8 @@ class ControlPlane:
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
         _log_shedding(progress.batch, before, after, forecast)
         _log_limits(progress.batch, totals)
+        self._note_size(progress.batch, totals)
+        self._note_originals(totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
         self.committed = progress.batch
@@ -457,8 +495,24 @@ class ControlPlane:
             if not heartbeat_is_due(self._idle, waiting, self._greatest_times, beat, now):
                 return False
             self._last_beat_ms = now
-            self.metrics.add("cep_heartbeats_total", 1)
             return True
+
+    def _note_size(self, batch: int, totals: BatchTotals) -> None:
+        """The bound in bytes rests on an estimate that is made at the start; somebody should know when it does not hold any more."""
+        size, bound = sum(source.bytes for source in totals.sources.values()), self._settings.kafka.max_bytes_per_trigger
+        if size > SIZE_TOLERANCE * bound and not self._told_size:
+            self._told_size = True
+            hint = "records are larger than at the start; a restart estimates them again"
+            log.warning("a batch is larger than kafka.max_bytes_per_trigger", batch_id=batch, bytes=size, bound=bound, hint=hint)
+
+    def _note_originals(self, totals: BatchTotals) -> None:
+        """Late events and dead letters that left without what they came with, though it may still be there."""
+        trouble = totals.troubles.get("originals")
+        if trouble is not None:
+            self.metrics.add("cep_originals_errors_total", trouble.count)
+            self._originals.failed(trouble.text, trouble.count)
+        elif totals.counts.get("late", 0) or totals.counts.get("dead", 0):
+            self._originals.worked()
 
     def _remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
         self._last_totals, self._greatest_times = totals, dict(greatest_times)

@@ -29,7 +29,8 @@ class SourceProgress:
         oldest_broker_ms: least Kafka timestamp; None without records.
         newest_broker_ms: greatest Kafka timestamp.
         first_offset: offset of the first record.
-        next_offset: offset after the last record.
+        next_offset: offset after the last record; Spark's end may lie further, since transactions leave markers.
+        bytes: of the records' values.
     """
 
     source: int
@@ -39,6 +40,7 @@ class SourceProgress:
     newest_broker_ms: int | None = None
     first_offset: int | None = None
     next_offset: int | None = None
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,21 @@ class SelectionTally:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something outside that failed, though the task went on.
+
+    Attributes:
+        what: a stable word.
+        count: how often.
+        text: the first reason, for people.
+    """
+
+    what: str
+    count: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StageReport:
     """One task's, or one owner's, part of one batch.
 
@@ -132,3 +149,4 @@ class StageReport:
     records: int = 0
     sent: int = 0
     undelivered: tuple[str, ...] = ()
+    troubles: tuple[Trouble, ...] = ()

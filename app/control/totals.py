@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from app.control.reports import ENDS, QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.reports import ENDS, QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.errors import SnapshotError
 from app.observe.latency import LATENCY_BOUNDS_MS
 
@@ -49,6 +49,7 @@ class BatchTotals:
     state_rows: int = 0
     state_bytes: int = 0
     selection: Mapping[str, SelectionTally] = field(default_factory=dict)
+    troubles: Mapping[str, Trouble] = field(default_factory=dict)
     fed: Mapping[str, int] = field(default_factory=dict)
     handed: int = 0
     unpacked: int = 0
@@ -70,6 +71,7 @@ class BatchTotals:
                 name: [*(getattr(tally, count) for count in COUNTS), list(tally.latencies)] for name, tally in self.queries.items()
             },
             "selection": [asdict(tally) for tally in self.selection.values()],
+            "troubles": [asdict(trouble) for trouble in self.troubles.values()],
         }
 
     @staticmethod
@@ -82,6 +84,7 @@ class BatchTotals:
             for name, (*counts, latencies) in plain["queries"].items()
         }
         values["selection"] = {one["stream"]: SelectionTally(**{**one, "samples": tuple(one["samples"])}) for one in plain["selection"]}
+        values["troubles"] = {one["what"]: Trouble(**one) for one in plain.get("troubles", ())}
         return BatchTotals(**values)
 
 
@@ -107,8 +110,10 @@ def pack_report(report: StageReport, names: Sequence[str]) -> bytes:
     for row, tally in enumerate(report.queries):
         counts[row, : len(COUNTS)] = [getattr(tally, name) for name in COUNTS]
         counts[row, len(COUNTS) : len(COUNTS) + len(tally.latencies)] = tally.latencies
-    head = {one.name: getattr(report, one.name) for one in fields(StageReport) if one.name not in ("queries", "sources", "selection")}
+    nested = ("queries", "sources", "selection", "troubles")
+    head = {one.name: getattr(report, one.name) for one in fields(StageReport) if one.name not in nested}
     head |= {"sources": [list(_values(source)) for source in report.sources], "selection": [asdict(one) for one in report.selection]}
+    head |= {"troubles": [asdict(one) for one in report.troubles]}
     return _packed(head, numbers, counts)
 
 
@@ -175,6 +180,7 @@ def joined(packed: Sequence[bytes], part: int) -> bytes:
     head["next_release_ms"] = _least(one["next_release_ms"] for one in heads)
     for name in ("sources", "selection"):
         head[name] = [value for one in heads for value in one[name]]
+    head["troubles"] = [asdict(trouble) for trouble in _joined_troubles(heads).values()]
     return _packed({**head, "part": part}, numbers, counts)
 
 
@@ -218,6 +224,7 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
         state_rows=sum(head["state_rows"] for head in heads),
         state_bytes=sum(head["state_bytes"] for head in heads),
         selection=selection,
+        troubles=_joined_troubles(heads),
         fed=_summed(head["fed"] for head in heads),
         handed=sum(head["handed"] for head in heads),
         unpacked=sum(head["unpacked"] for head in heads),
@@ -291,7 +298,17 @@ def _joined_source(known: SourceProgress | None, more: SourceProgress) -> Source
         newest_broker_ms=_greatest((known.newest_broker_ms, more.newest_broker_ms)),
         first_offset=_least((known.first_offset, more.first_offset)),
         next_offset=_greatest((known.next_offset, more.next_offset)),
+        bytes=known.bytes + more.bytes,
     )
+
+
+def _joined_troubles(heads: Iterable[Mapping[str, Any]]) -> dict[str, Trouble]:
+    """By what failed, how often; the first reason stands for all."""
+    joined: dict[str, Trouble] = {}
+    for trouble in (Trouble(**values) for head in heads for values in head["troubles"]):
+        known = joined.get(trouble.what)
+        joined[trouble.what] = trouble if known is None else replace(known, count=known.count + trouble.count)
+    return joined
 
 
 def _joined_selection(known: SelectionTally | None, more: SelectionTally) -> SelectionTally:

@@ -104,7 +104,7 @@ class OriginalReader:
                         return
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - so named
                     low, high = self._consumer.get_watermark_offsets(begin, timeout=self._patience_s)
-                    if not run[0] < low <= run[-1] < high:
+                    if not run[0] < low <= min(run[-1], high - 1):
                         return
                     self._consumer.assign([TopicPartition(begin.topic, begin.partition, low)])  # retention took the first ones only
                 elif error.code() in (KafkaError._PARTITION_EOF, *NO_TOPIC):  # noqa: SLF001 - so named

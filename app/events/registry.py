@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
@@ -54,6 +54,16 @@ class Registered:
     text: str
     schema: AvroSchema
     guid: str | None = None
+
+
+class Subjects(Protocol):
+    """The part of the registry that a driver needs."""
+
+    def latest(self, subject: str) -> Registered | None:
+        """The newest version of a subject; None if there is no such subject."""
+
+    def register(self, subject: str, text: str) -> int:
+        """Registers a schema and returns its id."""
 
 
 class Registry:

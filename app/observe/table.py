@@ -58,6 +58,7 @@ _BATCH_BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.
 METRICS: tuple[Metric, ...] = (
     # Rate, errors, duration.
     Metric("cep_events_consumed_total", "counter", "Records read from input topics.", ("topic",)),
+    Metric("cep_bytes_consumed_total", "counter", "Bytes of the values of these records.", ("topic",)),
     Metric(
         "cep_events_ended_total",
         "counter",
@@ -179,7 +180,18 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_checkpoint_last_success_timestamp_seconds", "gauge", "When the last batch was committed."),
     Metric("cep_dead_letters_total", "counter", "Records written to the dead-letter topic.", ("reason",)),
     Metric("cep_heartbeats_total", "counter", "Heartbeats written because the input was silent."),
+    Metric("cep_heartbeat_errors_total", "counter", "Heartbeats that the broker did not take."),
+    Metric(
+        "cep_originals_errors_total",
+        "counter",
+        "Late events and dead letters that were written without key, value and headers because the original could not be read again.",
+    ),
     Metric("cep_schema_registry_errors_total", "counter", "Requests to the schema registry that failed."),
+    Metric(
+        "cep_schema_registry_waiting_seconds",
+        "gauge",
+        "How long the schema registry has been away while somebody needs it; 0 when it answers, and while nobody asks.",
+    ),
     # Identity.
     Metric("cep_build_info", "info", "Version of the application.", ("version", "spark", "git")),
     Metric(

@@ -34,7 +34,9 @@ OWN_HEADERS = ("__connect.errors.", "ce_", "cep.")
 
 
 ORIGINALS_HEADER = "cep.original"
-"""Says why a late event or dead letter comes without its original value: ``gone`` or ``oversized``."""
+"""Says why a late event or dead letter comes without its original value: ``gone``, ``unreadable`` or ``oversized``."""
+PROBLEM_HEADER = "cep.original-problem"
+"""Why it was unreadable: it may still be there."""
 LONGEST_TEXT = 2000
 """Texts may quote what a record holds."""
 REQUEST_OVERHEAD = 48 << 10
@@ -242,5 +244,13 @@ def _origin(original: Original) -> Headers:
         ("__connect.errors.partition", str(original.partition).encode()),
         ("__connect.errors.offset", str(original.offset).encode()),
         ("__connect.errors.timestamp", str(original.timestamp_ms).encode()),
-        *(() if original.found else ((ORIGINALS_HEADER, b"gone"),)),
+        *_missing(original),
     )
+
+
+def _missing(original: Original) -> Headers:
+    if original.found:
+        return ()
+    if not original.problem:
+        return ((ORIGINALS_HEADER, b"gone"),)
+    return ((ORIGINALS_HEADER, b"unreadable"), (PROBLEM_HEADER, original.problem.encode()[:LONGEST_TEXT]))

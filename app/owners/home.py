@@ -19,6 +19,7 @@ from app.control.totals import head_of, joined, pack_report, with_fields
 from app.errors import SnapshotError
 from app.owners.arrivals import Arrivals
 from app.owners.blocks import Known
+from app.owners.coming import get_ready
 from app.owners.deployment import load_deployment
 from app.owners.egress import Records
 from app.owners.inbox import Payload
@@ -128,6 +129,7 @@ class Home:
         wanted = {bucket.number for bucket in order.buckets}
         for number in set(self.held) - wanted:
             del self.held[number]
+        get_ready(self.settings.checkpoint, order.directive.coming)
         deployment = load_deployment(self.settings.checkpoint, order.directive.deployment)
         names = [plan.name for plan in deployment.catalog.plans]
         done: list[_Done] = []

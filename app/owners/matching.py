@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from time import perf_counter_ns, time
 
 from app.bucket.bucket import Bucket, BucketOutput
@@ -13,18 +12,15 @@ from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.bucket.matching import Found
 from app.control.directives import Directive
-from app.control.reports import QueryTally, StageReport
-from app.delivery.originals import Original, OriginalReader
-from app.events.batch import PARTITION_BITS
+from app.control.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.owners.arrivals import Arrivals
 from app.owners.deployment import Deployment
-from app.owners.egress import Failure, Limit, Records, add_composite_events, add_dead_letters, add_late_events, add_shed_reports
+from app.owners.egress import Limit, Records, add_composite_events, add_shed_reports
 from app.owners.endings import endings_of
+from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
-
-LATE = "late"
 
 
 class Spent:
@@ -64,6 +60,7 @@ class Worked:
     records: Records
     tallies: tuple[QueryTally, ...]
     unpacked: int
+    troubles: tuple[Trouble, ...] = ()
 
 
 def progress_of(order: Advance) -> Progress:
@@ -97,9 +94,9 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
     if bucket.number == 0:
         add_shed_reports(records, work.directive.shed_reports, work.deployment.reports)
-    _deliver_refused(records, [*arrived.refused, *_late_of_bucket(output)], work)
+    troubles = add_letters(records, [*arrived.refused, *_late_of_bucket(output)], work.deployment, work.settings)
     work.spent.phase("encode")
-    return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections))
+    return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)
 
 
 def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:
@@ -145,27 +142,6 @@ def _late_of_bucket(output: BucketOutput) -> list[Refused]:
     return [Refused(source, tuple(offsets), LATE) for source, offsets in sorted(by_source.items())]
 
 
-def _deliver_refused(records: Records, refused: Sequence[Refused], work: Work) -> None:
-    """Late events and dead letters, with the originals read again from the broker (file sources have none: places and reasons remain)."""
-    deployment, options = work.deployment, tuple(sorted(work.settings.consumer_options.items()))
-    for one in refused:
-        topic, partition = deployment.topics[one.source >> PARTITION_BITS], one.source & ((1 << PARTITION_BITS) - 1)
-        if options:
-            originals = list(_reader(options).read(topic, partition, one.offsets))
-        else:
-            originals = [Original(topic, partition, offset, found=False) for offset in sorted(one.offsets)]
-        if one.reason == LATE:
-            add_late_events(records, deployment.late_topic, originals)
-        else:
-            failures = [Failure(offset, one.reason, text) for offset, text in zip(one.offsets, one.texts, strict=True)]
-            add_dead_letters(records, deployment.dead_letters_topic, work.settings.name, originals, failures)
-
-
-@lru_cache(maxsize=1)
-def _reader(options: tuple[tuple[str, str], ...]) -> OriginalReader:
-    return OriginalReader(dict(options))
-
-
 def report_of(number: int, worked: Worked, work: Work) -> StageReport:
     """A bucket's report, but for what only its owner knows."""
     output, late = worked.output, len(worked.output.late)
@@ -179,6 +155,7 @@ def report_of(number: int, worked: Worked, work: Work) -> StageReport:
         queries=worked.tallies,
         counts={"matched": -late, "late": late},  # the ingress counted them as handed to matching
         rejected=rejected,
+        troubles=worked.troubles,
         cost_ns=work.spent.by_phase,
         waiting=output.held + output.pending,
         next_release_ms=output.next_release_ms if not output.pending else None,  # when negated ends are due, only engines know

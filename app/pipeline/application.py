@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +21,19 @@ from app import __version__
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import client_options, consumer_options
-from app.events.registry import Registry
+from app.events.registry import Registry, Subjects
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.orders import OwnerSettings
 from app.owners.state_log import STATE
+from app.pipeline.answers import RememberedRegistry
 from app.pipeline.batches import Batches, BatchRules, Taker
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.numbers import load_numbers, store_numbers
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
-from app.pipeline.schemas import SchemaKeeping
+from app.pipeline.schemas import KeptDecisions, SchemaKeeping
 from app.pipeline.session import slots_of
 from app.pipeline.warming import find_owners
 
@@ -81,9 +82,9 @@ def control_plane(settings: Settings) -> ControlPlane:
     return ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
 
 
-def task_settings(settings: Settings) -> TaskSettings:
-    """What travels to the ingress tasks."""
-    return TaskSettings(settings.checkpoint.uri, schema_keeping(settings))
+def task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
+    """What travels to the ingress tasks of one run of the driver; they ask it what to do while the schema registry is away."""
+    return TaskSettings(settings.checkpoint.uri, schema_keeping(settings), plane.desk)
 
 
 def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
@@ -114,13 +115,25 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
 def schema_keeping(settings: Settings) -> SchemaKeeping:
     """Where the tasks find writers' schemas."""
     registry = settings.schema_registry
-    return SchemaKeeping(settings.checkpoint.uri, registry_settings(registry), registry.retry_for / 1000)
+    return SchemaKeeping(settings.checkpoint.uri, registry_settings(registry), registry.on_registry_down == "dead_letter")
+
+
+def remembered_registry(settings: Settings, failed: Callable[[], None]) -> RememberedRegistry:
+    """The registry as the driver asks it: what it answered at earlier starts counts where it does not answer now.
+
+    Args:
+        settings: of the application.
+        failed: told of every question that was not answered.
+    """
+    registry = Registry(registry_settings(settings.schema_registry))
+    return RememberedRegistry(registry, settings.schema_registry.url, settings.checkpoint.uri, failed)
 
 
 def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment) -> str:
     """Stores the deployment in the checkpoint and makes its catalog the running one; returns its fingerprint."""
     fingerprint = store_deployment(settings.checkpoint.uri, deployment)
     offsets = PlannedOffsets(settings.checkpoint.uri)
+    plane.registry.decisions = KeptDecisions(settings.checkpoint.uri)
     plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), offsets.speakers, offsets.ranges)
     return fingerprint
 
@@ -149,7 +162,7 @@ def matching(spark: SparkSession, settings: Settings, plane: ControlPlane, take:
 
 
 @contextmanager
-def opened(spark: SparkSession, settings: Settings, registry: Registry | None = None, *, take: Taker | None = None) -> Iterator[Opened]:
+def opened(spark: SparkSession, settings: Settings, registry: Subjects | None = None, *, take: Taker | None = None) -> Iterator[Opened]:
     """The application around a query of the caller's, without patience: everything it depends on must be there.
 
     Args:
@@ -158,7 +171,7 @@ def opened(spark: SparkSession, settings: Settings, registry: Registry | None = 
         registry: asked for schemas; the configured one when not given.
         take: gets the output records instead of Kafka; then records do not come from Kafka either.
     """
-    asked = registry or Registry(registry_settings(settings.schema_registry))
+    asked = registry or remembered_registry(settings, lambda: None)
     numbers = load_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets).reading(settings.source_topics)
     streams = read_streams(settings, asked, numbers.labels)
     deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings), topics=numbers.labels)
@@ -170,7 +183,7 @@ def opened(spark: SparkSession, settings: Settings, registry: Registry | None = 
         spark.streams.addListener(listener)
         with matching(spark, settings, plane, take) as batches:
             batches.prepare(fingerprint)
-            yield Opened(deployment, plane, task_settings(settings), batches)
+            yield Opened(deployment, plane, task_settings(settings, plane), batches)
     finally:
         spark.streams.removeListener(listener)
         plane.close()

@@ -12,6 +12,7 @@ _HINTS = (
     ("failOnDataLoss", "hint: records were deleted before they were read; kafka.fail_on_data_loss: false goes on without them"),
     ("RecordTooLarge", "hint: a topic's max.message.bytes is below topics.max_record_bytes"),
     ("AuthorizationException", "hint: the broker's access lists do not allow it"),
+    ("the schema registry has been away", "hint: is it up, is schema_registry.url right? a new start waits for it again"),
     ("UnknownTopicOrPartition", "hint: was a topic deleted? cep topics plan shows it"),
 )
 

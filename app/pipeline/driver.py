@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import KafkaException, Producer
@@ -18,22 +19,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.durations import format_duration
 from app.config.settings import Settings
+from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
-from app.events.registry import Registry
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment
 from app.owners.sole import sole_driver
-from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, task_settings
+from app.pipeline.answers import RememberedRegistry
+from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, remembered_registry, task_settings
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
 from app.pipeline.draining import past_of
+from app.pipeline.limits import batch_limits
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.offsets import OffsetLog
-from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, registry_settings, without_models
+from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
+from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
@@ -85,8 +89,13 @@ def patiently(what: str, question: Callable[[], Result], retry_for_ms: int, stop
             stop.asked.wait(RETRY_PAUSE_S)
 
 
-def run(settings: Settings, stop: Stop) -> None:
+def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
     """Runs the application until it is asked to stop.
+
+    Args:
+        settings: of the application.
+        stop: by whom it is asked.
+        file: the settings file, to tell when it changes.
 
     Raises:
         ConfigurationError, TopicsMissingError: it cannot start as configured.
@@ -101,13 +110,16 @@ def run(settings: Settings, stop: Stop) -> None:
         plane = _listening(settings)
         cleanup.callback(plane.close)
         resumed = _resumed(settings, stop)
-        deployment = _prepared(settings, resumed.numbers, stop)
+        registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
+        deployment = _prepared(settings, registry, resumed.numbers, stop)
         store_numbers(settings.checkpoint.uri, resumed.noted)
         OffsetLog(settings.checkpoint.uri).correct(resumed.correction)
         store_numbers(settings.checkpoint.uri, resumed.numbers)
+        limits = patiently("broker", lambda: batch_limits(settings), settings.schema_registry.retry_for, stop)
+        plane.limit_batches(limits.records)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
-        spark = start_session(settings)
+        spark = start_session(settings, limits.arrow_bytes)
         cleanup.callback(_stop_spark, spark)
         plane.started.good()
         committed = threading.Event()
@@ -116,11 +128,12 @@ def run(settings: Settings, stop: Stop) -> None:
         cleanup.callback(_forget, spark, listener)
         batches = cleanup.enter_context(matching(spark, settings, plane))
         batches.prepare(fingerprint)
-        records = kafka_records(spark, settings, deployment.topics)
-        query = matched(ingested(records, settings, task_settings(settings)), settings, batches).start()
+        records = kafka_records(spark, settings, deployment.topics, limits.records)
+        query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
         if settings.heartbeat.enabled:
-            plane.start_heartbeat(Producer({**client_options(settings.kafka), "linger.ms": 0}))
+            plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
+        cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
@@ -159,8 +172,7 @@ def _resumed(settings: Settings, stop: Stop) -> Resumption:
     return found
 
 
-def _prepared(settings: Settings, numbers: Numbers, stop: Stop) -> Deployment:
-    registry = Registry(registry_settings(settings.schema_registry))
+def _prepared(settings: Settings, registry: RememberedRegistry, numbers: Numbers, stop: Stop) -> Deployment:
     wait_ms = settings.schema_registry.retry_for
     streams = patiently("schema registry", lambda: read_streams(settings, registry, numbers.labels), wait_ms, stop)
     compiled = compile_queries(settings, streams)
@@ -171,6 +183,7 @@ def _prepared(settings: Settings, numbers: Numbers, stop: Stop) -> Deployment:
     deployment = patiently(
         "schema registry", lambda: prepare(settings, compiled, streams, registry, past, topics=numbers.labels), wait_ms, stop
     )
+    registry.save()
     for query, shedder in without_models(compiled, deployment):
         folder = settings.queries.models or "queries.models is not set"
         log.warning("no model: sheds at random", query=query, shedder=shedder, models=str(folder), hint="write one with cep train")

@@ -1,15 +1,17 @@
 """The ingress: records of one Spark task → chunks, delivered to the owners of their buckets. Runs in Spark's Python workers.
 
 Thin: decode (`app.events`), then lateness, selection, shedding and routing (`app.bucket.ingress`), then a report as the task's only row.
-A task handles its records in one go: lateness is judged from the directive's greatest times on, so results do not depend on Arrow's batches.
+Records are decoded slice by slice while they come in, so a task never holds all bytes of its share; what was decoded is handled in one go:
+lateness is judged from the directive's greatest times on, so results do not depend on slices and Arrow's batches.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from threading import RLock, Thread
 from time import perf_counter_ns
 
 import numpy as np
@@ -20,13 +22,14 @@ from pyspark import TaskContext
 from app.asc.selected import SelectedEvents
 from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, Ingested, IngressPlan
+from app.control.desk import Desk
 from app.control.directives import Directive
-from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.reports import QueryTally, SelectionTally, StageReport
 from app.control.selection import packed, sampled_rows
 from app.control.totals import pack_report
 from app.evaluation.features import Features
 from app.events.avro import parse_schema
-from app.events.batch import PARTITION_BITS, Column, EventBatch
+from app.events.batch import PARTITION_BITS, Column, EventBatch, concatenate
 from app.events.decoder import BatchDecoder, DecodedBatch
 from app.events.plausible import without_implausible_times
 from app.events.types import Kind
@@ -39,6 +42,7 @@ from app.owners.shipment import CHUNK, Refused
 from app.pipeline.gate import Learned, dropped_before_decoding, shedding_gate
 from app.pipeline.looking import reported
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
+from app.pipeline.slices import Places, Read, slices
 
 LETTERS_PER_ROW = 1000
 
@@ -49,6 +53,8 @@ class TaskSettings:
 
     checkpoint: str
     schemas: SchemaKeeping
+    desk: Desk
+    """Asks the driver."""
 
 
 @dataclass(slots=True)
@@ -73,26 +79,71 @@ class _Work:
         return now
 
 
-_decoders: dict[tuple[str, int], BatchDecoder] = {}
-"""By deployment and stream; the programs of writers' schemas survive batches."""
+_making = RLock()
+"""What is made for a deployment is made once, by whoever needs it first: a task, or the thread that gets ready for a coming one."""
 
 
-def _decoder(settings: TaskSettings, deployment: str, place: int) -> BatchDecoder:
-    if (deployment, place) not in _decoders:
-        known = load_deployment(settings.checkpoint, deployment)
-        stream = known.streams[place]
-        plans = [plan for plan in known.catalog.plans if stream.rules.stream in plan.streams]
-        wanted = {name for plan in plans for name in plan.columns}
-        tested = {test.attribute for plan in plans for item in plan.items for one in (item.tests, *item.either) for test in one}
-        readers = [parse_schema(text) for text in stream.readers]
-        _decoders[deployment, place] = BatchDecoder(stream.definition, readers, KeptSchemas(settings.schemas), wanted | tested)
-    return _decoders[deployment, place]
+_decoders: dict[tuple[str, str, frozenset[str]], tuple[BatchDecoder, KeptSchemas]] = {}
+"""By checkpoint, stream and attributes: the programs of writers' schemas survive batches, and deployments that want the same."""
+KEPT_DECODERS = 64
+
+
+def _decoder(settings: TaskSettings, directive: Directive, place: int) -> BatchDecoder:
+    decoder, schemas = _made_decoder(settings, directive.deployment, place)
+    schemas.begin(directive.batch, settings.desk.registry)
+    return decoder
+
+
+def _made_decoder(settings: TaskSettings, deployment: str, place: int) -> tuple[BatchDecoder, KeptSchemas]:
+    stream = load_deployment(settings.checkpoint, deployment).streams[place]
+    with _making:
+        described, wanted = _wanted(settings.checkpoint, deployment, place)
+        key = settings.checkpoint, described, wanted
+        if key not in _decoders:
+            if len(_decoders) >= KEPT_DECODERS:
+                del _decoders[next(iter(_decoders))]
+            readers = [parse_schema(text) for text in stream.readers]
+            schemas = KeptSchemas(settings.schemas)
+            _decoders[key] = BatchDecoder(stream.definition, readers, schemas, wanted), schemas
+        return _decoders[key]
 
 
 @lru_cache(maxsize=64)
-def _plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
+def _wanted(checkpoint: str, deployment: str, place: int) -> tuple[str, frozenset[str]]:
+    """What tells a stream from others, and its attributes that queries read."""
+    known = load_deployment(checkpoint, deployment)
+    stream = known.streams[place]
+    plans = [plan for plan in known.catalog.plans if stream.rules.stream in plan.streams]
+    wanted = {name for plan in plans for name in plan.columns}
+    tested = {test.attribute for plan in plans for item in plan.items for one in (item.tests, *item.either) for test in one}
+    return repr((stream.definition, stream.readers)), frozenset(wanted | tested)
+
+
+@lru_cache(maxsize=64)
+def _made_plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
     known = load_deployment(checkpoint, deployment)
     return IngressPlan(known.catalog, known.streams[place].rules, known.buckets)
+
+
+def _plan(checkpoint: str, deployment: str, place: int) -> IngressPlan:
+    with _making:
+        return _made_plan(checkpoint, deployment, place)
+
+
+_ready: set[str] = set()
+
+
+def get_ready(settings: TaskSettings, coming: str) -> None:
+    """Makes what a coming deployment needs, beside the batch: so that the first batch under it need not."""
+    if coming and coming not in _ready:
+        _ready.add(coming)
+        Thread(target=_prepare, args=(settings, coming), name="coming-deployment", daemon=True).start()
+
+
+def _prepare(settings: TaskSettings, coming: str) -> None:
+    for place in range(len(load_deployment(settings.checkpoint, coming).streams)):
+        _plan(settings.checkpoint, coming, place)
+        _made_decoder(settings, coming, place)
 
 
 @lru_cache(maxsize=256)
@@ -112,22 +163,20 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
     orders, part = _orders(context.getLocalProperty(PROPERTY) or ""), context.partitionId()
     directive = orders.directive
     deployment = load_deployment(settings.checkpoint, directive.deployment)
+    get_ready(settings, directive.coming)
     started = perf_counter_ns()
-    records = _table(batches)
-    work = _Work()
-    started = work.spend("read", started)
-    sources: tuple[SourceProgress, ...] = ()
-    if records is not None:
-        source = _int64(records, "source")
-        ingested_ms = _int64(records, "ingested_us") // 1000
-        place = np.array([-1 if k is None else k for k in deployment.stream_of_topic])[source >> PARTITION_BITS]
-        for number, stream in enumerate(deployment.streams):
-            rows = np.flatnonzero(place == number)
-            if len(rows):
-                own = records if len(rows) == len(place) else records.take(pa.array(rows))
-                _stream(work, own, source[rows], ingested_ms[rows], _Context(settings, directive, deployment, number, stream))
-        work.count("heartbeats", int(np.count_nonzero(place < 0)))
-        sources = _source_progress(source, _int64(records, "offset"), ingested_ms, work.greatest)
+    work, read = _Work(), Read()
+    parts = [_Part(_Context(settings, directive, deployment, number, stream)) for number, stream in enumerate(deployment.streams)]
+    for records in slices(batches):
+        places = read.add(records)
+        work.spend("read", started)
+        _decode_streams(work, records, places, deployment, parts)
+        del records  # its bytes must be gone before the next slice comes in
+        started = perf_counter_ns()
+    work.spend("read", started)
+    for decoded in parts:
+        if decoded.batches:
+            _route(work, decoded)
     started = perf_counter_ns()
     undelivered = _outbox().deliver(orders, part, work.rows)
     work.spend("deliver", started)
@@ -135,7 +184,7 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
         directive.batch,
         "ingress",
         part,
-        sources=sources,
+        sources=read.progress(work.greatest),
         queries=tuple(work.queries.values()),
         counts=work.counts,
         rejected=work.rejected,
@@ -169,27 +218,63 @@ class _Context:
     stream: StreamDeployment
 
 
-def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_ms: NDArray[np.int64], context: _Context) -> None:
-    """All records of one stream in this task."""
-    offset = _int64(records, "offset")
+@dataclass(slots=True)
+class _Part:
+    """What has been decoded of a stream's records in this task."""
+
+    context: _Context
+    batches: list[EventBatch] = field(default_factory=list)
+    dropped: int = 0
+    """Records that were shed unseen."""
+    letters: dict[tuple[int, str], list[tuple[int, str]]] = field(default_factory=dict)
+    """By source and reason: offset and text of what became no event."""
+
+
+def _decode_streams(work: _Work, records: pa.Table, places: Places, deployment: Deployment, parts: Sequence[_Part]) -> None:
+    """One slice."""
+    place = np.array([-1 if k is None else k for k in deployment.stream_of_topic])[places.source >> PARTITION_BITS]
+    work.count("heartbeats", int(np.count_nonzero(place < 0)))
+    for number, part in enumerate(parts):
+        rows = np.flatnonzero(place == number)
+        if len(rows) == len(place):
+            _decode(work, records, places, part)
+        elif len(rows):
+            _decode(work, records.take(pa.array(rows)), places.rows(rows), part)
+    work.count("heartbeats", int(np.count_nonzero(place < 0)))
+
+
+def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None:
+    """One slice's records of one stream."""
+    context = part.context
+    source, offset, ingested_ms = places.source, places.offset, places.ingested_ms
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
     work.count("consumed", len(source))
     plan = _plan(settings.checkpoint, directive.deployment, context.number)
     unseen = dropped_before_decoding(context.deployment.catalog, plan.selection, directive, source, offset)
-    dropped = 0
     if unseen is not None:
-        dropped, kept = int(np.count_nonzero(unseen)), ~unseen
+        part.dropped, kept = part.dropped + int(np.count_nonzero(unseen)), ~unseen
         records, source, offset, ingested_ms = records.filter(pa.array(kept)), source[kept], offset[kept], ingested_ms[kept]
         started = work.spend("shed", started)
     headers = records.column("headers") if context.stream.with_headers else None
-    decoder = _decoder(settings, directive.deployment, context.number)
+    decoder = _decoder(settings, directive, context.number)
     decoded = decoder.decode(records.column("value"), source, offset, headers, ingested_ms)
     decoded = without_implausible_times(decoded, ingested_ms, context.stream.max_ahead_ms)
-    started = work.spend("decode", started)
-    _refuse_undecodable(work, decoded, source, offset, context.deployment.buckets)
+    _note_undecodable(part, decoded, source, offset)
     columns = {**decoded.batch.columns, INGESTED: Column(Kind.TIME, ingested_ms[decoded.rows])}
-    batch = EventBatch(decoded.batch.time, decoded.batch.source, decoded.batch.offset, decoded.batch.type, columns)
+    part.batches.append(replace(decoded.batch, columns=columns))
+    work.spend("decode", started)
+
+
+def _route(work: _Work, part: _Part) -> None:
+    """All events of one stream in this task."""
+    context = part.context
+    directive, settings = context.directive, context.settings
+    started = perf_counter_ns()
+    plan = _plan(settings.checkpoint, directive.deployment, context.number)
+    batch = concatenate(part.batches)
+    part.batches.clear()
+    _refuse_undecodable(work, part.letters, context.deployment.buckets)
     learned = partial(_learned, settings.checkpoint, directive.deployment)
     gate = _timed(shedding_gate(context.deployment.catalog, plan.selection, directive, learned), work)
     orders = directive.selection.get(context.stream.rules.stream)
@@ -199,7 +284,7 @@ def _stream(work: _Work, records: pa.Table, source: NDArray[np.int64], ingested_
     work.selection.append(_selection_tally(plan, batch, ingested, 0 if orders is None else orders.sample))
     started = work.spend("select", started)
     _refuse_late(work, batch, ingested, context.deployment.buckets)
-    _tally(work, ingested, dropped, context)
+    _tally(work, ingested, part.dropped, context)
     work.rows += [(bucket, CHUNK + packed) for bucket, packed in ingested.packed(with_times=False)]
     work.handed += ingested.rows
     work.spend("pack", started)
@@ -247,18 +332,17 @@ def _tally(work: _Work, ingested: Ingested, dropped: int, context: _Context) -> 
         work.queries[name] = QueryTally(name, known.candidates + candidates + dropped, known.shed + lost + dropped)
 
 
-def _refuse_undecodable(work: _Work, decoded: DecodedBatch, source: NDArray[np.int64], offset: NDArray[np.int64], buckets: int) -> None:
-    """Dead letters, by source and reason, to the bucket that will deliver them."""
+def _note_undecodable(part: _Part, decoded: DecodedBatch, source: NDArray[np.int64], offset: NDArray[np.int64]) -> None:
     failures = decoded.failures
-    if not len(failures):
-        return
-    work.count("dead", len(failures))
-    grouped: dict[tuple[int, str], list[tuple[int, str]]] = {}
     for k, row in enumerate(failures.rows.tolist()):
-        reason = failures.reason(k).value
-        work.rejected[reason] = work.rejected.get(reason, 0) + 1
-        grouped.setdefault((int(source[row]), reason), []).append((int(offset[row]), failures.text(k)))
+        part.letters.setdefault((int(source[row]), failures.reason(k).value), []).append((int(offset[row]), failures.text(k)))
+
+
+def _refuse_undecodable(work: _Work, grouped: dict[tuple[int, str], list[tuple[int, str]]], buckets: int) -> None:
+    """Dead letters, by source and reason, to the bucket that will deliver them."""
     for (from_source, reason), letters in grouped.items():
+        work.count("dead", len(letters))
+        work.rejected[reason] = work.rejected.get(reason, 0) + len(letters)
         for start in range(0, len(letters), LETTERS_PER_ROW):
             part = letters[start : start + LETTERS_PER_ROW]
             refused = Refused(from_source, tuple(at for at, _ in part), reason, tuple(text for _, text in part))
@@ -273,35 +357,3 @@ def _refuse_late(work: _Work, batch: EventBatch, ingested: Ingested, buckets: in
         own = offsets[sources == from_source].tolist()
         for start in range(0, len(own), LETTERS_PER_ROW):
             work.rows.append((from_source % buckets, Refused(from_source, tuple(own[start : start + LETTERS_PER_ROW]), "late").pack()))
-
-
-def _source_progress(
-    source: NDArray[np.int64], offset: NDArray[np.int64], ingested_ms: NDArray[np.int64], greatest: dict[int, int]
-) -> tuple[SourceProgress, ...]:
-    """What this task read, per topic partition. Rows of one partition lie together, in order of offset."""
-    found = []
-    for number in np.unique(source).tolist():
-        own = np.flatnonzero(source == number)
-        times = ingested_ms[own]
-        found.append(
-            SourceProgress(
-                number,
-                len(own),
-                greatest.get(number),
-                int(times.min()),
-                int(times.max()),
-                int(offset[own[0]]),
-                int(offset[own[-1]]) + 1,
-            )
-        )
-    return tuple(found)
-
-
-def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
-    parts = [batch for batch in batches if batch.num_rows]
-    return pa.Table.from_batches(parts) if parts else None
-
-
-def _int64(table: pa.Table, name: str) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = table.column(name).to_numpy()
-    return values

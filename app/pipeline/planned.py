@@ -7,11 +7,16 @@ whose records wait behind a slow batch is not idle.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from app.config.settings import SPARK_FOLDER
+from app.errors import SnapshotError
 from app.storage.open import open_store
 from app.storage.store import MissingError
 
+OFFSETS = f"{SPARK_FOLDER}/offsets"
+NO_OFFSET = "-"
+"""Spark's word for a source that has none yet."""
 Offsets = dict[tuple[str, int], int]
 
 
@@ -22,10 +27,13 @@ class PlannedOffsets:
         self._store = open_store(checkpoint)
 
     def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:
-        """Topic partitions with records in the batch; None when the log does not say (sources other than Kafka).
+        """Topic partitions with offsets in the batch; None when the log does not say (sources other than Kafka).
+
+        Markers of transactions and aborted records count as well: somebody does speak, even if nothing that we read.
 
         Raises:
             StorageError: the log cannot be read now. Guessing would take speakers for silent, and make their events late.
+            SnapshotError: the log is damaged.
         """
         ends, starts = self._ends(batch), self._ends(batch - 1)
         if ends is None:
@@ -37,18 +45,34 @@ class PlannedOffsets:
 
         Raises:
             StorageError: the log cannot be read now.
+            SnapshotError: the log is damaged.
         """
         ends, starts = self._ends(batch), self._ends(batch - 1) or {}
         return None if ends is None else {place: (starts.get(place), end) for place, end in ends.items()}
 
+    def latest(self) -> Offsets | None:
+        """End offsets of the newest planned batch; None if there is none, or the source is not Kafka.
+
+        Raises:
+            StorageError: the log cannot be read.
+            SnapshotError: the log is damaged.
+        """
+        names = [stored.name.rpartition("/")[2] for stored in self._store.names(OFFSETS)]
+        batches = [int(name) for name in names if name.isdecimal()]
+        return self._ends(max(batches)) if batches else None
+
     def _ends(self, batch: int) -> Offsets | None:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
+        path = f"{OFFSETS}/{batch}"
         try:
-            lines = self._store.read(f"{SPARK_FOLDER}/offsets/{batch}").decode().splitlines()
+            lines = self._store.read(path).decode().splitlines()
         except MissingError:
             return None
         try:
-            topics = json.loads(lines[2])
+            topics: Any = None if lines[2] == NO_OFFSET else json.loads(lines[2])
+        except (ValueError, IndexError) as error:
+            raise SnapshotError(f"{path}: no offsets of a batch: {error}") from error
+        try:
             return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
-        except (ValueError, IndexError, AttributeError):
+        except (ValueError, AttributeError):
             return None

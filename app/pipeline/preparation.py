@@ -16,7 +16,7 @@ from app.delivery.topics import TopicAdministrator, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
-from app.events.registry import Registry, RegistrySettings
+from app.events.registry import RegistrySettings, Subjects
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
 from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
@@ -37,6 +37,7 @@ class TopicsMissingError(CepError):
     """Topics do not exist; a missing output topic would block the sink for a minute and then end the query."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
         super().__init__(f"topics do not exist: {', '.join(names)}\nhint: cep topics plan shows them, cep topics apply creates them")
 
 
@@ -51,7 +52,7 @@ def registry_settings(settings: SchemaRegistry) -> RegistrySettings:
     return RegistrySettings(settings.url, properties)
 
 
-def read_streams(settings: Settings, registry: Registry, topics: Sequence[str] | None = None) -> tuple[StreamDeployment, ...]:
+def read_streams(settings: Settings, registry: Subjects, topics: Sequence[str] | None = None) -> tuple[StreamDeployment, ...]:
     """All streams with their readers' schemas, from files or the registry, in order of name.
 
     Args:
@@ -82,7 +83,7 @@ def read_streams(settings: Settings, registry: Registry, topics: Sequence[str] |
     return tuple(streams)
 
 
-def _reader_schemas(name: str, stream: Stream, registry: Registry) -> tuple[tuple[str, ...], list[Finding]]:
+def _reader_schemas(name: str, stream: Stream, registry: Subjects) -> tuple[tuple[str, ...], list[Finding]]:
     """The schemas' texts, and what is wrong with those that are not among them."""
     texts: list[str] = []
     findings: list[Finding] = []
@@ -239,7 +240,7 @@ def prepare(
     settings: Settings,
     compiled: Compilation,
     streams: tuple[StreamDeployment, ...],
-    registry: Registry,
+    registry: Subjects,
     past: Past | None = None,
     *,
     topics: Sequence[str] | None = None,
@@ -315,7 +316,7 @@ def without_models(compiled: Compilation, deployment: Deployment) -> list[tuple[
     return [(named.name, named.shedding.shedder) for named, running in pairs if named.shedding.shedder != running.shedding.shedder]
 
 
-def _timeouts(settings: Settings, registry: Registry, plan: Plan) -> OutputTopic | None:
+def _timeouts(settings: Settings, registry: Subjects, plan: Plan) -> OutputTopic | None:
     """Where the query's timeouts go: one topic for all queries, a subject for each."""
     if plan.on_timeout != "emit":
         return None
@@ -323,7 +324,7 @@ def _timeouts(settings: Settings, registry: Registry, plan: Plan) -> OutputTopic
     return OutputTopic(topic, _registered(settings, registry, timeout_subject(topic, plan), schema), schema)
 
 
-def _registered(settings: Settings, registry: Registry, name: str, schema: str) -> int:
+def _registered(settings: Settings, registry: Subjects, name: str, schema: str) -> int:
     try:
         if settings.schema_registry.register_schemas:
             return registry.register(name, schema)

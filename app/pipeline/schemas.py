@@ -1,7 +1,8 @@
 """Writers' schemas for the ingress: from the checkpoint, where every schema ever used is kept, else from the registry.
 
 A schema never changes under its id. Once a worker has seen it, all workers find it in the checkpoint, so a registry that is down stops
-nobody whose producers use known schemas, and a repeated batch reads records as it did before.
+nobody whose producers use known schemas, and a repeated batch reads records as it did before. Whoever needs an unseen one asks the driver
+what to do (`app.control.registry_watch`): as a rule, to wait.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from app.errors import DependencyError
+from app.control.registry_watch import Decided, Key, Notice, Ruling
+from app.errors import DependencyError, SnapshotError
 from app.events.avro import AvroSchema
 from app.events.registry import Registry, RegistrySettings
 from app.storage.frames import ForeignError, TornError, read_frame, write_frame
@@ -21,87 +23,118 @@ from app.storage.store import MissingError
 
 KIND, FORMAT = "schema", 1
 """Of the files: one part, JSON with the schema and the schemas that it refers to."""
+DECIDED, DECISION, DECISION_FORMAT = "schemas/decided", "registry-decision", 1
+"""Of the files with batches' decisions: their folder, and what they are."""
 PAUSE_S = 0.5
-PROBE_S = 5.0
-"""How often a registry that has been given up is asked again. A question to one that answers nothing at all takes seconds itself."""
+KEPT_BATCHES = 100
+"""Files of decisions that stay, as of directives."""
+
+Desk = Callable[[Notice], Ruling]
+"""Asks the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaKeeping:
-    """Where schemas are kept, and how long an unreachable registry is asked again before an unknown schema makes dead letters."""
+    """Where schemas are kept, and who is asked for others.
+
+    Attributes:
+        decided: whether the driver must know of every schema that is found (`schema_registry.on_registry_down: dead_letter`).
+    """
 
     checkpoint: str
     registry: RegistrySettings
-    retry_for_s: float
+    decided: bool = False
 
 
 class KeptSchemas:
     """A `SchemaSource`: memory, then checkpoint, then registry.
 
     Args:
-        keeping: where and how long.
+        keeping: where.
         registry: who is asked; made from the settings when not given.
-        clock_s: seconds that never go back.
         sleep: waits between attempts.
     """
 
-    def __init__(
-        self,
-        keeping: SchemaKeeping,
-        registry: Registry | None = None,
-        clock_s: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, keeping: SchemaKeeping, registry: Registry | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
         self._keeping = keeping
         self._registry = registry or Registry(keeping.registry)
-        self._clock_s, self._sleep = clock_s, sleep
+        self._sleep = sleep
         self._store = open_store(keeping.checkpoint)
         where = sha256(keeping.registry.url.encode()).hexdigest()[:12]  # ids of another registry mean other schemas
         self._folder = f"schemas/{where}"
-        self._known: dict[int | str, AvroSchema] = {}
-        self._down_since: float | None = None
-        self._asked_again_at = 0.0
+        self._known: dict[Key, AvroSchema] = {}
+        self._batch = 0
+        self._desk: Desk = _nobody
+        self._waits_for: Key | None = None
+        self._given_up: Ruling | None = None
 
-    def schema(self, key: int | str) -> AvroSchema | None:
-        """The schema of an id or GUID; None if the registry does not know it, or could not be asked for `retry_for_s`.
+    def begin(self, batch: int, desk: Desk) -> None:
+        """A task's beginning.
+
+        Args:
+            batch: that it works on.
+            desk: asks its driver.
+        """
+        if batch != self._batch:
+            self._given_up = None
+        self._batch, self._desk = batch, desk
+
+    def schema(self, key: Key) -> AvroSchema | None:
+        """The schema of an id or GUID; None if the registry does not know it, or the driver has given the registry up for this batch.
 
         Raises:
             SchemaError: it is no Avro schema.
+            DependencyError: the registry has been away for too long.
         """
         known = self._known.get(key)
-        if known is None:
+        while known is None:
             known = self._read(key)
-            if known is None and (known := self._ask(key)) is not None:
-                self._write(key, known)
-            if known is not None:
-                self._known[key] = known
+            if known is None:
+                found, again = self._ask(key)
+                if not again:
+                    return found
+        self._known[key] = known
         return known
 
-    def _ask(self, key: int | str) -> AvroSchema | None:
-        """Patient once per outage; then nobody waits, and only now and then a question shows whether the registry is back.
+    def _ask(self, key: Key) -> tuple[AvroSchema | None, bool]:
+        """What the registry, or the driver in its place, says; and whether to look again, since another worker may have found it."""
+        if self._given_up is not None and key not in self._given_up.found:
+            return None, False
+        try:
+            found = self._registry.schema(key)
+        except DependencyError as error:
+            return None, self._shall_wait(key, str(error))
+        waited, self._waits_for = self._waits_for == key, None
+        if found is None:
+            if waited:  # others are unknown without a question
+                self._desk(Notice(self._batch, key, "answered"))
+            return None, False
+        if waited or self._keeping.decided:
+            ruling = self._desk(Notice(self._batch, key, "found"))
+            if ruling.then == "unresolved":
+                self._given_up = ruling
+                return None, False
+        self._write(key, found)
+        self._known[key] = found
+        return found, False
 
-        So a stray id, or a flood of them, holds the stream up for `retry_for_s` once, not in every batch.
-        """
-        if self._down_since is not None and self._clock_s() < self._asked_again_at:
-            return None
-        while True:
-            try:
-                found = self._registry.schema(key)
-            except DependencyError:
-                now = self._clock_s()
-                self._down_since = now if self._down_since is None else self._down_since
-                if now >= self._down_since + self._keeping.retry_for_s:
-                    self._asked_again_at = now + PROBE_S
-                    return None
-                self._sleep(PAUSE_S)
-            else:
-                self._down_since = None
-                return found
+    def _shall_wait(self, key: Key, reason: str) -> bool:
+        ruling = self._desk(Notice(self._batch, key, "failed", reason))
+        if ruling.then == "fail":
+            raise DependencyError(
+                f"the schema registry has been away for {ruling.waited_s:.0f} s, and batch {self._batch} needs its schema {key}: {reason}"
+            )
+        if ruling.then == "unresolved":
+            self._given_up = ruling
+            return False
+        self._waits_for = key
+        self._sleep(PAUSE_S)
+        return True
 
-    def _name(self, key: int | str) -> str:
+    def _name(self, key: Key) -> str:
         return f"{self._folder}/{key}.bin"
 
-    def _read(self, key: int | str) -> AvroSchema | None:
+    def _read(self, key: Key) -> AvroSchema | None:
         """The kept schema; None if there is none, or its file is damaged: then the registry is asked, and the file written anew."""
         try:
             plain = json.loads(read_frame(self._store, self._name(key), KIND, {FORMAT}).parts[0].tobytes())
@@ -109,5 +142,45 @@ class KeptSchemas:
             return None
         return AvroSchema(plain["root"], plain["names"])
 
-    def _write(self, key: int | str, schema: AvroSchema) -> None:
+    def _write(self, key: Key, schema: AvroSchema) -> None:
         write_frame(self._store, self._name(key), KIND, FORMAT, [json.dumps({"root": schema.root, "names": schema.names}).encode()])
+
+
+def _nobody(notice: Notice) -> Ruling:
+    """Without a driver nobody waits."""
+    return Ruling("fail" if notice.outcome == "failed" else "use")
+
+
+class KeptDecisions:
+    """`app.control.registry_watch.Decisions` in the checkpoint: ``schemas/decided/<batch>.bin``."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._store = open_store(checkpoint)
+
+    def read(self, batch: int) -> Decided:
+        """Of a batch; the default where there is none.
+
+        Raises:
+            SnapshotError: it is damaged, or of a newer version.
+        """
+        name = _decision(batch)
+        try:
+            part = read_frame(self._store, name, DECISION, {DECISION_FORMAT}).parts[0]
+        except MissingError:
+            return Decided()
+        try:
+            plain = json.loads(part.tobytes())
+            return Decided(plain["away"], frozenset(plain["found"]))
+        except (ValueError, LookupError, TypeError) as error:
+            raise SnapshotError(f"{name} is whole, but says nothing that this version understands: {error!r}") from error
+
+    def write(self, batch: int, decided: Decided) -> None:
+        """Returns when it is there; files of batches long past go."""
+        plain = {"away": decided.away, "found": sorted(decided.found, key=str)}
+        write_frame(self._store, _decision(batch), DECISION, DECISION_FORMAT, [json.dumps(plain).encode()])
+        oldest = _decision(max(0, batch - KEPT_BATCHES))
+        self._store.delete(stored.name for stored in self._store.names(DECIDED) if stored.name <= oldest and batch > KEPT_BATCHES)
+
+
+def _decision(batch: int) -> str:
+    return f"{DECIDED}/{batch:020}.bin"

@@ -16,23 +16,20 @@ from app.bootstrap.java import find_java
 from app.config.addresses import BucketAddress
 from app.config.settings import Settings
 from app.owners.keeper import SETTING, OwnerSlots
+from app.pipeline.limits import ARROW_UNLIMITED
 
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """WAL and commit 65 → 15 ms on local and PVC paths, 12 requests per file instead of 26 in S3; its rename is not atomic on paths, so one driver per checkpoint."""
 
-NO_LIMIT = (1 << 31) - 1
-"""Below it Spark adds up the sizes of all columns after every row: 15 % of its time while catching up. 8,192 rows instead bound a batch for records of up
-to 100 kB on average; whoever has larger ones sets fewer rows."""
 
-
-def own_settings(settings: Settings) -> dict[str, str]:
+def own_settings(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> dict[str, str]:
     """Spark settings that the application needs; `settings.spark.conf` wins over them."""
     conf = {
         "spark.app.name": settings.application,
         "spark.python.unix.domain.socket.enabled": "true",  # a Python stage 78 → 28 ms
         "spark.python.daemon.module": "app.pipeline.daemon",  # workers are forked with the stages imported
         "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(NO_LIMIT),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(arrow_bytes),
         "spark.sql.adaptive.enabled": "false",  # would re-plan every micro-batch
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.sql.streaming.minBatchesToRetain": "20",
@@ -97,8 +94,12 @@ def s3_settings(address: BucketAddress, env: Mapping[str, str]) -> dict[str, str
     return conf
 
 
-def start_session(settings: Settings) -> SparkSession:
+def start_session(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> SparkSession:
     """Starts the JVM and the Spark context.
+
+    Args:
+        settings: of the application.
+        arrow_bytes: see `app.pipeline.limits`.
 
     Python workers run this interpreter and find this project whatever the working directory is.
     """
@@ -110,7 +111,7 @@ def start_session(settings: Settings) -> SparkSession:
     os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.master(_master(settings.spark.master))
     owners = {f"spark.executorEnv.{SETTING}": owner_slots(settings).to_text()}
-    for name, value in {**own_settings(settings), **owners, **settings.spark.conf}.items():
+    for name, value in {**own_settings(settings, arrow_bytes), **owners, **settings.spark.conf}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

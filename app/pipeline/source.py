@@ -35,7 +35,9 @@ def _columns(records: DataFrame, topics: Sequence[str], *more: Column | str) -> 
     return records.select("value", _source_column(topics), "offset", sql.unix_micros("timestamp").alias("ingested_us"), *more)
 
 
-def kafka_records(spark: SparkSession, settings: Settings, topics: Sequence[str] | None = None) -> DataFrame:
+def kafka_records(
+    spark: SparkSession, settings: Settings, topics: Sequence[str] | None = None, most_records: int | None = None
+) -> DataFrame:
     """The records of all input topics and of the heartbeat topic.
 
     With transactions offsets have gaps (aborted records, markers of commits and aborts), and a batch may end in them: nothing downstream
@@ -45,12 +47,13 @@ def kafka_records(spark: SparkSession, settings: Settings, topics: Sequence[str]
         spark: the session.
         settings: of the application.
         topics: by number, those of the settings among them; the settings' own when not given.
+        most_records: of a batch; the settings' own when not given.
     """
     with_headers = any(stream.wire == "guid-header" for stream in settings.streams.values())
     options = {
         "subscribe": ",".join(settings.source_topics),
         "startingOffsets": settings.kafka.starting_offsets,
-        "maxOffsetsPerTrigger": str(settings.kafka.max_offsets_per_trigger),
+        "maxOffsetsPerTrigger": str(most_records or settings.kafka.max_offsets_per_trigger),
         "failOnDataLoss": str(settings.kafka.fail_on_data_loss).lower(),
         "kafka.max.poll.records": str(settings.kafka.max_poll_records),
         "kafka.max.partition.fetch.bytes": str(settings.kafka.max_partition_fetch_bytes),

@@ -155,6 +155,7 @@ files and adds none then. */}}
 {{- $_ := mergeOverwrite $conf (include "cep.clientConf" . | fromYaml) }}
 {{- $_ := set $spark "master" "k8s://https://kubernetes.default.svc" }}
 {{- $_ := set $spark "ingress_tasks" (mul .Values.executor.instances .Values.executor.cores) }}
+{{- $_ := set $http "advertised_host" (include "cep.driverHost" .) }}
 {{- else }}
 {{- $_ := set $spark "master" (printf "local[%d]" (int .Values.driver.localCores)) }}
 {{- $_ := set $spark "ingress_tasks" .Values.driver.localCores }}

@@ -83,7 +83,7 @@ def test_executors_find_the_driver_by_its_stable_name_before_it_is_ready(render)
     conf, service, driver = rendered.settings["spark"]["conf"], rendered.one("Service", "-driver"), rendered.one("StatefulSet")
     assert conf["spark.kubernetes.driver.pod.name"] == driver["metadata"]["name"] + "-0"
     host = f"{driver['metadata']['name']}-0.{service['metadata']['name']}.stores.svc.cluster.local"
-    assert conf["spark.driver.host"] == host
+    assert (conf["spark.driver.host"], rendered.settings["http"]["advertised_host"]) == (host, host)
     assert driver["spec"]["serviceName"] == service["metadata"]["name"]
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert service["spec"]["clusterIP"] == "None"
@@ -106,6 +106,17 @@ def test_driver_runs_the_application_with_the_mounted_settings(render):
         "readinessProbe": "/readyz",
     }
     assert {p["port"] for p in probes.values()} == {"http"}
+
+
+def test_changed_queries_restart_the_driver_only_where_it_does_not_watch_them(render):
+    def annotations(text: str, settings: dict) -> dict:
+        values = {"queries": {"inline": {"q.yaml": text}}, "settings": settings}
+        return render(values).driver["metadata"]["annotations"]
+
+    assert annotations("name: a", {}) == annotations("name: b", {})
+    off = {"queries": {"reload": {"enabled": False}}}
+    assert annotations("name: a", off) != annotations("name: b", off)
+    assert annotations("name: a", {}) != annotations("name: a", {"watchdog": {"enabled": False}})
 
 
 def test_the_driver_may_do_what_spark_does_and_nothing_else(render):
@@ -155,7 +166,6 @@ def test_queries_of_existing_configmaps_lie_beside_those_of_the_values(render):
 @pytest.mark.parametrize(
     "change",
     [
-        {"queries": {"inline": {"a.yaml": "name: b"}}},
         {"settings": {"logging": {"level": "DEBUG"}}},
         {"executor": {"podLabels": {"a": "b"}}},
     ],

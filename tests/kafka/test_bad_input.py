@@ -69,7 +69,7 @@ def settings_of(folder, servers, registry_url, **more):
     (folder / "reading.avsc").write_text(json.dumps(READING))
     return {
         "kafka": {"bootstrap_servers": servers, "starting_offsets": "earliest"},
-        "schema_registry": {"url": registry_url, "retry_for": f"{RETRY_S} s", "timeout": "1 s"},
+        "schema_registry": {"url": registry_url, "retry_for": f"{RETRY_S} s", "on_registry_down": "dead_letter", "timeout": "1 s"},
         "streams": {
             "readings": {
                 "topics": [STREAM],

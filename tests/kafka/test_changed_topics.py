@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from app.pipeline.deployment import Deployment, load_deployment
 from confluent_kafka.admin import AdminClient
 
 from app.local.generators import generate
+from app.owners.deployment import Deployment, load_deployment
 from tests.kafka.application import Application, Record, expected_composites, records_of, until
 from tests.kafka.test_whole_way import START_MS, apply_topics, send, settings_for
 
@@ -23,7 +23,7 @@ def changed(application: Application, settings: dict) -> None:
 
 
 def newest(application: Application) -> Deployment:
-    file = max((application.checkpoint / "deployments").glob("*.pickle"), key=lambda path: path.stat().st_mtime)
+    file = max((application.checkpoint / "deployments").iterdir(), key=lambda path: path.stat().st_mtime)
     return load_deployment(str(application.checkpoint), file.stem)
 
 
@@ -42,7 +42,7 @@ def ids(records: list[Record]) -> set[str]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_topics_come_and_go_and_are_created_again(embedded, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_topics_come_and_go_and_the_heartbeat_is_switched(embedded, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     name = "changed"
     both = settings_for(name, embedded, ["shoplifting", "price-run"])
     stock_topic, archive, retail = f"{name}.stocks", f"{name}.archive", f"{name}.retail"
@@ -56,24 +56,15 @@ def test_topics_come_and_go_and_are_created_again(embedded, tmp_path: Path, requ
     events = list(generate("retail", 3000, seed=5, start_ms=START_MS, batch_rows=1000).batches)
     stocks = list(generate("stocks", 2000, seed=6, start_ms=START_MS, batch_rows=1000).batches)
 
-    def start(settings: dict, wanted: int, *topics: str) -> None:
-        changed(application, settings)
-        application.start()
-        until(lambda: application.has_consumed(wanted, *topics), seconds=300, alive=application.alive)
-
-    def run(settings: dict, wanted: int, *topics: str) -> None:
-        start(settings, wanted, *topics)
-        assert application.stop() == 0
-
     send(application, "retail", events[:1])
     send(application, "stocks", stocks[:1])
-    run(both, 2000, retail, stock_topic)
+    run(application, both, 2000, retail, stock_topic)
     send(application, "retail", events[1:2])
     send(application, "stocks", stocks[1:])
-    run(alone, 2000, retail)
+    run(application, alone, 2000, retail)
     assert stock_topic not in {topic for topic, _ in application.committed()}
     send(application, "retail", events[2:])
-    start(both, 5000, retail, stock_topic)
+    start(application, both, 5000, retail, stock_topic)
     expected = expected_composites(embedded.broker.bootstrap_servers, embedded.registry.url, newest(application))["shoplifting"]
     until(lambda: {event.id for event in expected} <= ids(told(embedded, application, "shoplifting")), alive=application.alive)
     assert application.stop() == 0
@@ -84,20 +75,44 @@ def test_topics_come_and_go_and_are_created_again(embedded, tmp_path: Path, requ
     assert newest(application).topics == ("changed.heartbeat", retail, stock_topic, archive)
     assert not records_of(embedded.broker.bootstrap_servers, f"{name}.late", f"{name}.dead-letters")
 
-    recreate(embedded, retail, both, tmp_path)
+
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+def test_a_topic_that_was_created_again_does_not_repeat_identities(embedded, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    name = "again"
+    strict, retail = settings_for(name, embedded, ["shoplifting"]), f"{name}.retail"
+    lenient = {**strict, "kafka": {**strict["kafka"], "fail_on_data_loss": False}}
+    apply_topics(strict, tmp_path)
+    application = Application(tmp_path, strict)
+    request.addfinalizer(lambda: application.process and application.kill())
+    send(application, "retail", generate("retail", 3000, seed=5, start_ms=START_MS).batches)
+    run(application, strict, 3000, retail)
+    before = told(embedded, application, "shoplifting")
+    assert len(before) > 20
+    recreate(embedded, retail, strict, tmp_path)
     application.start()
-    assert application.process.wait(100) == 78
+    assert application.process.wait(400) == 78
     assert f'topic "{retail}" was deleted and created again' in application.log.read_text()
     assert "set kafka.fail_on_data_loss: false" in application.log.read_text()
-    lenient = {**both, "kafka": {**both["kafka"], "fail_on_data_loss": False}}
     changed(application, lenient)
-    send(application, "retail", generate("retail", 3000, seed=5, start_ms=START_MS + DAY_MS, batch_rows=1000).batches)
-    run(lenient, 3000, retail)
-    again = told(embedded, application, "shoplifting")[len(thefts) :]
-    assert len(again) > 50, "the same events, at the same offsets"
-    assert not ids(again) & ids(thefts)
+    send(application, "retail", generate("retail", 3000, seed=5, start_ms=START_MS + DAY_MS).batches)
+    application.start()
+    until(lambda: len(told(embedded, application, "shoplifting")) >= 2 * len(before), seconds=300, pause=1.0, alive=application.alive)
+    assert application.stop() == 0
+    after = ids(told(embedded, application, "shoplifting")) - ids(before)
+    assert len(after) == len(ids(before)), "the same events at the same offsets a day later"
     assert newest(application).topics[-1] == f"{retail}#2"
-    run(both, 3000, retail)
+
+
+def start(application: Application, settings: dict, wanted: int, *topics: str) -> None:
+    changed(application, settings)
+    application.start()
+    until(lambda: application.has_consumed(wanted, *topics), seconds=300, alive=application.alive)
+
+
+def run(application: Application, settings: dict, wanted: int, *topics: str) -> None:
+    start(application, settings, wanted, *topics)
+    assert application.stop() == 0
 
 
 def recreate(embedded, topic: str, settings: dict, folder: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError
+from app.control.registry_watch import Ruling
 from app.observe.logs import levels, set_level
 
 
@@ -31,6 +32,7 @@ class Driver:
             version=lambda: {"version": "0.1.0"},
             log_levels=levels,
             set_log_level=set_level,
+            registry=lambda notice: Ruling("use"),
         )
         self.server = ControlServer("127.0.0.1", 0, endpoints)
 

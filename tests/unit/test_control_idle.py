@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from app.control.heartbeat import HeartbeatWriter
+from collections.abc import Callable
+
+from app.control.heartbeat import Delivered, HeartbeatWriter
 from app.control.idle import Beat, IdleSources, Silence, SourceOfStream, Waiting, heartbeat_is_due
 
 TWO = (SourceOfStream(0, "a"), SourceOfStream(1, "a"))
@@ -88,26 +90,53 @@ def test_heartbeat_reckons_with_the_allowed_lateness() -> None:
 
 
 class Collecting:
-    def __init__(self) -> None:
-        self.records: list[tuple[str, bytes]] = []
+    """A producer that reports deliveries when it is polled; the real one is asked in tests/kafka."""
 
-    def produce(self, topic: str, value: bytes) -> None:
+    def __init__(self, *errors: str | None) -> None:
+        self.records: list[tuple[str, bytes]] = []
+        self.errors = list(errors)
+        self.reports: list[Callable[[], None]] = []
+
+    def produce(self, topic: str, value: bytes, *, on_delivery: Delivered) -> None:
         self.records.append((topic, value))
+        self.reports.append(lambda: on_delivery(self.errors.pop(0), None))
 
     def poll(self, timeout: float) -> int:
+        while self.reports:
+            self.reports.pop()()
         return 0
 
     def flush(self, timeout: float) -> int:
         return 0
 
 
+class Heard:
+    def __init__(self) -> None:
+        self.written, self.reasons = 0, []
+
+    def beat_written(self) -> None:
+        self.written += 1
+
+    def beat_failed(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def test_a_heartbeat_counts_when_the_broker_has_it() -> None:
+    producer, heard = Collecting(None, "no right to write"), Heard()
+    writer = HeartbeatWriter(producer, "cep.heartbeat", lambda: True, 0.001, heard)
+    assert writer.beat_if_due()
+    assert (heard.written, heard.reasons) == (1, [])
+    assert writer.beat_if_due()
+    assert (heard.written, heard.reasons) == (1, ["no right to write"])
+
+
 def test_writer_writes_when_due_and_survives_failures() -> None:
-    producer, answers, failures = Collecting(), iter([False, True]), []
-    writer = HeartbeatWriter(producer, "cep.heartbeat", lambda: next(answers), 0.001, failures.append)
+    producer, answers, heard = Collecting(None), iter([False, True]), Heard()
+    writer = HeartbeatWriter(producer, "cep.heartbeat", lambda: next(answers), 0.001, heard)
     assert not writer.beat_if_due()
     assert writer.beat_if_due()
     assert producer.records == [("cep.heartbeat", b"")]
     writer.start()
-    while len(failures) < 2:  # the exhausted iterator raises; the thread goes on
+    while len(heard.reasons) < 2:  # the exhausted iterator raises; the thread goes on
         pass
     writer.stop()

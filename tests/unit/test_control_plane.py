@@ -12,12 +12,14 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from app.config.settings import Settings
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
-from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport
+from app.control.registry_watch import Notice
+from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.control.selection import packed
 from app.control.totals import total
 from app.events.types import Kind
@@ -303,6 +305,61 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+def test_lost_heartbeats_are_counted_and_logged_once_per_outage(world: World) -> None:
+    with capture_logs() as logs:
+        for _ in range(3):
+            world.plane.beat_failed("TOPIC_AUTHORIZATION_FAILED")
+        world.plane.beat_written()
+        world.plane.beat_failed("timed out")
+    assert [(line["log_level"], line.get("reason")) for line in logs] == [
+        ("warning", "TOPIC_AUTHORIZATION_FAILED"),
+        ("info", None),
+        ("warning", "timed out"),
+    ]
+    assert world.plane.metrics.value("cep_heartbeat_errors_total") == 4
+    assert world.plane.metrics.value("cep_heartbeats_total") == 1
+
+
+def test_originals_that_could_not_be_read_are_counted_and_logged_once_per_outage(world: World) -> None:
+    def refused(batch: int, part: int, count: int) -> StageReport:
+        troubles = (Trouble("originals", count, "no answer in 20 s"),) if count else ()
+        return StageReport(batch, "cep", part, counts={"matched": -1, "late": 1}, troubles=troubles)
+
+    with capture_logs() as logs:
+        world.run(0, 10, refused(0, 1, 2), refused(0, 2, 3))
+        world.run(1, 10, refused(1, 1, 1))
+        world.run(2, 10)  # nothing was to be read: nobody knows more
+        world.run(3, 10, refused(3, 1, 0))
+    told = [(line["log_level"], line.get("reason"), line.get("failures")) for line in logs if "originals" in line["event"]]
+    assert told == [("warning", "no answer in 20 s", None), ("info", None, 6)]
+    assert world.plane.metrics.value("cep_originals_errors_total") == 6
+
+
+def test_batches_that_are_larger_than_they_should_be_are_told_once(world: World) -> None:
+    bound = world.settings.kafka.max_bytes_per_trigger
+    with capture_logs() as logs:
+        for batch, size in enumerate((bound, 3 * bound, 4 * bound)):
+            more = StageReport(batch, "ingress", 1, sources=(SourceProgress(PART1, 1, bytes=size),), counts={"consumed": 1, "dead": 1})
+            world.run(batch, 10, more)
+    assert [line["batch_id"] for line in logs if "max_bytes_per_trigger" in line["event"]] == [1]
+    assert world.plane.metrics.value("cep_bytes_consumed_total", topic="readings") == 8 * bound
+
+
+def test_the_watchdog_reckons_with_batches_as_large_as_they_get(world: World) -> None:
+    world.plane.limit_batches(268)
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment", {}))
+    assert world.plane._watchdog._largest_batch == 268
+
+
+def test_a_committed_batch_waits_for_no_registry(world: World) -> None:
+    assert world.plane.registry.rule(Notice(0, 7, "failed", "refused")).then == "again"
+    world.clock.now += 5000
+    assert world.plane.registry.rule(Notice(0, 7, "failed", "refused")).waited_s == 5
+    assert world.plane.metrics.value("cep_schema_registry_waiting_seconds") == 5
+    world.run(0, 10)
+    assert world.plane.metrics.value("cep_schema_registry_waiting_seconds") == 0
 
 
 def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) -> None:

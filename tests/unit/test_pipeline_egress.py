@@ -38,6 +38,18 @@ def test_a_dead_letter_carries_the_original_and_the_reason():
     assert headers["__connect.errors.exception.class.name"] == b"undecodable"
 
 
+def test_a_letter_says_whether_the_original_is_gone_or_could_not_be_read():
+    for problem, told in (
+        ("", {"cep.original": b"gone"}),
+        ("no right", {"cep.original": b"unreadable", "cep.original-problem": b"no right"}),
+    ):
+        records = Records(LIMIT)
+        add_late_events(records, "late", [Original("in", 3, 7, found=False, problem=problem)])
+        _, _, value, headers = only(records)
+        assert value is None
+        assert {name: text for name, text in headers.items() if name.startswith("cep.original")} == told
+
+
 def test_a_dead_letter_that_would_be_too_large_comes_without_its_value():
     topic, key, value, headers = dead_letter(b"x" * 19_990, (("mine", b"1"),))
     assert (topic, key, value) == ("dead", b"key", None)

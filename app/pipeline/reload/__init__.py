@@ -1,0 +1,1 @@
+"""Hot reload: query files that change while the application runs."""

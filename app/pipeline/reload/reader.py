@@ -1,0 +1,142 @@
+"""One reading of the query files: from what they say to a deployment that is ready to be opened, or to why there is none. Reads and registers, opens nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from app.config.settings import Settings, load_settings
+from app.control.query_set import Outcome
+from app.errors import ConfigurationError, DependencyError, Finding, Severity
+from app.events.registry import Subjects
+from app.owners.deployment import Deployment
+from app.pipeline.draining import Past
+from app.pipeline.preparation import TopicsMissingError, check_topics, errors_of, numbered, prepare, read_query_set, without_models
+from app.query.compile import Compilation
+
+UNKNOWN_STREAM = "unknown stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of it.
+
+    Attributes:
+        outcome: ``reloaded`` where there is a deployment to be opened.
+        deployment: the new one.
+    """
+
+    outcome: Outcome
+    findings: tuple[Finding, ...] = ()
+    disabled: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    deployment: Deployment | None = None
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads the files against what the application was started with.
+
+    Attributes:
+        settings: of the application.
+        registry: asked for output schemas.
+        file: the settings file; None where there is none.
+    """
+
+    settings: Settings
+    registry: Subjects
+    file: Path | None = None
+    _good: Compilation | None = None
+
+    def again(self, running: Deployment, past: Past | None) -> Deployment | None:
+        """What the files said when they were last right, prepared again: old versions may be over by now. None: nothing changed, or it cannot be had."""
+        if self._good is None:
+            return None
+        try:
+            deployment = numbered(prepare(self.settings, self._good, running.streams, self.registry, past, topics=running.topics), running)
+        except (ConfigurationError, DependencyError):
+            return None
+        return None if deployment.fingerprint == running.fingerprint else deployment
+
+    def read(self, running: Deployment, past: Past | None) -> Reading:
+        """Reads everything, and prepares what it says.
+
+        Args:
+            running: what directives name now.
+            past: what ran last, for old versions that go on.
+        """
+        restart = self._changed_settings()
+        compiled = read_query_set(self.settings, running.streams)
+        disabled = tuple(sorted(query.name for query in compiled.queries if not query.enabled))
+        if wrong := errors_of(self.settings, compiled):
+            new = [one for one in wrong if one.message.startswith(UNKNOWN_STREAM)]
+            outcome: Outcome = "needs_restart" if restart and len(new) == len(wrong) else "broken"
+            return Reading(outcome, (*restart, *map(_with_restart, wrong)), disabled, _broken(compiled, wrong))
+        try:
+            check_topics(self.settings, compiled.catalog)
+            prepared = prepare(self.settings, compiled, running.streams, self.registry, past, topics=running.topics)
+        except TopicsMissingError as error:
+            return Reading("needs_restart", (*restart, *_missing(error)), disabled)
+        except ConfigurationError as error:
+            return Reading("broken", (*restart, *error.findings), disabled, _broken(compiled, error.findings))
+        except DependencyError as error:
+            return Reading("failed", (*restart, Finding(str(error), hint="it is tried again")), disabled)
+        self._good = compiled
+        deployment = numbered(prepared, running)
+        findings = (*restart, *compiled.warnings, *_untrained(compiled, deployment))
+        if deployment.fingerprint == running.fingerprint:
+            return Reading("needs_restart" if restart else "unchanged", findings, disabled)
+        return Reading("reloaded", findings, disabled, deployment=deployment)
+
+    def _changed_settings(self) -> tuple[Finding, ...]:
+        """Settings that are not those that the application runs with."""
+        if self.file is None:
+            return ()
+        try:
+            now = load_settings(self.file, os.environ)
+        except ConfigurationError as error:
+            return error.findings
+        before, after = (one.model_dump() for one in (self.settings, now))
+        names = sorted(name for name in after if after[name] != before[name])
+        if not names:
+            return ()
+        return (
+            Finding(
+                f"{self.file}: {', '.join(names)} changed, which needs a restart", hint="restart the driver; queries alone do not need it"
+            ),
+        )
+
+
+def _with_restart(finding: Finding) -> Finding:
+    if not finding.message.startswith(UNKNOWN_STREAM):
+        return finding
+    hint = "a stream that is new in the settings is known after a restart"
+    return replace(finding, hint=hint if finding.hint is None else f"{finding.hint}; {hint}")
+
+
+def _untrained(compiled: Compilation, deployment: Deployment) -> tuple[Finding, ...]:
+    """Queries that shed at random until there is a model."""
+    hint = "write a model with cep train"
+    return tuple(
+        Finding(f'query "{query}" has no model for {shedder}: it sheds at random', hint=hint, severity=Severity.WARNING)
+        for query, shedder in without_models(compiled, deployment)
+    )
+
+
+def _missing(error: TopicsMissingError) -> tuple[Finding, ...]:
+    hint = "cep topics apply creates it; the queries run as soon as it is there"
+    return tuple(Finding(f"topic {name} does not exist", hint=hint) for name in error.names)
+
+
+def _broken(compiled: Compilation, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Queries without a plan, or with an error at a place inside them."""
+    places = {(place.path, place.line) for finding in findings if (place := finding.location) is not None}
+    named = {query.name for query in compiled.queries if query.plan is None}
+    for query in compiled.queries:
+        node = query.document.node
+        first, last = node.location().line, node.file.location(max(node.start, node.end - 1)).line
+        if any(path == node.file.path and first <= line <= last for path, line in places):
+            named.add(query.name)
+    return tuple(sorted(name for name in named if name))

@@ -1,0 +1,187 @@
+"""The thread that watches the query files and opens what they say, at a batch border, when it is ready.
+
+All that is dear (compiling, registering, making kernels, telling tasks to get ready) happens here, before the control plane opens the new deployment:
+the batch in which it begins finds everything there. A deployment is opened only after the one that it was prepared from: when another directive came
+in between, it is prepared again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.bucket.engines import load_engines
+from app.config.settings import Settings
+from app.control.plane import ControlPlane, RunningCatalog, clock_ms
+from app.control.query_set import QuerySet
+from app.errors import Severity
+from app.events.registry import Subjects
+from app.observe.logs import get_logger
+from app.owners.deployment import Deployment, load_deployment, store_deployment
+from app.pipeline.draining import Past
+from app.pipeline.reload.changes import changes
+from app.pipeline.reload.files import Settling, look
+from app.pipeline.reload.reader import Reader, Reading
+
+RETRY_S = 5.0
+"""Distance of two attempts while a dependency does not answer, or a topic is missing."""
+DRAINS_S = 15.0
+"""How often old versions are looked at that only finish what they began."""
+ANNOUNCED_BATCHES = 2
+"""When the second batch that was told of a deployment begins, tasks of the first have had a whole batch to get ready."""
+ANNOUNCED_S = 1.5
+"""Silent topics make no batches; a change is to be live in 5 s."""
+JOIN_S = 10.0
+WAITING = frozenset({"failed", "needs_restart"})
+"""Outcomes that become another without a change of the files: a registry answers again, topics are made."""
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Watches and opens; `turn` is one look.
+
+    Attributes:
+        settings: of the application.
+        plane: opens deployments, and is told of every reading.
+        reader: of the files.
+        running: what the plane opened last.
+    """
+
+    settings: Settings
+    plane: ControlPlane
+    reader: Reader
+    running: Deployment
+    stopped: threading.Event = field(default_factory=threading.Event)
+    _settling: Settling = field(default_factory=Settling)
+    _told: Reading | None = None
+    _retry_at: float | None = None
+    _drains_at: float = 0.0
+
+    def turn(self, now_s: float) -> None:
+        """Looks once, and does what there is to be done.
+
+        Args:
+            now_s: a clock that only goes on.
+        """
+        queries = self.settings.queries
+        seen = look(queries.paths, queries.models, () if self.reader.file is None else (self.reader.file,))
+        retry = self._retry_at is not None and now_s >= self._retry_at
+        drains = now_s >= self._drains_at and any(plan.draining is not None for plan in self.running.catalog.plans)
+        if drains or not self._drains_at:
+            self._drains_at = now_s + DRAINS_S
+        if self._settling.is_due(seen) or retry:
+            self._read(now_s)
+        elif drains and self._retry_at is None:
+            self._let_go()
+
+    def _read(self, now_s: float) -> None:
+        named, past = self._past()
+        reading = self.reader.read(self.running, past)
+        if reading.deployment is not None and not self._open(reading.deployment, named, frozenset(reading.disabled)):
+            self._retry_at = now_s  # another deployment has run since: at once again, from that one
+            return
+        self._retry_at = now_s + RETRY_S if reading.outcome in WAITING else None
+        self._tell(reading)
+
+    def _let_go(self) -> None:
+        """Old versions that have finished leave; of others it becomes known when they will have."""
+        named, past = self._past()
+        deployment = self.reader.again(self.running, past)
+        if deployment is not None:
+            self._open(deployment, named)
+
+    def _past(self) -> tuple[str, Past | None]:
+        known = self.plane.past()
+        if known is None:
+            return "", None
+        named, times = known
+        deployment = self.running if named == self.running.fingerprint else load_deployment(self.settings.checkpoint.uri, named)
+        return named, Past(deployment, times)
+
+    def _open(self, deployment: Deployment, named: str, disabled: frozenset[str] = frozenset()) -> bool:
+        """Opens the deployment when everybody had time to get ready; says whether it did."""
+        load_engines(deployment.catalog.plans)
+        fingerprint = store_deployment(self.settings.checkpoint.uri, deployment)
+        self.plane.announce(fingerprint)
+        deadline = time.monotonic() + ANNOUNCED_S
+        while self.plane.announced < ANNOUNCED_BATCHES and time.monotonic() < deadline and not self.stopped.wait(0.02):
+            pass
+        if self.stopped.is_set() or not self.plane.open(
+            RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), follows=named
+        ):
+            return False
+        trained = frozenset(name for name, digest in _models(deployment).items() ^ _models(self.running).items())
+        told = changes(self.running.catalog, deployment.catalog, disabled, trained).told()
+        self.running = deployment
+        log.info("queries reloaded", generation=deployment.catalog.version, deployment=fingerprint, **told)
+        return True
+
+    def _tell(self, reading: Reading) -> None:
+        if reading == self._told and reading.outcome in WAITING:
+            return  # what is tried until it succeeds is told once
+        known = () if self._told is None else self._told.findings
+        self._told = reading
+        self.plane.tell(QuerySet(reading.outcome, clock_ms(), reading.findings, reading.disabled, reading.broken))
+        for finding in () if reading.outcome == "unchanged" else reading.findings:
+            if finding not in known:
+                say = log.warning if finding.severity is Severity.WARNING else log.error
+                say("query files", outcome=reading.outcome, finding=finding.render())
+        if reading.deployment is None and reading.outcome != "unchanged":
+            names = [plan.name for plan in self.running.catalog.current]
+            log.error(
+                "queries not reloaded: those that run go on",
+                outcome=reading.outcome,
+                running=names,
+                generation=self.running.catalog.version,
+            )
+
+    def run(self) -> None:
+        """Looks until it is stopped. Nothing that happens here ends the application."""
+        pause_s = self.settings.queries.reload.interval / 2000
+        while not self.stopped.wait(pause_s):
+            if self.plane.first_batch.check() is not None:
+                continue  # the start has enough to do
+            try:
+                self.turn(time.monotonic())
+            except Exception:
+                log.exception("query files could not be looked at; they are read again")
+                self._settling.again()
+                self.stopped.wait(RETRY_S)
+
+
+def _models(deployment: Deployment) -> dict[str, str]:
+    """By query, what its model is."""
+    pairs = zip(deployment.catalog.plans, deployment.models, strict=True)
+    return {plan.name: model.digest for plan, model in pairs if model is not None and plan.draining is None}
+
+
+@contextmanager
+def watching(
+    settings: Settings, plane: ControlPlane, deployment: Deployment, registry: Subjects, file: Path | None = None
+) -> Iterator[None]:
+    """Watches the query files while the block runs, if the settings want it.
+
+    Args:
+        settings: of the application.
+        plane: on which the deployment is open.
+        deployment: that runs.
+        registry: asked for output schemas.
+        file: the settings file, watched for changes that need a restart.
+    """
+    if not settings.queries.reload.enabled:
+        yield
+        return
+    watcher = Watcher(settings, plane, Reader(settings, registry, file), deployment)
+    thread = threading.Thread(target=watcher.run, name="query-files", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        watcher.stopped.set()
+        thread.join(timeout=JOIN_S)
