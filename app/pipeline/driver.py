@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -139,6 +140,8 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
+        gc.collect()
+        gc.freeze()  # what is there now stays: collections in the middle of a batch need not look at it
         _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
         _stop_between_batches(query, batches, settings, stop)
