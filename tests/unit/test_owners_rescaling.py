@@ -265,7 +265,7 @@ def test_the_command_refuses_while_the_application_runs_and_where_there_is_nothi
     checkpoint = copied(stopped, tmp_path)
     with sole_driver(Settings.model_validate({"checkpoint": {"path": checkpoint}})):
         code, _, error = command(monkeypatch, capsys, tmp_path, checkpoint, "rescale", "--buckets", "3")
-    assert code != 0
+    assert code == 75
     assert "another driver works on the checkpoint" in error
     assert load_numbers(checkpoint).buckets == 2
     code, _, error = command(monkeypatch, capsys, tmp_path, str(tmp_path / "nothing"), "rescale", "--buckets", "3")
