@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.config.settings import Settings, load_settings
+from app.config.settings import load_settings
 from app.errors import CepError
 from app.owners.forking import fork as fork_checkpoint
 from app.owners.inventory import BucketInventory, Inventory, faults, inventory
 from app.owners.skipping import skip as skip_batch
 from app.owners.sole import sole_driver
+from app.pipeline.moving import rescale as move_state
+from app.pipeline.moving import settled_numbers
 from app.pipeline.numbers import load_numbers
 from app.storage.open import open_store
 
@@ -29,7 +32,7 @@ SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings 
 def ls(settings: SettingsFile = None) -> None:
     """Show what is in the checkpoint."""
     loaded = load_settings(settings, os.environ)
-    found = inventory(open_store(loaded.checkpoint.uri))
+    found = inventory(open_store(loaded.checkpoint.uri), load_numbers(loaded.checkpoint.uri).home.folder)
     console = Console(highlight=False)
     for line in summary(found):
         console.print(line)
@@ -46,10 +49,11 @@ def verify(settings: SettingsFile = None) -> None:
     store = open_store(loaded.checkpoint.uri)
     count = 0
     with sole_driver(loaded):
-        for fault in faults(store, loaded.checkpoint.uri):
+        state = load_numbers(loaded.checkpoint.uri).home.folder
+        for fault in faults(store, loaded.checkpoint.uri, state):
             print(fault, file=sys.stderr)
             count += 1
-    found = inventory(store)
+    found = inventory(store, state)
     print(f"{sum(found.sizes.values()):,} bytes in {len(found.buckets)} buckets: {count or 'no'} faults")
     if count:
         raise typer.Exit(1)
@@ -73,8 +77,30 @@ def skip(batch: Annotated[int, typer.Argument(help="The batch that fails again a
     loaded = load_settings(settings, os.environ)
     store = open_store(loaded.checkpoint.uri)
     with sole_driver(loaded):
-        name = skip_batch(store, batch, _buckets(loaded))
+        numbers = settled_numbers(loaded.checkpoint.uri)
+        if numbers.buckets is None:
+            raise CepError(f"the checkpoint {loaded.checkpoint.uri} holds no state yet")
+        name = skip_batch(store, batch, numbers.buckets, numbers.home.folder)
     print(f"batch {batch} is left out; its offsets are in {loaded.checkpoint.uri}/{name}")
+
+
+@checkpoint.command("rescale")
+def rescale(
+    buckets: Annotated[int, typer.Option("--buckets", min=1, max=4096, help="How many there are to be.")], settings: SettingsFile = None
+) -> None:
+    """Move the state to another number of buckets; nothing is lost, and identities stay."""
+    loaded = load_settings(settings, os.environ)
+    started = time.monotonic()
+    with sole_driver(loaded):
+        done = move_state(loaded.checkpoint.uri, buckets, lambda what: print(what, file=sys.stderr))
+    if done.state is None:
+        print(f"the state is in {buckets} buckets already: nothing was to be done")
+    else:
+        after = "before the first batch" if done.state.committed is None else f"as it is after batch {done.state.committed}"
+        size, seconds = sum(done.state.sizes), time.monotonic() - started
+        print(f"the state {after} was moved from {done.before} to {buckets} buckets: {size:,} bytes in {seconds:.1f} s")
+    if loaded.spark.buckets != buckets:
+        print(f"set spark.buckets: {buckets} before the application starts; the settings have {loaded.spark.buckets}")
 
 
 def summary(found: Inventory) -> list[str]:
@@ -94,10 +120,3 @@ def _row(bucket: BucketInventory) -> tuple[str, ...]:
         f"{entries[0]}–{entries[-1]}" if entries else "–",
         f"{bucket.log_bytes:,}",
     )
-
-
-def _buckets(settings: Settings) -> int:
-    known = load_numbers(settings.checkpoint.uri).buckets
-    if known is None:
-        raise CepError(f"the checkpoint {settings.checkpoint.uri} holds no state yet")
-    return known

@@ -22,9 +22,16 @@ from app.cli.train import train
 from app.cli.validate import validate
 from app.cli.version import version
 from app.errors import CepError, ConfigurationError, DependencyError
+from app.owners.sole import CheckpointTakenError
 
-EXIT_CODES: dict[type[Exception], int] = {ConfigurationError: 78, DependencyError: 69, SetupError: 69, CepError: 1}
-"""As in sysexits.h: 78 a configuration that cannot work, 69 something outside is missing; the first that fits counts."""
+EXIT_CODES: dict[type[Exception], int] = {
+    ConfigurationError: 78,
+    DependencyError: 69,
+    SetupError: 69,
+    CheckpointTakenError: 75,
+    CepError: 1,
+}
+"""As in sysexits.h: 78 a configuration that cannot work, 69 something outside is missing, 75 a driver works on it; the first that fits counts."""
 
 cli = typer.Typer(
     name="cep",

@@ -65,6 +65,16 @@ class BatchLog:
                 self._frozen[batch] = known
             return known.directive
 
+    def rewrite(self, known: Frozen) -> None:
+        """Writes another directive in the place of a batch's. Only for who has changed what the directive speaks of: no batch may run.
+
+        Raises:
+            StorageError: the checkpoint cannot be written.
+        """
+        with self._lock:
+            self._write(known.directive.batch, DIRECTIVE, {"directive": known.directive.to_plain(), "memory": dict(known.memory)})
+            self._frozen[known.directive.batch] = known
+
     def finish(self, totals: BatchTotals) -> None:
         """Keeps what became of a batch; when this returns it survives a crash."""
         plain = replace(totals, selection={}).to_plain()  # samples are used at once, and large

@@ -30,7 +30,7 @@ from app.owners.rebuilding import Rebuilt, entry_parts, moved, rebuilt
 from app.owners.shipment import arrived
 from app.owners.snapshots import SnapshotWriter, Written, cut_snapshot, is_due
 from app.owners.spent import Spent
-from app.owners.state_log import Generation, StateLog
+from app.owners.state_log import Generation, StateLog, state_log
 from app.owners.tuple_memory import tuple_memory
 from app.storage.open import open_store
 
@@ -202,7 +202,7 @@ class Home:
 
     def log_of(self, number: int) -> StateLog:
         """The log of a bucket."""
-        return StateLog(self.store, f"{self.settings.state}/bucket-{number}")
+        return state_log(self.store, self.settings.state, number)
 
     def _answered(self, bucket: BucketOrder, batch: int) -> _Done | None:
         held = self.held.get(bucket.number)

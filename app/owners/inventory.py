@@ -12,7 +12,7 @@ from app.errors import CepError
 from app.owners.deployment import FOLDER as DEPLOYMENTS
 from app.owners.deployment import load_deployment
 from app.owners.snapshots import read_snapshot
-from app.owners.state_log import ENTRY, STATE, Generation, Listing, StateLog
+from app.owners.state_log import ENTRY, Generation, Listing, StateLog, state_log
 from app.storage.frames import read_frame
 from app.storage.store import Store, Stored
 
@@ -58,8 +58,12 @@ class Inventory:
         return self.planned if self.planned != self.committed else None
 
 
-def inventory(store: Store) -> Inventory:
+def inventory(store: Store, state: str) -> Inventory:
     """Lists a checkpoint; nothing but names and one small file is read.
+
+    Args:
+        store: the checkpoint.
+        state: folder of its buckets.
 
     Raises:
         StorageError: it cannot be read.
@@ -75,30 +79,36 @@ def inventory(store: Store) -> Inventory:
         runs = 0
     deployments = sorted(one.name.rpartition("/")[2].partition(".")[0] for one in stored if one.name.startswith(f"{DEPLOYMENTS}/"))
     return Inventory(
-        _greatest(stored, f"{SPARK}/offsets/"), _greatest(stored, f"{SPARK}/commits/"), runs, _buckets(store, stored), sizes, deployments
+        _greatest(stored, f"{SPARK}/offsets/"),
+        _greatest(stored, f"{SPARK}/commits/"),
+        runs,
+        _buckets(store, state, stored),
+        sizes,
+        deployments,
     )
 
 
-def faults(store: Store, uri: str) -> Iterator[str]:
+def faults(store: Store, uri: str, state: str) -> Iterator[str]:
     """Reads all of a checkpoint; everything that is damaged or missing, one sentence each.
 
     Args:
         store: the checkpoint.
         uri: where it is, as the application has it.
+        state: folder of its buckets.
     """
-    found = inventory(store)
+    found = inventory(store, state)
     next_batch = 0 if found.committed is None else found.committed + 1
     yield from _faults_of_frames(store)
     yield from _faults_of_deployments(uri, found)
     for bucket in found.buckets:
-        yield from _faults_of_bucket(state_log(store, bucket.number), bucket, next_batch)
+        yield from _faults_of_bucket(state_log(store, state, bucket.number), bucket, next_batch)
     if found.committed is not None and not found.buckets:
         yield f"Spark has committed batch {found.committed}, but there is no state of any bucket"
 
 
-def state_log(store: Store, number: int) -> StateLog:
-    """The log of a bucket."""
-    return StateLog(store, f"{STATE}/bucket-{number}")
+def newest_batch(store: Store, folder: str) -> int | None:
+    """The newest batch that has a file in a folder of Spark's; None: no batch has."""
+    return _greatest(store.names(folder), f"{folder}/")
 
 
 def _greatest(stored: Sequence[Stored], folder: str) -> int | None:
@@ -106,13 +116,13 @@ def _greatest(stored: Sequence[Stored], folder: str) -> int | None:
     return max((int(name) for name in names if name.isdigit()), default=None)
 
 
-def _buckets(store: Store, stored: Sequence[Stored]) -> list[BucketInventory]:
-    numbers = {int(one.name.split("/")[1].removeprefix("bucket-")) for one in stored if one.name.startswith(f"{STATE}/bucket-")}
+def _buckets(store: Store, state: str, stored: Sequence[Stored]) -> list[BucketInventory]:
+    numbers = {int(one.name.split("/")[1].removeprefix("bucket-")) for one in stored if one.name.startswith(f"{state}/bucket-")}
     sizes = dict.fromkeys(numbers, 0)
     for one in stored:
-        if one.name.startswith(f"{STATE}/bucket-") and "/log-" in one.name:
+        if one.name.startswith(f"{state}/bucket-") and "/log-" in one.name:
             sizes[int(one.name.split("/")[1].removeprefix("bucket-"))] += one.size
-    return [BucketInventory(number, state_log(store, number).listing(), sizes[number]) for number in sorted(numbers)]
+    return [BucketInventory(number, state_log(store, state, number).listing(), sizes[number]) for number in sorted(numbers)]
 
 
 def _faults_of_frames(store: Store) -> Iterator[str]:

@@ -11,9 +11,10 @@ from app.control.batch_log import BatchLog
 from app.control.directives import Frozen
 from app.control.totals import BatchTotals
 from app.errors import CepError
-from app.owners.inventory import SPARK, inventory, state_log
+from app.owners.inventory import SPARK, inventory
 from app.owners.orders import EPOCHS_PER_RUN, Advance
 from app.owners.rebuilding import entry_parts
+from app.owners.state_log import state_log
 from app.storage.store import MissingError, Store
 
 COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -26,13 +27,19 @@ class SkipError(CepError):
     """The batch cannot be left out."""
 
 
-def skip(store: Store, batch: int, buckets: int) -> str:
+def skip(store: Store, batch: int, buckets: int, state: str) -> str:
     """Leaves a batch out; returns the name of the file with its offsets. The application must not run.
+
+    Args:
+        store: the checkpoint.
+        batch: to be left out.
+        buckets: how many there are.
+        state: their folder.
 
     Raises:
         SkipError: it is not the batch that the next start would repeat.
     """
-    found = inventory(store)
+    found = inventory(store, state)
     if found.unfinished != batch:
         hint = "no batch is unfinished" if found.unfinished is None else f"the unfinished one is {found.unfinished}"
         raise SkipError(f"batch {batch} cannot be left out: {hint}")
@@ -41,7 +48,7 @@ def skip(store: Store, batch: int, buckets: int) -> str:
     directive = log.directive(batch, lambda number, _: _quiet(log, number))
     nothing = Advance("", batch, 0, directive, {}, (), ())
     for number in range(buckets):
-        state_log(store, number).append(batch, epoch + number, entry_parts(nothing, []))
+        state_log(store, state, number).append(batch, epoch + number, entry_parts(nothing, []))
     log.finish(BatchTotals(batch))
     name = f"{SKIPPED}/batch-{batch}.json"
     store.write(name, [json.dumps({"batch": batch, "offsets": _offsets(store, batch)}, indent=1).encode()])

@@ -16,12 +16,36 @@ from app.storage.frames import read_frame, write_frame
 from app.storage.store import Part, Store
 
 STATE = "state"
-"""Folder of all buckets in the checkpoint."""
+"""Folder of all buckets in the checkpoint, until they are moved; then there is a number behind it (`StateHome`)."""
 ENTRY, SNAPSHOT = "bucket-log", "bucket-snapshot"
 FORMAT = 1
 KEEP_GENERATIONS = 2
 """Where the newest snapshot is damaged, the one before and the log since then are there."""
 _NAME = re.compile(r"(log|snapshot)-(\d{12})-(\d+)\.bin$")
+
+
+@dataclass(frozen=True, slots=True)
+class StateHome:
+    """Where in a checkpoint its state is.
+
+    Attributes:
+        number: how often it was moved (`app.owners.rescaling`).
+        newest: the batch whose directive was the newest one when it was moved last; -1: there was none.
+        deployment: under which it has been since then.
+    """
+
+    number: int = 0
+    newest: int = -1
+    deployment: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Of all buckets.
+
+        >>> StateHome().folder, StateHome(2).folder
+        ('state', 'state-2')
+        """
+        return f"{STATE}-{self.number}" if self.number else STATE
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -124,3 +148,14 @@ class StateLog:
         """Files whose blocks these snapshots name; None where nobody remembers."""
         known = [self._files.get((one.batch, one.epoch)) for one in generations]
         return None if None in known else frozenset(name for files in known for name in files or ())
+
+
+def state_log(store: Store, folder: str, number: int) -> StateLog:
+    """The log of a bucket.
+
+    Args:
+        store: the checkpoint.
+        folder: of all buckets in it; see `StateHome.folder`.
+        number: the bucket's.
+    """
+    return StateLog(store, f"{folder}/bucket-{number}")

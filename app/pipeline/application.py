@@ -25,11 +25,11 @@ from app.events.registry import Registry, Subjects
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.orders import OwnerSettings
-from app.owners.state_log import STATE
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.batches import Batches, BatchRules, Taker
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
+from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import load_numbers, store_numbers
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
@@ -103,7 +103,7 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
     return OwnerSettings(
         application=path,
         checkpoint=path,
-        state=STATE,
+        state=load_numbers(checkpoint).home.folder,
         producer_options=client_options(settings.kafka) if kafka else {},
         consumer_options=consumer_options(settings.kafka) if kafka else {},
         name=settings.application,
@@ -172,10 +172,11 @@ def opened(spark: SparkSession, settings: Settings, registry: Subjects | None = 
         take: gets the output records instead of Kafka; then records do not come from Kafka either.
     """
     asked = registry or remembered_registry(settings, lambda: None)
-    numbers = load_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets).reading(settings.source_topics)
+    numbers = settled_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets).reading(settings.source_topics)
     streams = read_streams(settings, asked, numbers.labels)
     deployment = prepare(settings, compile_queries(settings, streams), streams, asked, past_of(settings), topics=numbers.labels)
     store_numbers(settings.checkpoint.uri, numbers)
+    move_to_readers(settings, deployment)
     plane = control_plane(settings)
     listener = ProgressListener(plane, threading.Event())
     try:

@@ -36,7 +36,8 @@ from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
 from app.pipeline.draining import past_of
 from app.pipeline.limits import batch_limits
-from app.pipeline.numbers import Numbers, load_numbers, store_numbers
+from app.pipeline.moving import move_to_readers, settled_numbers
+from app.pipeline.numbers import Numbers, store_numbers
 from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.reload.watcher import watching
@@ -120,6 +121,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         store_numbers(settings.checkpoint.uri, resumed.noted)
         OffsetLog(settings.checkpoint.uri).correct(resumed.correction)
         store_numbers(settings.checkpoint.uri, resumed.numbers)
+        move_to_readers(settings, deployment)
         limits = patiently("broker", lambda: batch_limits(settings), settings.schema_registry.retry_for, stop)
         plane.limit_batches(limits.records)
         fingerprint = open_catalog(settings, plane, deployment)
@@ -167,7 +169,7 @@ def _resumed(settings: Settings, stop: Stop) -> Resumption:
         ConfigurationError: it is in another number of buckets, or records are gone that it has not read.
         DependencyError: the broker does not answer.
     """
-    numbers = load_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets)
+    numbers = settled_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets)
     topics, wait_ms = settings.source_topics, settings.schema_registry.retry_for
     ids = patiently("broker", lambda: TopicAdministrator(settings).ids(topics), wait_ms, stop)
     earliest = patiently("broker", lambda: TopicAdministrator(settings).earliest(topics), wait_ms, stop)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from app.errors import ConfigurationError, Finding, SnapshotError
 from app.events.topics import topic_label, topic_numbers
 from app.owners.deployment import FOLDER as DEPLOYMENTS
+from app.owners.state_log import StateHome
 from app.storage.frames import read_frame, write_frame
 from app.storage.open import open_store
 from app.storage.store import MissingError, Part
@@ -46,10 +47,12 @@ class Numbers:
     Attributes:
         topics: by number.
         buckets: in which the state is; None before there is any.
+        home: where it is.
     """
 
     topics: tuple[NumberedTopic, ...] = ()
     buckets: int | None = None
+    home: StateHome = field(default_factory=StateHome)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -103,9 +106,9 @@ class Numbers:
         number = self.current(topic)
         return {} if number is None else dict(self.topics[number].left)
 
-    def rescaled(self, buckets: int) -> Numbers:
-        """The registry of a state that was moved to so many buckets."""
-        return replace(self, buckets=buckets)
+    def moved(self, buckets: int, home: StateHome) -> Numbers:
+        """The registry of a state that was moved there, to so many buckets."""
+        return replace(self, buckets=buckets, home=home)
 
     def in_buckets(self, buckets: int) -> Numbers:
         """The registry of an application with so many buckets.
@@ -130,7 +133,7 @@ class Numbers:
         >>> Numbers.from_json(Numbers((NumberedTopic("a"),), 2).to_json()) == Numbers((NumberedTopic("a"),), 2)
         True
         """
-        return json.dumps({"buckets": self.buckets, "topics": [asdict(one) for one in self.topics]}).encode()
+        return json.dumps({"buckets": self.buckets, "topics": [asdict(one) for one in self.topics], "state": asdict(self.home)}).encode()
 
     @staticmethod
     def from_json(data: Part) -> Numbers:
@@ -141,7 +144,8 @@ class Numbers:
         """
         try:
             plain = json.loads(bytes(data))
-            return Numbers(tuple(_topic(**one) for one in plain["topics"]), plain["buckets"])
+            home = StateHome(**plain.get("state", {}))  # those who wrote none never moved it
+            return Numbers(tuple(_topic(**one) for one in plain["topics"]), plain["buckets"], home)
         except (ValueError, LookupError, TypeError) as error:
             raise SnapshotError(f"{FILE} is whole, but says nothing that this version understands: {error!r}") from error
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from app.bucket.composition import emission_delay_ms, stream_of
 from app.bucket.hold import TimeRules
-from app.bucket.rescale import moved_groups
 from app.config.settings import SchemaRegistry, Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, wanted_topics
@@ -257,7 +256,7 @@ def prepare(
 
     Raises:
         DependencyError: the registry cannot be asked.
-        ConfigurationError: it refuses a schema, a model does not fit its query, or the state of a query would have to be moved.
+        ConfigurationError: it refuses a schema, or a model does not fit its query.
     """
     labels = settings.source_topics if topics is None else tuple(topics)
     stream_of_topic = {number: place for place, stream in enumerate(streams) for number in stream.rules.topics}
@@ -265,7 +264,7 @@ def prepare(
     old = {one.plan: one for one in old_versions(compiled, past, max(stream.rules.allowed_lateness_ms for stream in streams))}
     catalog = Catalog.of((*compiled.catalog.plans, *old), compiled.catalog.version)
     models, wrong = read_models(compiled, settings.queries.models)
-    if wrong := [*wrong, *_moved(settings, catalog, past)]:
+    if wrong:
         raise ConfigurationError(wrong)
     plans = tuple(plan if plan in old else as_it_sheds(plan, models) for plan in catalog.plans)
     outputs = []
@@ -293,13 +292,6 @@ def prepare(
         tuple(old[plan].texts if plan in old else None for plan in catalog.plans),
     )
     return deployment if past is None else numbered(deployment, past.deployment)
-
-
-def _moved(settings: Settings, catalog: Catalog, past: Past | None) -> list[Finding]:
-    """Queries whose state is in other buckets than they will look for it; without a word they would begin afresh."""
-    names = () if past is None else moved_groups(past.deployment.catalog, catalog)
-    hint = f"stop the application and run cep checkpoint rescale --buckets {settings.spark.buckets}, which moves its state"
-    return [Finding(f'query "{name}" lives in another bucket now that others begin to read it, or cease to', hint=hint) for name in names]
 
 
 def numbered(deployment: Deployment, before: Deployment) -> Deployment:

@@ -84,12 +84,23 @@ class World:
         folder: for everything.
         batches: how many there are.
         changed_at: from this batch on the query has another version.
+        buckets: that tasks deliver to.
+        deployments: before the change and after it, by fingerprint; by default the query alone.
     """
 
-    def __init__(self, folder: Path, batches: int = 10, events: int = 600, changed_at: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        batches: int = 10,
+        events: int = 600,
+        changed_at: int | None = None,
+        buckets: int = BUCKETS,
+        deployments: Sequence[str] = (),
+    ) -> None:
         self.checkpoint = folder / "checkpoint"
+        self.buckets = buckets
         self.settings = OwnerSettings("test", str(self.checkpoint), "state")
-        self.deployments = [store_deployment(str(self.checkpoint), _prepared(folder, version)) for version in (1, 2)]
+        self.deployments = list(deployments) or [store_deployment(str(self.checkpoint), _prepared(folder, version)) for version in (1, 2)]
         self.batches = self._cut(batches, events, batches if changed_at is None else changed_at)
 
     def home(self) -> Home:
@@ -140,7 +151,7 @@ class World:
         (everything,) = whole
         for number, rows in enumerate(np.array_split(np.arange(len(everything)), batches)):
             deployment = self.deployments[number >= changed_at]
-            plan = IngressPlan(load_deployment(str(self.checkpoint), deployment).catalog, stream.rules, BUCKETS)
+            plan = IngressPlan(load_deployment(str(self.checkpoint), deployment).catalog, stream.rules, self.buckets)
             directive = Directive(
                 number, deployment=deployment, decided_at_ms=START_MS + number, greatest_times=dict(greatest), sources=sources
             )

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from app.bucket.rescale import moved_groups
 from app.config.settings import Settings, load_settings
 from app.errors import ConfigurationError, SnapshotError
 from app.events.batch import source_number
@@ -137,14 +138,13 @@ def test_an_old_version_drains_beside_the_new_one_after_it_was_loaded(tmp_path: 
     assert loaded(tmp_path, third) == third
 
 
-def test_a_query_that_others_begin_to_read_is_refused_until_its_state_was_moved(tmp_path: Path) -> None:
+def test_a_query_that_others_begin_to_read_is_prepared_its_state_is_moved_before_it_runs(tmp_path: Path) -> None:
     past = Past(deployed(tmp_path), {})
     queries = tmp_path / "q.yaml"
     queries.write_text(queries.read_text().replace("enabled: false", "enabled: true").replace("on_change: drain", "on_change: restart"))
     loaded_settings = load_settings(tmp_path / "settings.yaml", {})
     assert len(prepared(loaded_settings).catalog.plans) == 2, "in a fresh checkpoint there is nothing to be moved"
-    with pytest.raises(ConfigurationError, match='query "theft" lives in another bucket'):
-        prepared(loaded_settings, past)
+    assert moved_groups(past.deployment.catalog, prepared(loaded_settings, past).catalog) == ("theft",)
 
 
 def test_places_in_query_files_are_known_after_loading(tmp_path: Path) -> None:

@@ -42,6 +42,15 @@ on_change: {on_change}
 """
 
 
+READER = """\
+name: c
+from: [query:a]
+event: SEQ(a x, a y)
+where: "[tag_id]"
+within: 10 s
+"""
+
+
 def text(name: str, version: int = 1, stream: str = "retail", on_change: str = "restart") -> str:
     return QUERY.format(name=name, version=version, stream=stream, on_change=on_change)
 
@@ -246,6 +255,22 @@ def test_a_missing_topic_is_told_and_the_query_runs_once_it_is_there(world: Worl
     assert world.metric("cep_config_reloads_total", outcome="needs_restart") == counted == 1, "told once"
     world.missing = set()
     assert world.turns(6)["last_reading"]["outcome"] == "reloaded"
+
+
+def test_a_query_that_another_one_begins_to_read_needs_a_restart(world: World) -> None:
+    before = world.run_batch(1)
+    world.turns()
+    world.write(a=text("a") + "return: {tag_id: s.tag_id}\n")
+    assert world.turns()["last_reading"]["outcome"] == "reloaded", "its fields are told now"
+    before = world.run_batch(2)
+    world.write(c=READER)
+    told = world.turns()["last_reading"]
+    assert told["outcome"] == "needs_restart"
+    assert [one["message"] for one in told["findings"]] == ['query "a" begins to be read by c: its state moves at the next start']
+    assert world.statuses() == [("a", 1, "running"), ("b", 1, "running")]
+    assert world.run_batch(3) == before
+    (world.queries / "c.yaml").unlink()
+    assert world.turns()["last_reading"]["outcome"] == "unchanged"
 
 
 def test_a_new_stream_and_changed_settings_need_a_restart(world: World) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from app.bucket.rescale import moved_groups
 from app.config.settings import Settings, load_settings
 from app.control.query_set import Outcome
 from app.errors import ConfigurationError, DependencyError, Finding, Severity
 from app.events.registry import Subjects
 from app.owners.deployment import Deployment
 from app.pipeline.draining import Past
+from app.pipeline.moving import readers_of
 from app.pipeline.preparation import TopicsMissingError, check_topics, errors_of, numbered, prepare, read_query_set, without_models
 from app.query.compile import Compilation
+from app.query.plan import Catalog
 
 UNKNOWN_STREAM = "unknown stream"
 
@@ -58,7 +61,8 @@ class Reader:
             deployment = numbered(prepare(self.settings, self._good, running.streams, self.registry, past, topics=running.topics), running)
         except (ConfigurationError, DependencyError):
             return None
-        return None if deployment.fingerprint == running.fingerprint else deployment
+        stays = not moved_groups(running.catalog, deployment.catalog)  # else the next start will see to it
+        return deployment if stays and deployment.fingerprint != running.fingerprint else None
 
     def read(self, running: Deployment, past: Past | None) -> Reading:
         """Reads everything, and prepares what it says.
@@ -83,6 +87,8 @@ class Reader:
             return Reading("broken", (*restart, *error.findings), disabled, _broken(compiled, error.findings))
         except DependencyError as error:
             return Reading("failed", (*restart, Finding(str(error), hint="it is tried again")), disabled)
+        if elsewhere := _elsewhere(running.catalog, prepared.catalog):
+            return Reading("needs_restart", (*restart, *elsewhere), disabled)
         self._good = compiled
         deployment = numbered(prepared, running)
         findings = (*restart, *compiled.warnings, *_untrained(compiled, deployment))
@@ -123,6 +129,21 @@ def _untrained(compiled: Compilation, deployment: Deployment) -> tuple[Finding, 
         Finding(f'query "{query}" has no model for {shedder}: it sheds at random', hint=hint, severity=Severity.WARNING)
         for query, shedder in without_models(compiled, deployment)
     )
+
+
+def _elsewhere(before: Catalog, after: Catalog) -> tuple[Finding, ...]:
+    """Queries that others begin to read, or cease to: their state lives elsewhere then, and is moved while nothing runs."""
+    found = []
+    for name in moved_groups(before, after):
+        readers = readers_of(after, name)
+        what = "begins to be read by" if readers else "is no longer read by"
+        found.append(
+            Finding(
+                f'query "{name}" {what} {", ".join(readers or readers_of(before, name))}: its state moves at the next start',
+                hint="restart the driver when it suits; until then the queries that run go on",
+            )
+        )
+    return tuple(found)
 
 
 def _missing(error: TopicsMissingError) -> tuple[Finding, ...]:
