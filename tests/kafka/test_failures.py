@@ -1,4 +1,4 @@
-"""A streaming query that fails ends the driver's process: with exit code 1, and with words that say why."""
+"""A streaming query that fails ends the driver's process: with an exit code, and with words that say why."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def running(embedded, folder: Path, name: str) -> Iterator[Application]:
         application.kill()
 
 
-def ended(application: Application) -> str:
-    """The end of what the driver wrote; it must be gone soon, and with code 1."""
-    assert application.process.wait(100) == 1
+def ended(application: Application, code: int = 1) -> str:
+    """The end of what the driver wrote; it must be gone soon, and with this code."""
+    assert application.process.wait(100) == code
     return application.log.read_text()[-3000:]
 
 
@@ -40,14 +40,17 @@ def retail(application: Application) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("lost", ["spark/commits", "cep-state"])
-def test_a_checkpoint_that_cannot_be_written_ends_the_process(embedded, tmp_path, lost):
-    """Spark's own log fails in the JVM, the state log in every attempt of a task."""
+@pytest.mark.parametrize(
+    ("lost", "code", "words"),
+    [("spark/commits", 1, "the streaming query ended: "), ("state", 65, "failed 4 times: cannot ")],
+)
+def test_a_checkpoint_that_cannot_be_written_ends_the_process(embedded, tmp_path, lost, code, words):
+    """Spark's own log fails in the JVM, the state's in the owners, in every attempt of a batch."""
     with running(embedded, tmp_path, f"fail-{lost.replace('/', '-')}") as application:
         shutil.rmtree(application.checkpoint / lost, ignore_errors=True)
         (application.checkpoint / lost).write_text("a file where a folder was")
         retail(application)
-        assert "the streaming query ended: " in ended(application)
+        assert words in ended(application, code)
 
 
 @pytest.mark.spark
