@@ -111,7 +111,9 @@ def found_by_step(
                     late = composite_events(running, one.timeouts, TOPICS, "timeout")
                     told[-1] += Counter((running.name, "timeout", made.time, made.id) for made in late)
             told[-1] += Counter(("late", source, offset) for source, offset in output.late.tolist())
-            told[-1] += Counter({("held", bucket): output.held, ("pending", bucket): output.pending})
+            told[-1] += Counter({("held", bucket): output.held})
+            if not any(plan.temporal for plan in catalog.plans):  # runs of tuples that come from bytes are awake until their next window
+                told[-1] += Counter({("pending", bucket): output.pending})
     return told
 
 
