@@ -93,6 +93,8 @@ def _count_events(metrics: Metrics, totals: BatchTotals) -> None:
         metrics.add("cep_selection_events_total", tally.events, stream=stream)
         metrics.add("cep_selection_pruned_total", tally.pruned, stream=stream)
         metrics.add("cep_selection_constructs_total", tally.evaluated, stream=stream)
+    for phase, spent_ns in totals.phases_ns.items():
+        metrics.observe("cep_batch_duration_seconds", spent_ns / 1e9, phase=phase)
     for cause, count in totals.fed.items():
         metrics.add("cep_log_entries_fed_total", count, cause=cause)
     metrics.set("cep_waiting", totals.waiting)

@@ -35,6 +35,7 @@ class BatchTotals:
         records: output records that were told.
         sent: output records that arrived.
         attempts: how often the batch was begun.
+        phases_ns: time of the clock in the driver, by phase (`app.pipeline.batches.PHASES`), all attempts together.
     """
 
     batch: int
@@ -56,6 +57,7 @@ class BatchTotals:
     records: int = 0
     sent: int = 0
     attempts: int = 1
+    phases_ns: Mapping[str, int] = field(default_factory=dict)
 
     def unaccounted(self) -> int:
         """Consumed events whose end nobody reported; 0 when nothing was dropped silently."""

@@ -23,12 +23,13 @@ from app.owners.coming import get_ready
 from app.owners.deployment import load_deployment
 from app.owners.egress import Records
 from app.owners.inbox import Payload
-from app.owners.matching import Spent, Work, report_of, work_off
+from app.owners.matching import Work, report_of, work_off
 from app.owners.orders import Advance, BucketOrder, OwnerSettings
 from app.owners.outlet import KafkaOutlet
 from app.owners.rebuilding import Rebuilt, entry_parts, moved, rebuilt
 from app.owners.shipment import arrived
 from app.owners.snapshots import SnapshotWriter, Written, cut_snapshot, is_due
+from app.owners.spent import Spent
 from app.owners.state_log import Generation, StateLog, state_log
 from app.owners.tuple_memory import tuple_memory
 from app.storage.open import open_store

@@ -21,20 +21,7 @@ from app.owners.endings import endings_of
 from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
-
-
-class Spent:
-    """Time per phase, in ns."""
-
-    def __init__(self) -> None:
-        self._at = perf_counter_ns()
-        self.by_phase: dict[str, int] = {}
-
-    def phase(self, name: str) -> None:
-        """What passed since the last phase belongs to this one."""
-        now = perf_counter_ns()
-        self.by_phase[name] = self.by_phase.get(name, 0) + now - self._at
-        self._at = now
+from app.owners.spent import Spent
 
 
 @dataclass(frozen=True, slots=True)

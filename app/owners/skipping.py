@@ -78,7 +78,7 @@ def _ends(store: Store, batch: int) -> dict[str, dict[str, int]]:
         found = json.loads(lines[2])
     except (MissingError, ValueError, IndexError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {topic: ends for topic, ends in found.items() if isinstance(ends, dict)} if isinstance(found, dict) else {}
 
 
 def _commit(store: Store, batch: int) -> bytes:

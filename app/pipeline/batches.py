@@ -27,8 +27,11 @@ from app.observe.logs import get_logger
 from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
+from app.owners.spent import Spent
 from app.pipeline.looking import look_around, owners_in
 
+PHASES = ("decide", "wait", "ingress", "match", "add-up")
+"""What the driver's time in a batch goes to: the directive; owners that still tend their state, or are found; the ingress job; all owners; totals."""
 OWNERS_CPU = "owners_cpu"
 """Phase of the costs: processor time of all owner processes since their batch before."""
 WAIT_FOR_OWNERS_S = 120.0
@@ -164,15 +167,18 @@ class Batches:
         self._owners.close()
 
     def _work_off(self, frame: DataFrame, batch: int) -> None:
+        spent = Spent()
         directive = self._plane.directive(batch)
+        spent.phase("decide")
         failures: list[str] = []
         while len(failures) < self._rules.attempts:
             self._attempt += 1
             if self._tending is not None:
                 self._tending.join()  # an owner's connection is spoken on by one at a time
             self._lose(self._owners.gone())
+            spent.phase("wait")
             try:
-                self._attempted(frame, directive, len(failures) + 1)
+                self._attempted(frame, directive, len(failures) + 1, spent)
             except OwnersFailedError as error:
                 self._lose(error.lost)
                 failures.append(str(error))
@@ -185,21 +191,25 @@ class Batches:
                 return
         raise BatchFailedError(batch, len(failures), failures[-1])
 
-    def _attempted(self, frame: DataFrame, directive: Directive, attempt: int) -> None:
+    def _attempted(self, frame: DataFrame, directive: Directive, attempt: int, spent: Spent) -> None:
         if not self._placement.settle():
             self._wait_for_owners(frame.sparkSession)
         reports, beside = self._ingress(frame, directive)
+        spent.phase("ingress")
         self.find(beside)  # of executors that joined; they get buckets at the next border
         heads = [head_of(report) for report in reports]
         self._require_delivered(heads)
         greatest = {source[0]: source[2] for head in heads for source in head["sources"] if source[2] is not None}
         answers = self._owners.ask(self._advances(directive, greatest, tuple(sorted(head["part"] for head in heads))))
+        spent.phase("match")
         names = _names(self._settings.checkpoint, directive.deployment)
         packed = [*reports, *(bytes(answer.parts[0]) for answer in answers.values())]
         totals = add_up(directive.batch, packed, names)
         owners_ns = sum(answer.head["cpu_ns"] for answer in answers.values())
         totals = replace(totals, attempts=attempt, cost_ns={**totals.cost_ns, OWNERS_CPU: owners_ns})
         self._require_closed(totals)
+        spent.phase("add-up")
+        totals = replace(totals, phases_ns=dict(spent.by_phase))
         self._plane.finish(totals, owners=len(self._placement.owners))
         if self._take is not None:
             returned = [part for owner in sorted(answers) for part in answers[owner].parts[1:]]

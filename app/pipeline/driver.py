@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,8 +25,9 @@ from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
+from app.events.topics import topic_numbers
 from app.observe.logs import get_logger
-from app.owners.deployment import Deployment
+from app.owners.deployment import Deployment, StreamDeployment
 from app.owners.sole import sole_driver
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, remembered_registry, task_settings
@@ -43,6 +45,7 @@ from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
+from app.query.compile import Compilation
 from app.storage.check import try_out
 
 PAUSE_S = 0.2
@@ -110,9 +113,11 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         try_out(settings.checkpoint.address)
         plane = _listening(settings)
         cleanup.callback(plane.close)
-        resumed = _resumed(settings, stop)
         registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
-        deployment = _prepared(settings, registry, resumed.numbers, stop)
+        streams, compiled = _compiled(settings, registry, stop)  # before the broker is asked: broken files are told while it is away
+        resumed = _resumed(settings, stop)
+        streams = numbered_streams(settings, streams, resumed.numbers)
+        deployment = _prepared(settings, compiled, streams, registry, numbers=resumed.numbers, stop=stop)
         store_numbers(settings.checkpoint.uri, resumed.noted)
         OffsetLog(settings.checkpoint.uri).correct(resumed.correction)
         store_numbers(settings.checkpoint.uri, resumed.numbers)
@@ -137,6 +142,8 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
+        gc.collect()
+        gc.freeze()  # what is there now stays: collections in the middle of a batch need not look at it
         _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
         _stop_between_batches(query, batches, settings, stop)
@@ -174,12 +181,32 @@ def _resumed(settings: Settings, stop: Stop) -> Resumption:
     return found
 
 
-def _prepared(settings: Settings, registry: RememberedRegistry, numbers: Numbers, stop: Stop) -> Deployment:
-    wait_ms = settings.schema_registry.retry_for
-    streams = patiently("schema registry", lambda: read_streams(settings, registry, numbers.labels), wait_ms, stop)
+def _compiled(settings: Settings, registry: RememberedRegistry, stop: Stop) -> tuple[tuple[StreamDeployment, ...], Compilation]:
+    """The streams, whose topics have no lasting numbers yet, and the queries over them."""
+    streams = patiently("schema registry", lambda: read_streams(settings, registry), settings.schema_registry.retry_for, stop)
     compiled = compile_queries(settings, streams)
     for finding in compiled.warnings:
         log.warning("query warning", finding=finding.render())
+    return streams, compiled
+
+
+def numbered_streams(settings: Settings, streams: Sequence[StreamDeployment], numbers: Numbers) -> tuple[StreamDeployment, ...]:
+    """The streams with the numbers that their topics have in the checkpoint."""
+    number = topic_numbers(numbers.labels)
+    topics = {name: frozenset(number[topic] for topic in stream.topics) for name, stream in settings.streams.items()}
+    return tuple(replace(one, rules=replace(one.rules, topics=topics[one.rules.stream])) for one in streams)
+
+
+def _prepared(
+    settings: Settings,
+    compiled: Compilation,
+    streams: tuple[StreamDeployment, ...],
+    registry: RememberedRegistry,
+    *,
+    numbers: Numbers,
+    stop: Stop,
+) -> Deployment:
+    wait_ms = settings.schema_registry.retry_for
     patiently("broker", lambda: check_topics(settings, compiled.catalog), wait_ms, stop)
     past = past_of(settings)
     deployment = patiently(

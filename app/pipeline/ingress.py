@@ -233,7 +233,6 @@ class _Part:
 def _decode_streams(work: _Work, records: pa.Table, places: Places, deployment: Deployment, parts: Sequence[_Part]) -> None:
     """One slice."""
     place = np.array([-1 if k is None else k for k in deployment.stream_of_topic])[places.source >> PARTITION_BITS]
-    work.count("heartbeats", int(np.count_nonzero(place < 0)))
     for number, part in enumerate(parts):
         rows = np.flatnonzero(place == number)
         if len(rows) == len(place):

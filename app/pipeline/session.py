@@ -41,6 +41,7 @@ def own_settings(settings: Settings, arrow_bytes: int = ARROW_UNLIMITED) -> dict
         "spark.driver.memory": "1g",
         "spark.log.level": "WARN",
         "spark.task.maxFailures": "4",
+        "spark.locality.wait": "0s",  # topic partitions have no home; 3 s by default for an executor that was lost
         # threads and collectors sized for few cores: the JVM shares them with the Python workers
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2",
     }

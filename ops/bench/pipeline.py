@@ -2,12 +2,16 @@
 
     python -m ops.bench.pipeline catch-up [--quotes N] [--rounds N] [--json FILE]
     python -m ops.bench.pipeline paced [--rates 1000,10000,100000] [--seconds N] [--json FILE]
+    python -m ops.bench.pipeline phases [--rates 10000] [--seconds N] [--rounds N] [--json FILE]
 
 *catch-up*: quotes in 4 topic partitions are read from the beginning, in turn by Spark's bare Kafka source into nothing and by the whole
 application (decode, selection, delivery to owners, matching, state log, output to Kafka); events per second of all batches but the first, and their ratio.
 
 *paced*: quotes arrive at a rate; detection latency is the broker's time of the composite event minus the broker's time of its last
 constituent (both topics LogAppendTime), after a warm-up that is left out.
+
+*phases*: where a batch's time goes, in turn with a bare Spark query from Kafka to Kafka at the same rate: medians of Spark's phases, of the driver's within
+``addBatch``, and of the tasks' and owners' (added up over all of them, so they may be more than the driver waits).
 """
 
 from __future__ import annotations
@@ -32,8 +36,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from app.config.settings import Settings, load_settings
+from app.control.batch_log import BatchLog
 from app.delivery.composite_schema import record_name
-from app.delivery.security import client_options
+from app.delivery.security import client_options, jvm_options
 from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
 from app.events.registry import Registry, RegistrySettings
 from app.local.embedded import Embedded, embedded_services
@@ -45,6 +50,7 @@ from app.pipeline.assemble import ingested, matched
 from app.pipeline.preparation import compile_queries, read_streams, registry_settings
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
+from app.storage.open import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 SURGE = """
@@ -183,6 +189,49 @@ def paced(spark: SparkSession, services: Embedded, folder: Path, rates: list[int
     return figures
 
 
+def phases(spark: SparkSession, services: Embedded, folder: Path, rate: int, seconds: int, rounds: int) -> dict[str, Any]:
+    whole, bare, within = [], [], []
+    settings = bench_settings(folder, services, "phases")
+    apply_topics(settings)
+    send(settings, 1000)
+    for number in range(rounds):
+        settings = bench_settings(folder, services, "phases")
+        with application(spark, settings, available_now=False) as query:
+            send(settings, rate * seconds, at_rate(rate), rate)
+            whole.append(batches_of(query)[-20:])
+        log = BatchLog(open_store(settings.checkpoint.uri))
+        within += [log.totals(batch["batchId"]) for batch in whole[-1]]
+        writer = kafka_records(spark, settings).select("value").writeStream.format("kafka").option("topic", settings.topics.late)
+        options = {**jvm_options(settings.kafka), "checkpointLocation": str(folder / f"bare-{uuid.uuid4().hex[:6]}")}
+        query = writer.options(**options).start()
+        send(settings, rate * seconds, at_rate(rate), rate)
+        bare.append(batches_of(query)[-20:])
+        query.stop()
+        print(f"round {number}: whole {duration(whole[-1]):.0f} ms, bare {duration(bare[-1]):.0f} ms", flush=True)
+    figures = {
+        "rate": rate,
+        "batch_ms": [duration(some) for some in whole],
+        "bare_batch_ms": [duration(some) for some in bare],
+        "ratio": statistics.median(duration(a) / duration(b) for a, b in zip(whole, bare, strict=True)),
+        "spark_ms": medians([b["durationMs"] for some in whole for b in some], 1),
+        "bare_ms": medians([b["durationMs"] for some in bare for b in some], 1),
+        "driver_ms": medians([totals.phases_ns for totals in within], 1e-6),
+        "tasks_and_owners_ms": medians([totals.cost_ns for totals in within], 1e-6),
+    }
+    for title in ("spark_ms", "bare_ms", "driver_ms", "tasks_and_owners_ms"):
+        print(title, figures[title], flush=True)
+    return figures
+
+
+def duration(batches: list[dict[str, Any]]) -> float:
+    return statistics.median(batch["durationMs"]["triggerExecution"] for batch in batches)
+
+
+def medians(parts: list[Any], unit: float) -> dict[str, float]:
+    names = sorted({name for part in parts for name in part})
+    return {name: round(unit * statistics.median(part.get(name, 0) for part in parts), 1) for name in names}
+
+
 def latencies(settings: Settings, topic: str, after_ms: float) -> np.ndarray:
     """Detection latencies (ms) of composite events whose last constituent arrived after a moment."""
     found = timed_composites(settings, topic, "surge")
@@ -218,7 +267,7 @@ def everything(settings: Settings, topic: str) -> Iterator[Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["catch-up", "paced"])
+    parser.add_argument("what", choices=["catch-up", "paced", "phases"])
     parser.add_argument("--quotes", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rates", default="1000,10000,100000")
@@ -229,6 +278,8 @@ def main() -> None:
         spark = start_session(bench_settings(Path(folder), services, "none"))
         if chosen.what == "catch-up":
             figures = catch_up(spark, services, Path(folder), chosen.quotes, chosen.rounds)
+        elif chosen.what == "phases":
+            figures = phases(spark, services, Path(folder), int(chosen.rates.split(",")[-1]), chosen.seconds, chosen.rounds)
         else:
             figures = paced(spark, services, Path(folder), [int(rate) for rate in chosen.rates.split(",")], chosen.seconds)
         spark.stop()

@@ -85,7 +85,7 @@ def test_markers_of_transactions_hold_no_sample_up(bootstrap_servers, make_topic
 
 
 def workers(parent: int) -> dict[int, int]:
-    """Greatest resident memory so far of the Python processes below Spark, MiB."""
+    """Greatest resident memory so far of the Python processes below Spark, MiB: daemon, keeper, owners, and workers of tasks."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -97,11 +97,11 @@ def workers(parent: int) -> dict[int, int]:
         below |= {pid for pid, above in parents.items() if above in below}
     for pid in below - {parent}:
         try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
         except OSError:
             continue
-        if b"app.pipeline.daemon" in command and peak:
+        if b"app.pipeline.daemon" in command and peak:  # a word of its own: the JVM's command line names the module as a setting
             found[pid] = int(peak[1]) >> 10
     return found
 
@@ -150,7 +150,7 @@ def test_large_records_come_in_small_batches_and_workers_stay_small(embedded, tm
         print(f"peaks of workers, MiB: {sorted(peaks.values())}")
         assert peaks, "workers were seen"
         idle = min(peaks.values())
-        assert max(peaks.values()) - idle < 450, f"a worker held a whole batch: {sorted(peaks.values())} MiB"
+        assert max(peaks.values()) - idle < 200, f"a worker held a whole batch: {sorted(peaks.values())} MiB"
         assert application.stop() == 0
     finally:
         if application.process.poll() is None:

@@ -20,8 +20,11 @@ def log(tmp_path: Path) -> StateLog:
     return StateLog(PosixStore(tmp_path), "state/bucket-3")
 
 
-def snapshot(log: StateLog, batch: int, epoch: int) -> None:
-    write_frame(log.store, log.snapshot_name(Generation(batch, epoch)), SNAPSHOT, FORMAT, [b"state"])
+def snapshot(log: StateLog, batch: int, epoch: int, *names: tuple[int, int]) -> None:
+    """A snapshot of the owner at work, which remembers what it wrote: all blocks in its own file, or some in files of earlier ones."""
+    generation = Generation(batch, epoch)
+    write_frame(log.store, log.snapshot_name(generation), SNAPSHOT, FORMAT, [b"state"])
+    log.remember(generation, [log.snapshot_name(one) for one in (generation, *(Generation(*earlier) for earlier in names))])
 
 
 def generations(log: StateLog) -> list[tuple[int, int]]:
@@ -98,7 +101,7 @@ def test_how_far_a_checkpoint_can_be_rewound_keeps_older_snapshots(log):
         log.append(batch, 1, [b"x"])
         if batch in (2, 5, 8):
             snapshot(log, batch, 1)
-    assert log.prune(committed=9, keep_batches=6) == ()
+    assert list(log.prune(committed=9, keep_batches=6)) == []
     assert generations(log) == [(2, 1), (5, 1), (8, 1)]
     assert [one.batch for one in log.prune(committed=11, keep_batches=6)] == [2], "5 is old enough to be rewound to"
 
@@ -107,8 +110,32 @@ def test_with_one_snapshot_all_of_the_log_stays(log):
     for batch in range(5):
         log.append(batch, 1, [b"x"])
     snapshot(log, 3, 1)
-    assert log.prune(committed=100, keep_batches=1) == ()
+    assert list(log.prune(committed=100, keep_batches=1)) == []
     assert sorted(log.listing().entries) == [0, 1, 2, 3, 4]
+
+
+def test_a_snapshot_stays_while_one_that_stays_names_its_blocks(log):
+    for batch in range(9):
+        log.append(batch, 1, [b"x"])
+    snapshot(log, 2, 1)
+    snapshot(log, 4, 1)
+    snapshot(log, 5, 1, (2, 1))
+    snapshot(log, 8, 1, (5, 1))
+    assert [one.batch for one in log.prune(committed=8, keep_batches=1)] == [4]
+    assert generations(log) == [(2, 1), (5, 1), (8, 1)]
+
+
+def test_where_nobody_remembers_what_a_snapshot_names_no_snapshot_goes(log, tmp_path):
+    for batch in range(10):
+        log.append(batch, 1, [b"x"])
+        if batch in (2, 5, 8):
+            snapshot(log, batch, 1)
+    restarted = StateLog(PosixStore(tmp_path), "state/bucket-3")
+    assert list(restarted.prune(committed=9, keep_batches=2)) == []
+    assert generations(restarted) == [(2, 1), (5, 1), (8, 1)]
+    snapshot(restarted, 9, 1)
+    snapshot(restarted, 10, 1)
+    assert [one.batch for one in restarted.prune(committed=10, keep_batches=1)] == [2, 5, 8], "two of its own: they name all that counts"
 
 
 def test_what_replaced_owners_wrote_is_deleted(log):

@@ -19,6 +19,7 @@ from app.events.registry import Registry, RegistrySettings
 from app.events.topics import topic_numbers
 from app.local.generators import generate
 from app.owners.deployment import Deployment
+from app.pipeline.driver import numbered_streams
 from app.pipeline.numbers import FILE, FORMAT, KIND, NumberedTopic, Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.frames import write_frame
@@ -105,7 +106,8 @@ def deployed(folder: Path, numbers: Numbers, topics: list[str], *, heartbeat: bo
     (folder / "s.yaml").write_text(yaml.safe_dump(plain))
     settings, registry = load_settings(folder / "s.yaml", {}), Registry(RegistrySettings("mock://numbers"))
     numbers = numbers.reading(settings.source_topics)
-    streams = read_streams(settings, registry, numbers.labels)
+    streams = numbered_streams(settings, read_streams(settings, registry), numbers)
+    assert streams == read_streams(settings, registry, numbers.labels)
     return prepare(settings, compile_queries(settings, streams), streams, registry, topics=numbers.labels), numbers
 
 
