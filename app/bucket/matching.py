@@ -55,9 +55,17 @@ class Found:
         )
 
 
+NAMED = 5
+"""Queries that an error names."""
 Ending = Callable[[QueryEngine, int], tuple[int, int]]
 """Ends some of an engine's partial matches before it is fed events from this time (ms) on; says how many it asked about, and how many it ended."""
 NO_ENDINGS: Mapping[int, Ending] = {}
+
+
+def named(error: Exception, queries: Sequence[str]) -> None:
+    """Notes the queries that an error came from: of a thousand that share a batch somebody must find the one."""
+    told = ", ".join(queries[:NAMED]) + (" …" if len(queries) > NAMED else "")
+    error.add_note(f"{'query' if len(queries) == 1 else 'one of the queries'} {told}")
 
 
 class GroupMatching:
@@ -163,7 +171,11 @@ class GroupMatching:
         """As `feed`, for events with the answer of any selection that knows the group's queries."""
         found = self._alone(batch, selected, watermarks, endings)
         for family in self._distinct:
-            found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).told()]
+            try:
+                found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).told()]
+            except Exception as error:
+                named(error, [plan.name for query, plan in self._plans.items() if self._families.get(query) is family])
+                raise
         return sorted(found, key=lambda one: one.query)
 
     def news_of_selected(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
@@ -183,8 +195,12 @@ class GroupMatching:
             if self._asleep[query] and not len(batch if counting else rows):
                 continue
             part = _with_counted(batch, rows, items, counted) if counting else self._candidates(query, batch, rows, items)
-            shed = endings[query](engine, int(batch.time[0])) if query in endings and len(batch) else (0, 0)
-            matches, tally = engine.feed(*part, watermarks)
+            try:
+                shed = endings[query](engine, int(batch.time[0])) if query in endings and len(batch) else (0, 0)
+                matches, tally = engine.feed(*part, watermarks)
+            except Exception as error:
+                named(error, [self._plans[query].name])
+                raise
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
             found.append(Found(query, matches, tally, batch, engine.timeouts, shed))
         return found

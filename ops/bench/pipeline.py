@@ -189,7 +189,7 @@ def paced(spark: SparkSession, services: Embedded, folder: Path, rates: list[int
     return figures
 
 
-def phases(spark: SparkSession, services: Embedded, folder: Path, rate: int, seconds: int, rounds: int) -> dict[str, Any]:
+def phases(spark: SparkSession, services: Embedded, folder: Path, rate: int, *, seconds: int, rounds: int) -> dict[str, Any]:
     whole, bare, within = [], [], []
     settings = bench_settings(folder, services, "phases")
     apply_topics(settings)
@@ -279,7 +279,7 @@ def main() -> None:
         if chosen.what == "catch-up":
             figures = catch_up(spark, services, Path(folder), chosen.quotes, chosen.rounds)
         elif chosen.what == "phases":
-            figures = phases(spark, services, Path(folder), int(chosen.rates.split(",")[-1]), chosen.seconds, chosen.rounds)
+            figures = phases(spark, services, Path(folder), int(chosen.rates.split(",")[-1]), seconds=chosen.seconds, rounds=chosen.rounds)
         else:
             figures = paced(spark, services, Path(folder), [int(rate) for rate in chosen.rates.split(",")], chosen.seconds)
         spark.stop()

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from app.cli.main import cli
 from app.config.settings import load_settings
 from app.local.generators import generate
+from app.pipeline.batches import BatchFailedError
 from tests.spark.recorded import ROOT, KnownSchemas, recorded, run_recorded, write_parquet
 
 START_MS = 1_780_000_000_000
@@ -123,3 +124,21 @@ def test_a_batch_that_is_left_out_never_happened(world, parts, spark, tmp_path):
     expected = set().union(*(undisturbed.found[batch] for batch in (1, 2)))
     assert world.found[2] | world.found[3] == expected
     assert expected
+
+
+def test_a_batch_that_cannot_be_done_ends_the_application_and_says_what_and_where(world, parts):
+    world.run(*parts[:2])
+    for entry in (world.folder / "checkpoint" / "state").rglob("log-000000000000-*.bin"):
+        entry.unlink()
+    failures = []
+    for file in parts[2:]:
+        (world.folder / "topics" / file.name).hardlink_to(file)
+    settings = load_settings(world.file, {})
+    with pytest.raises(Exception, match="could not be done"):
+        run_recorded(
+            world.spark, settings, str(world.folder / "topics"), KnownSchemas(), before=lambda ready: failures.append(ready.batches)
+        )
+    failure = failures[0].failure
+    assert isinstance(failure, BatchFailedError)
+    for word in ("batch 2 failed 4 times", "bucket 0", "cep checkpoint verify", "cep checkpoint skip 2"):
+        assert word in str(failure)

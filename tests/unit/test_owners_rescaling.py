@@ -73,6 +73,7 @@ def goes_on(checkpoint: str, batches: Sequence[MicroBatch]) -> list[list[str]]:
     log, found = BatchLog(PosixStore(Path(checkpoint))), []
     home = Home(OwnerSettings("again", checkpoint, numbers.home.folder))
     epoch, newest = log.begin_run() * EPOCHS_PER_RUN, log.latest()
+    assert load_deployment(checkpoint, newest.directive.deployment).buckets == numbers.buckets, "the ingress goes by it"
     for number, batch in enumerate(batches[COMMITTED + 1 :], COMMITTED + 1):
         directive = newest.of_batch(number, batch.directive.greatest_times).directive
         orders = tuple(BucketOrder(bucket, epoch + bucket) for bucket in range(numbers.buckets))
