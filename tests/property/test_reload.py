@@ -16,12 +16,10 @@ from app.bucket import family
 from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_events
 from app.bucket.composite import composite_events
-from app.bucket.family import FAMILY, is_family_state
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.bucket.route import group_identity
 from app.bucket.snapshot import DESCRIPTION, described, unpack_parts
-from app.cep.preamble import read_preamble
 from app.events.batch import EventBatch
 from app.events.files import parse_events
 from app.owners.tuple_memory import tuple_memory
@@ -62,19 +60,19 @@ def reloaded(bucket: Bucket, catalog: Catalog, rules: TimeRules) -> Bucket:
 
 
 def state_of(bucket: Bucket, catalog: Catalog) -> Any:
-    """The state by parts, without those that number what they hold as they please: of runs, and events of other queries that are held."""
+    """The state by parts, without those of engines: a live one may still hold what is dead, which one from bytes does not. What they find must be the same."""
     parts = {name: bytes(part) for name, part in unpack_parts(bucket.snapshot()).items()}
-    free = {DESCRIPTION} | {f"engine-{plan.name}-{plan.fingerprint}" for plan in catalog.plans if plan.evaluator == "runs"}
-    free |= {f"held-{group_identity(group):016x}" for group in catalog.groups if group.composed}
-    return described(parts), {
-        name: held_by_a_family(part) if is_family_state(part) else part for name, part in parts.items() if name not in free
-    }
+    free = {DESCRIPTION} | {f"held-{group_identity(group):016x}" for group in catalog.groups if group.composed}
+    kept = {name: part for name, part in parts.items() if name not in free and not name.startswith("engine-")}
+    return described(parts), {name: content_of(name, part) for name, part in kept.items()}
 
 
-def held_by_a_family(state: bytes) -> Any:
-    """Without what it knows of kinds, which it forgets when it is empty."""
-    batch, items = unpack_events(memoryview(state)[read_preamble(FAMILY, state).stop :])
-    return batch.time.tolist(), batch.source.tolist(), batch.offset.tolist(), items.tolist()
+def content_of(name: str, part: bytes) -> Any:
+    """A part so that equal states are equal: events that are held are in no order, and have dictionaries that depend on how they came."""
+    if not name.startswith("held-"):
+        return part
+    batch, items = unpack_events(part)
+    return sorted(zip(batch.time.tolist(), batch.source.tolist(), batch.offset.tolist(), map(tuple, items.tolist()), strict=True))
 
 
 def found_by_step(
