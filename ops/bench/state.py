@@ -38,11 +38,11 @@ from app.local.generators import generate
 from app.owners.delivering import Outbox
 from app.owners.deployment import INGESTED, load_deployment, store_deployment
 from app.owners.driver import Ask, Owners
-from app.owners.inventory import state_log
 from app.owners.keeper import SETTING, OwnerSlots, local_owners, start_owners
 from app.owners.orders import BucketOrder, OwnerPlace, OwnerSettings, TaskOrders
 from app.owners.server import serve
 from app.owners.shipment import CHUNK
+from app.owners.state_log import state_log
 from app.pipeline.batches import advance_asks
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.open import open_store
@@ -106,7 +106,7 @@ class World:
 
     def snapshots(self) -> int:
         """Bytes of the newest snapshots' files, and of older ones whose blocks they name."""
-        return sum(one.size for number in range(OWNERS) for one in state_log(self.store, number).listing().generations[-1:])
+        return sum(one.size for number in range(OWNERS) for one in state_log(self.store, "state", number).listing().generations[-1:])
 
     def _readings(self, events: int) -> EventBatch:
         rows = take(self._template, np.arange(events) % len(self._template))
@@ -158,7 +158,7 @@ def measured(folder: Path, gigabytes: float, batches: int) -> dict[str, Any]:
     large = [much.advance(EVENTS)[0] for _ in range(batches + 10)][10:]
     live = sum(map(_private, (owner.pid for owner in much.found)))
     snapshots = much.snapshots()
-    entries = sum(len(state_log(much.store, n).listing().entries) for n in range(OWNERS))
+    entries = sum(len(state_log(much.store, "state", n).listing().entries) for n in range(OWNERS))
     for owner in much.found:
         os.kill(owner.pid, signal.SIGKILL)
     started = time.perf_counter()
