@@ -76,11 +76,11 @@ def check_an_orphan() -> None:
     parent.kill()
     parent.wait()
     try:
-        sampled_until(family, lambda: family.cpu_s() >= WORK_S)
+        sampled_until(family, lambda: family.cpu_s() >= 0.8 * WORK_S)
         assert [process.pid for process in family.sample()] == [orphan]
     finally:
         os.kill(orphan, signal.SIGKILL)
     sampled_until(family, lambda: all(process.zombie for process in family.sample()))
     family.reap()
     assert family.sample() == []
-    assert family.cpu_s() >= WORK_S
+    assert family.cpu_s() >= 0.8 * WORK_S
