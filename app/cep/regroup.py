@@ -19,7 +19,7 @@ from app.cep.arrays import Integers
 from app.cep.layout import Layout
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
 from app.cep.preamble import Buffer
-from app.cep.snapshot import ArrayFormat, Header, unpack
+from app.cep.snapshot import ArrayFormat, Header, pack, unpack
 from app.cep.store import renumber_cells, text_cells
 from app.cep.texts import TextTable
 from app.errors import SnapshotError
@@ -77,6 +77,12 @@ def opened(written: ArrayFormat, plan: Plan, states: Sequence[Buffer], constants
                 raise SnapshotError(f"query {plan.name}: its buckets hold {name} as {kinds[name].value} and as {kind}")
         found.append(Opened(header, dict(arrays)))
     return Union(kinds, TextTable(constants), tuple(found))
+
+
+def packed(written: ArrayFormat, plan: Plan, union: Union, arrays: Arrays) -> Buffer:
+    """The arrays, with the texts that they speak of, as one state of the plan."""
+    kinds = {name: kind.value for name, kind in union.kinds.items()}
+    return b"".join(pack(written, Header(plan.fingerprint, kinds, partitioned=True), {**arrays, **union.texts.saved()}))
 
 
 def renumbered(union: Union, layout: Layout, keys: Sequence[int], first_key: int) -> None:

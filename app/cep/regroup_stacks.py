@@ -24,10 +24,10 @@ from app.cep.regroup import (
     moved,
     numbered,
     opened,
+    packed,
     partitions_in,
     renumbered,
 )
-from app.cep.snapshot import Header, pack
 from app.query.plan import Plan
 
 
@@ -42,7 +42,7 @@ def merged(plan: Plan, states: Sequence[Buffer]) -> Buffer:
     sources = [
         _Source(state.arrays, new, np.ones(len(state.arrays["slots"]), np.bool_)) for state, new in zip(union.states, numbers, strict=True)
     ]
-    return _packed(plan, union, _gathered(layout, sources, rows))
+    return packed(STATE_FORMAT, plan, union, _gathered(layout, sources, rows))
 
 
 def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
@@ -60,7 +60,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
     for part in range(parts):
         kept = is_of(rows, part)
         source = _Source(arrays, numbered(kept), is_of(slots, part))
-        found.append(_packed(plan, union, _gathered(layout, [source], int(np.count_nonzero(kept)))))
+        found.append(packed(STATE_FORMAT, plan, union, _gathered(layout, [source], int(np.count_nonzero(kept)))))
     return found
 
 
@@ -69,11 +69,6 @@ def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, Layout]:
     layout = layout_of(plan, union.kinds, union.texts, EngineOptions())
     renumbered(union, layout, layout.tables.keys.tolist(), at.KEY)
     return union, layout
-
-
-def _packed(plan: Plan, union: Union, arrays: Arrays) -> Buffer:
-    kinds = {name: kind.value for name, kind in union.kinds.items()}
-    return b"".join(pack(STATE_FORMAT, Header(plan.fingerprint, kinds, partitioned=True), {**arrays, **union.texts.saved()}))
 
 
 @dataclass(frozen=True, slots=True)

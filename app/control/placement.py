@@ -60,6 +60,13 @@ class Placement:
         """By bucket."""
         return dict(self._holdings)
 
+    def by_owner(self) -> dict[OwnerId, dict[int, Holding]]:
+        """By owner that holds any, its buckets, all in order."""
+        found: dict[OwnerId, dict[int, Holding]] = {}
+        for bucket, holding in sorted(self._holdings.items()):
+            found.setdefault(holding.owner, {})[bucket] = holding
+        return dict(sorted(found.items()))
+
     def join(self, owner: OwnerId) -> None:
         """An owner is there. It gets its share of buckets at the next borders."""
         self._owners.add(owner)

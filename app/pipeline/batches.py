@@ -223,15 +223,13 @@ class Batches:
         return rows.column("report").to_pylist(), owners_in(rows)
 
     def _places(self) -> tuple[OwnerPlace, ...]:
-        by_owner: dict[OwnerId, list[int]] = {}
-        for bucket, holding in sorted(self._placement.holdings.items()):
-            by_owner.setdefault(holding.owner, []).append(bucket)
-        return tuple(OwnerPlace(owner.host, owner.port, tuple(buckets)) for owner, buckets in sorted(by_owner.items()))
+        return tuple(OwnerPlace(owner.host, owner.port, tuple(held)) for owner, held in self._placement.by_owner().items())
 
     def _advances(self, directive: Directive, greatest: Mapping[int, int], parts: tuple[int, ...]) -> dict[OwnerId, Ask]:
-        orders: dict[OwnerId, list[BucketOrder]] = {}
-        for bucket, holding in sorted(self._placement.holdings.items()):
-            orders.setdefault(holding.owner, []).append(BucketOrder(bucket, holding.epoch, holding.why))
+        orders = {
+            owner: [BucketOrder(bucket, holding.epoch, holding.why) for bucket, holding in held.items()]
+            for owner, held in self._placement.by_owner().items()
+        }
         return advance_asks(TaskOrders(self._settings.application, self._attempt, directive), greatest, parts, orders)
 
     def _require_delivered(self, heads: Sequence[Mapping[str, Any]]) -> None:

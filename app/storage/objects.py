@@ -7,9 +7,9 @@ half. So everything is there before the stream is opened, and it gets all of it 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from app.config.addresses import BucketAddress
 from app.storage.posix import sweep_folder
-from app.storage.store import MissingError, Part, Stored, checked, failure, too_short
+from app.storage.store import Part, Stored, checked, failing, too_short
 
 IN_MEMORY = 64 << 20
 """Parts of more bytes go through a local file: joining them would hold them twice."""
@@ -135,16 +135,8 @@ class ObjectStore:
         with self._failing("delete", name), suppress(FileNotFoundError):
             self._files.delete_file(self._key(name))
 
-    @contextmanager
-    def _failing(self, what: str, name: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            if what == "read":
-                raise MissingError(f"there is no {name} in {self.uri}") from error
-            raise failure(what, name, self.uri, error) from error
-        except OSError as error:
-            raise failure(what, name, self.uri, error) from error
+    def _failing(self, what: str, name: str) -> AbstractContextManager[None]:
+        return failing(what, name, self.uri)
 
 
 def _client(address: BucketAddress) -> fs.S3FileSystem:

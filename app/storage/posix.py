@@ -10,10 +10,10 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from app.storage.store import LEFT_OVER_S, MissingError, Part, Stored, checked, failure, too_short
+from app.storage.store import LEFT_OVER_S, Part, Stored, checked, failing, too_short
 
 DRAFTS = ".drafts"
 BUFFER = 1 << 20
@@ -120,16 +120,8 @@ class PosixStore:
             _sync_folder(new.parent)
         self._synced_folders.add(folder)
 
-    @contextmanager
-    def _failing(self, what: str, name: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            if what == "read":
-                raise MissingError(f"there is no {name} in {self.uri}") from error
-            raise failure(what, name, self.uri, error) from error
-        except OSError as error:
-            raise failure(what, name, self.uri, error) from error
+    def _failing(self, what: str, name: str) -> AbstractContextManager[None]:
+        return failing(what, name, self.uri)
 
 
 def sweep_folder(folder: Path) -> int:

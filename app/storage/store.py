@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -119,3 +120,16 @@ def failure(what: str, name: str, uri: str, error: OSError) -> StorageError:
 def too_short(name: str, uri: str, size: int, wanted: int) -> StorageError:
     """The error to raise for a range that goes beyond the end."""
     return StorageError(f"cannot read {name} in {uri} up to byte {wanted}: it has {size}")
+
+
+@contextmanager
+def failing(what: str, name: str, uri: str) -> Iterator[None]:
+    """What the system says in here is told in words for an operator: `MissingError` for a file that is not there to be read, else `failure`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if what == "read":
+            raise MissingError(f"there is no {name} in {uri}") from error
+        raise failure(what, name, uri, error) from error
+    except OSError as error:
+        raise failure(what, name, uri, error) from error

@@ -14,8 +14,7 @@ from app.cep.chains.layout import STATE_FORMAT, ChainLayout, layout_of
 from app.cep.layout import text_constants
 from app.cep.opcodes import ALL_ABSENT
 from app.cep.preamble import Buffer
-from app.cep.regroup import Arrays, Owner, Union, events_in, followed, is_of, moved, numbered, opened, partitions_in, renumbered
-from app.cep.snapshot import Header, pack
+from app.cep.regroup import Arrays, Owner, Union, events_in, followed, is_of, moved, numbered, opened, packed, partitions_in, renumbered
 from app.cep.store import renumber_cells, text_cells
 from app.errors import SnapshotError
 from app.query.chains import chain_of
@@ -36,7 +35,7 @@ def merged(plan: Plan, states: Sequence[Buffer]) -> Buffer:
         _Source(state.arrays, *(np.ones(len(state.arrays[name]), np.bool_) for name in ("cells", "nodes", "slots")))
         for state in union.states
     ]
-    return _packed(plan, union, _gathered(layout, sources))
+    return packed(STATE_FORMAT, plan, union, _gathered(layout, sources))
 
 
 def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
@@ -55,7 +54,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
         kept = is_of(rows, part)
         kept[at.NO_ROW] = True
         source = _Source(arrays, kept, kept[arrays["nodes"][:, at.ROW]], is_of(slots, part))
-        found.append(_packed(plan, union, _gathered(layout, [source])))
+        found.append(packed(STATE_FORMAT, plan, union, _gathered(layout, [source])))
     return found
 
 
@@ -71,11 +70,6 @@ def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, ChainLayout]
         state.arrays["runs"] = state.arrays["runs"].copy()
         renumber_cells(state.arrays["runs"], registers, state.arrays["text_numbers"])
     return union, layout
-
-
-def _packed(plan: Plan, union: Union, arrays: Arrays) -> Buffer:
-    kinds = {name: kind.value for name, kind in union.kinds.items()}
-    return b"".join(pack(STATE_FORMAT, Header(plan.fingerprint, kinds, partitioned=True), {**arrays, **union.texts.saved()}))
 
 
 @dataclass(frozen=True, slots=True)
