@@ -16,7 +16,8 @@ from app.config.settings import Settings, Stream
 from app.errors import CepError, Finding, FindingsError, Location
 from app.events.batch import EventBatch, concatenate, in_total_order, take
 from app.events.conform import conformed
-from app.events.files import MAX_FINDINGS, FileEvents, FileFormat, read_events
+from app.events.files import FileEvents, FileFormat, read_events
+from app.events.reading import MAX_FINDINGS
 from app.events.types import StreamSchema
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.vocabulary import Streams

@@ -1,4 +1,4 @@
-"""CSV files: cells → integers, floats, booleans or text, by column. Empty cells are null.
+"""CSV files, block by block: cells → integers, floats, booleans or text, by column. Empty cells are null.
 
 Two ways with the same outcome: `csv_columns` by Arrow for plain files, `csv_rows` row by row for those that need care.
 """
@@ -17,6 +17,11 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from app.events.batch import NULL, Column, Dictionary
+from app.events.learnt import Piece
+from app.events.reading import Reading
+from app.events.row_files import csv_outcomes
+from app.events.rows import KINDS, NUMBERS
+from app.events.tabular import RereadError, tabular_piece
 from app.events.types import Kind
 
 NO_NUMBER = r"^(-?0\d|[^\d.-]|.*[_\s])"
@@ -37,7 +42,7 @@ def csv_columns(data: bytes, textual: frozenset[str]) -> dict[str, Column | None
     """
     options = arrow_csv.ReadOptions(use_threads=False, block_size=max(1 << 20, len(data) + 1))
     parsing = arrow_csv.ParseOptions(newlines_in_values=False, ignore_empty_lines=False)
-    header = next(csv.reader(io.StringIO(data[: data.find(b"\n") + 1 or len(data)].decode("utf-8-sig", "replace"))), [])
+    header = _header(data)
     if not header or len(set(header)) < len(header) or b"\r" in data.replace(b"\r\n", b"\n"):
         return None
     converting = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, pa.large_string()), strings_can_be_null=False)
@@ -48,6 +53,10 @@ def csv_columns(data: bytes, textual: frozenset[str]) -> dict[str, Column | None
     if table.column_names != header or table.num_rows != data.count(b"\n") - (data.endswith(b"\n") is True):
         return None
     return {name: _column(table.column(name).combine_chunks(), text=name in textual) for name in header}
+
+
+def _header(data: bytes) -> list[str]:
+    return next(csv.reader(io.StringIO(data[: data.find(b"\n") + 1 or len(data)].decode("utf-8-sig", "replace"))), [])
 
 
 def _column(cells: pa.Array | pa.ChunkedArray, *, text: bool) -> Column | None:
@@ -140,3 +149,73 @@ def _boolean(cell: str) -> bool:
     if cell not in BOOLEANS:
         raise ValueError(cell)
     return BOOLEANS[cell]
+
+
+def csv_pieces(reading: Reading) -> Iterator[Piece]:
+    """The pieces of a CSV file; its first line is the header.
+
+    Raises:
+        RereadError: a column that was numbers so far holds a text.
+    """
+    header = b""
+    for block in _whole_rows(reading.file.blocks()):
+        first = reading.lines
+        reading.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+        if not header:
+            header = block[: block.find(b"\n") + 1 or len(block)]
+            yield from _csv_block(reading, block, first + 1)
+        else:
+            yield from _csv_block(reading, header + block, first)
+
+
+def _whole_rows(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks that do not end within quotes."""
+    rest = b""
+    for block in blocks:
+        rest += block
+        if rest.count(b'"') % 2 == 0:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def _csv_block(reading: Reading, data: bytes, first: int) -> Iterator[Piece]:
+    """The rows of a block behind the header.
+
+    Args:
+        reading: of the file.
+        data: header and rows.
+        first: 0-based line of the first row.
+    """
+    textual = _texts(reading)
+    columns = csv_columns(data, textual)
+    if columns is not None:
+        _ask_again({name: column.kind for name, column in columns.items() if column is not None}, reading)
+        rows = data.count(b"\n") - (data.endswith(b"\n") is True)
+        piece = tabular_piece(columns, np.arange(first, first + rows, dtype=np.int64), reading.format, reading.learnt)
+        if piece is not None:
+            yield piece
+            return
+    rows = [(line + first - 1, values) for line, values in csv_rows(data, textual)]
+    kinds = {name: KINDS[type(value)] for _, values in rows if not isinstance(values, str) for name, value in values.items() if value is not None}
+    _ask_again(kinds, reading)
+    yield from reading.of_rows(csv_outcomes(rows, reading.format))
+
+
+def _texts(reading: Reading) -> frozenset[str]:
+    """Columns that are text whatever they look like."""
+    textual = {name for name, kind in reading.learnt.given.items() if kind.textual}
+    return frozenset({*textual, *reading.textual, reading.format.type_attribute, "type", "stream"})
+
+
+def _ask_again(kinds: Mapping[str, Kind], reading: Reading) -> None:
+    """Has the files read again where cells of several blocks are only text together.
+
+    Raises:
+        RereadError: they are.
+    """
+    before = {name: kind for name, kind in reading.learnt.kinds.items() if name in kinds and name not in reading.learnt.given}
+    wrong = [name for name, kind in before.items() if kinds[name] is not kind and {kinds[name], kind} != NUMBERS]
+    if wrong:
+        raise RereadError(wrong)

@@ -1,69 +1,50 @@
-"""Files of events: JSON lines, CSV and Avro containers, plain or gzip → one batch in file order and its schema.
+"""Files of events → pieces in file order and what they teach: JSON lines, CSV, Avro containers, Parquet, Arrow; plain, gzip or zstd.
 
-For `replay`, `produce` and tests. The line number (0-based; record number in Avro containers) is the offset, unless a JSON line
-carries `"position": [topic, partition, offset]`.
+For `replay`, `produce`, training and tests. The line number (0-based; record number in Avro, Parquet and Arrow; counted on from file to
+file) is the offset, unless a JSON line carries ``"position": [topic, partition, offset]``.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-from typing import Literal as OneOf
 
-import fastavro
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from app.errors import Finding, FindingsError, Location
-from app.events.batch import Column, Dictionary, EventBatch, take
-from app.events.csv_files import csv_columns, csv_rows
-from app.events.rows import TIME_FACTORS, BadValueError, Inference, Row, flattened, time_in_ms
+from app.errors import Finding
+from app.events.arrow_files import arrow_pieces, parquet_pieces
+from app.events.avro_files import avro_pieces
+from app.events.batch import Column, EventBatch, concatenate, empty_batch, take
+from app.events.csv_files import csv_pieces
+from app.events.json_lines import LineReader
+from app.events.learnt import Learnt, Piece
+from app.events.opened import EventFile
+from app.events.reading import Reading, Unreadable
+from app.events.row_files import FileFormat, json_rows
+from app.events.rows import column_of
+from app.events.spool import HELD_BYTES, Spool
+from app.events.tabular import RereadError
 from app.events.types import Kind, StreamSchema
 
-CHUNK = 100_000
-"""Rows that exist as Python objects at a time; a million of them at once take half a gigabyte."""
-MAX_FINDINGS = 20
-"""Unreadable lines that are shown; all are counted."""
+Advance = Callable[[int], None]
+"""Told how many events more were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
-    """How to read a file.
-
-    Attributes:
-        type_attribute: attribute that holds the event type; it stays an attribute too unless its name is ``type``.
-        type_name: the type of every row that has none.
-        time_attribute: attribute that holds the time.
-        time_unit: of numeric times.
-        elements: elements of arrays and maps that become attributes (``tags[0]``, ``labels['k']``).
-        kinds: kinds of attributes that are known, e.g. from a configured schema; the others come from the data.
-        on_error: what unreadable lines do.
-    """
-
-    type_attribute: str = "type"
-    type_name: str | None = None
-    time_attribute: str = "time"
-    time_unit: OneOf["s", "ms", "us", "ns"] = "ms"
-    elements: tuple[str, ...] = ()
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    on_error: OneOf["stop", "skip"] = "stop"
+def _silent(events: int) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileEvents:
-    """The events of a file.
+    """The events of a file, or of several.
 
     Attributes:
         batch: in file order.
         schema: as the data has it (`inferred`); its stream is the file's name.
         lines: int64 (events,), 0-based line of each event.
-        streams: per event the stream it names, or None; None when no line names any.
+        streams: text column of the streams that events name, null where they name none; None when none does.
         topics: of the positions in the file, sorted; `source_number` counts along them.
         skipped: number of unreadable lines left out.
         findings: the first of them.
@@ -72,197 +53,160 @@ class FileEvents:
     batch: EventBatch
     schema: StreamSchema
     lines: NDArray[np.int64]
-    streams: tuple[str | None, ...] | None = None
+    streams: Column | None = None
     topics: tuple[str, ...] = ()
     skipped: int = 0
     findings: tuple[Finding, ...] = ()
 
     def of_stream(self, stream: str) -> FileEvents:
         """Only the events that belong to the stream: those that name it and those that name none."""
-        if self.streams is None:
+        if self.streams is None or self.streams.dictionary is None:
             return self
-        rows = np.array([k for k, name in enumerate(self.streams) if name is None or name == stream], dtype=np.int64)
+        named = np.array([entry == stream.encode() for entry in self.streams.dictionary.entries()], dtype=bool)
+        own = named[self.streams.values]
+        rows = np.flatnonzero(own if self.streams.state is None else own | (self.streams.state != 0))
         return FileEvents(take(self.batch, rows), self.schema, self.lines[rows], None, self.topics, self.skipped, self.findings)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """Files of events, read.
+
+    Attributes:
+        name: of the first one.
+        pieces: in file order, not settled (`Learnt.settled`).
+        learnt: what they teach.
+        unreadable: what was left out.
+    """
+
+    name: str
+    pieces: Spool
+    learnt: Learnt
+    unreadable: Unreadable
+
+    @property
+    def schema(self) -> StreamSchema:
+        """As the data has it."""
+        return self.learnt.schema(self.name)
+
+    def whole(self) -> FileEvents:
+        """All events in memory."""
+        topics = tuple(sorted(self.learnt.topics))
+        pieces = [self.learnt.settled(piece) for piece in self.pieces]
+        lines = np.concatenate([np.zeros(0, np.int64), *(piece.lines for piece in pieces)])
+        streams = _streams(pieces)
+        batch = concatenate([piece.batch for piece in pieces]) if pieces else empty_batch()
+        return FileEvents(batch, self.schema, lines, streams, topics, self.unreadable.count, tuple(self.unreadable.findings))
+
+
+def _streams(pieces: Sequence[Piece]) -> Column | None:
+    if all(piece.streams is None for piece in pieces):
+        return None
+    columns = [piece.streams or column_of([None] * len(piece), Kind.STRING) for piece in pieces]
+    parts = [EventBatch(piece.batch.time, piece.lines, piece.lines, column, {"stream": column}) for piece, column in zip(pieces, columns, strict=True)]
+    return concatenate(parts).columns["stream"]
+
+
+def gather(
+    files: Sequence[EventFile],
+    formats: Mapping[EventFile, FileFormat] | FileFormat | None = None,
+    advance: Advance = _silent,
+    held_bytes: int = HELD_BYTES,
+) -> Gathered:
+    """Reads files of events, piece by piece.
+
+    Args:
+        files: in the order in which their lines are counted.
+        formats: how to read each of them.
+        advance: told about progress.
+        held_bytes: what pieces may take in memory; more go to a temporary file.
+
+    Raises:
+        FindingsError: unreadable lines, each with its number, unless they are to be skipped.
+        OSError: a file cannot be read.
+    """
+    known = formats if isinstance(formats, Mapping) else dict.fromkeys(files, formats or FileFormat())
+    textual: frozenset[str] = frozenset()
+    while True:
+        spool = Spool(held_bytes)
+        first = next(iter(known.values()), FileFormat())
+        gathered = Gathered(files[0].path.name if files else "events", spool, Learnt(first.kinds), Unreadable())
+        try:
+            _read_all(files, known, textual, gathered, advance)
+        except RereadError as error:
+            textual |= error.names
+            continue
+        if first.on_error == "stop":
+            gathered.unreadable.stop()
+        return gathered
+
+
+def _read_all(
+    files: Sequence[EventFile], formats: Mapping[EventFile, FileFormat], textual: frozenset[str], gathered: Gathered, advance: Advance
+) -> None:
+    base = 0
+    for file in files:
+        reading = Reading(file, formats[file], gathered.learnt, gathered.unreadable, textual)
+        for piece in READERS[file.kind](reading):
+            gathered.pieces.add(_counted_on(piece, base))
+            advance(len(piece))
+        base += reading.lines
+
+
+def _counted_on(piece: Piece, base: int) -> Piece:
+    """The piece with lines that go on behind those of the files before."""
+    if not base:
+        return piece
+    batch, lines = piece.batch, piece.lines + base
+    offset = lines if piece.positioned is None else np.where(piece.positioned, batch.offset, lines)
+    return replace(piece, batch=EventBatch(batch.time, batch.source, offset, batch.type, batch.columns), lines=lines)
+
+
+def _json_pieces(reading: Reading) -> Iterator[Piece]:
+    chosen = reading.format
+    reader = LineReader(chosen.type_attribute, chosen.type_name, chosen.time_attribute, chosen.time_unit)
+    for block in reading.file.blocks():
+        yield from _json_block(reading, reader, block)
+
+
+def _json_block(reading: Reading, reader: LineReader, block: bytes) -> Iterator[Piece]:
+    first = reading.lines
+    reading.lines += block.count(b"\n") + (not block.endswith(b"\n"))
+    piece = reader.read(block, first, reading.learnt)
+    if piece is not None:
+        yield piece
+    else:
+        yield from reading.of_rows(json_rows(block, reading.format, first))
+
+
+READERS: Mapping[str, Callable[[Reading], Iterator[Piece]]] = {
+    "json": _json_pieces,
+    "csv": csv_pieces,
+    "avro": avro_pieces,
+    "parquet": parquet_pieces,
+    "arrow": arrow_pieces,
+}
+
+
 def read_events(path: Path, file_format: FileFormat | None = None) -> FileEvents:
-    """All events of a file, whatever its format (by its name: ``.csv``, ``.avro``, anything else is JSON lines; ``.gz`` is unpacked).
+    """All events of a file, whatever its format (by its name, see `app.events.opened`), in memory.
 
     Raises:
         FindingsError: unreadable lines, each with its number, unless they are to be skipped.
         OSError: the file cannot be read.
     """
-    file_format = file_format or FileFormat()
-    names = [suffix.lower() for suffix in path.suffixes]
-    data = path.read_bytes()
-    if names and names[-1] == ".gz":
-        data = _unpacked(data, path)
-    kind = next((name for name in reversed(names) if name != ".gz"), "")
-    whole = _csv_at_once(data, file_format) if kind == ".csv" else None
-    if whole is not None:
-        return _finished(whole, [], path, file_format)
-    return _gather(READERS.get(kind, _json_rows)(data, file_format), path, file_format)
-
-
-def _unpacked(data: bytes, path: Path) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FindingsError([Finding(f"no gzip file, or a broken one: {error}", Location(str(path), 1, 1))]) from error
+    return gather([EventFile.of(path)], file_format).whole()
 
 
 def parse_events(text: bytes, file_format: FileFormat | None = None, name: str = "events.jsonl") -> FileEvents:
     """The events of JSON lines in memory; `name` stands in findings."""
-    file_format = file_format or FileFormat()
-    return _gather(_json_rows(text, file_format), Path(name), file_format)
-
-
-Outcome = Row | tuple[int, str]
-"""A row, or the line and what is wrong with it."""
-
-
-def _gather(outcomes: Iterator[Outcome], path: Path, file_format: FileFormat) -> FileEvents:
-    inference = Inference(given=file_format.kinds)
-    bad: list[tuple[int, str]] = []
-    chunk: list[Row] = []
-    for outcome in outcomes:
-        if isinstance(outcome, Row):
-            chunk.append(outcome)
-            if len(chunk) == CHUNK:
-                bad += inference.add(chunk)
-                chunk = []
-        else:
-            bad.append(outcome)
-    bad += inference.add(chunk)
-    return _finished(inference, bad, path, file_format)
-
-
-def _finished(inference: Inference, bad: list[tuple[int, str]], path: Path, file_format: FileFormat) -> FileEvents:
-    findings = [Finding(message, Location(str(path), line + 1, 1)) for line, message in sorted(bad)[:MAX_FINDINGS]]
-    if bad and file_format.on_error == "stop":
-        if len(bad) > MAX_FINDINGS:
-            findings.append(
-                Finding(f"{len(bad) - MAX_FINDINGS} more unreadable lines", Location(str(path), sorted(bad)[MAX_FINDINGS][0] + 1, 1))
-            )
-        raise FindingsError(findings)
-    lines = np.concatenate(inference.lines) if inference.lines else np.zeros(0, dtype=np.int64)
-    streams = tuple(inference.streams) if any(name is not None for name in inference.streams) else None
-    return FileEvents(inference.batch(), inference.schema(path.name), lines, streams, inference.topics(), len(bad), tuple(findings))
-
-
-def _json_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
-    loads, blank = orjson.loads, (b"", b"\r")
-    for line, text in enumerate(data.split(b"\n")):
-        if text in blank or not text.strip():
-            continue
-        try:
-            values = loads(text)
-        except orjson.JSONDecodeError as error:
-            yield line, f"no JSON: {error}"
-            continue
-        if type(values) is not dict:
-            yield line, "not a JSON object"
-            continue
-        nested = text.count(b"{") > 1 or text.count(b"[") > 0
-        yield _row(line, values, file_format, nested=nested)
-
-
-def _row(line: int, values: dict[str, Any], file_format: FileFormat, *, nested: bool = True) -> Outcome:
-    """An event of a dictionary; takes the built-in entries out of it."""
-    try:
-        time = values.pop(file_format.time_attribute, None)
-        if type(time) is not int or file_format.time_unit != "ms":
-            if time is None:
-                return line, f'no "{file_format.time_attribute}"'
-            time = time_in_ms(time, file_format.time_unit)
-        own_type = values.pop("type", None)
-        name = own_type if file_format.type_attribute == "type" else values.get(file_format.type_attribute)
-        name = file_format.type_name if name is None else name
-        if type(name) is not str:
-            if name is None or type(name) not in (int, float, bool):
-                return line, f'no "{file_format.type_attribute}"'
-            name = str(name)
-        stream = values.pop("stream", None)
-        position = values.get("position") if nested else None
-        if type(position) is list and len(position) == 3 and list(map(type, position)) == [str, int, int]:
-            del values["position"]
-            position = tuple(position)
-        else:
-            position = None
-        values.pop("time", None)
-    except BadValueError as error:
-        return line, str(error)
-    return Row(line, name, time, flattened(values, file_format.elements) if nested else values, position, stream)
-
-
-def _avro_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
-    """Records of an Avro container; the record's name is the type."""
-    line = -1
-    try:
-        reader = fastavro.reader(io.BytesIO(data), return_record_name=True, return_record_name_override=True)
-        schema = reader.writer_schema
-        records = [branch for branch in (schema if isinstance(schema, list) else [schema]) if isinstance(branch, dict)]
-        only = records[0].get("name", "") if records else ""
-        for line, found in enumerate(reader):
-            name, record = found if isinstance(found, tuple) else (only, found)
-            values = {"type": name.rsplit(".", 1)[-1], **record} if isinstance(record, dict) else {}
-            yield _row(line, values, file_format)
-    except Exception as error:  # noqa: BLE001
-        # fastavro raises whatever the bytes lead to
-        yield line + 1, f"no Avro container, or a broken one: {error}"
-
-
-def _csv_rows(data: bytes, file_format: FileFormat) -> Iterator[Outcome]:
-    for line, values in csv_rows(data, _csv_texts(file_format)):
-        yield (line, values) if isinstance(values, str) else _row(line, values, file_format, nested=False)
-
-
-def _csv_texts(file_format: FileFormat) -> frozenset[str]:
-    """Columns that are text whatever they look like."""
-    textual = {name for name, kind in file_format.kinds.items() if kind.textual}
-    return frozenset({*textual, file_format.type_attribute, "type", "stream"})
-
-
-def _csv_at_once(data: bytes, file_format: FileFormat) -> Inference | None:
-    """What the rows of a plain CSV file come to, without making rows; None if the file needs the care of `_csv_rows`."""
-    columns = csv_columns(data, _csv_texts(file_format))
-    if columns is None or "stream" in columns:
-        return None
-    time = _time_at_once(columns.get(file_format.time_attribute), file_format.time_unit)
-    if time is None:
-        return None
-    types = columns.get(file_format.type_attribute)
-    if types is None and file_format.type_name is not None:
-        types = Column(Kind.STRING, np.zeros(len(time), np.int32), None, Dictionary.of([file_format.type_name.encode()]))
-    if types is None or types.state is not None or types.dictionary is None:
-        return None
-    hidden = {file_format.time_attribute, "time", "type"}
-    attributes = {name: column for name, column in columns.items() if name not in hidden}
-    present = {name: column for name, column in attributes.items() if column is not None}
-    if any(present[name].kind is not kind for name, kind in file_format.kinds.items() if name in present):
-        return None
-    lines = np.arange(1, len(time) + 1, dtype=np.int64)
-    batch = EventBatch(time, np.zeros(len(time), np.int64), lines, types, present)
-    return Inference(
-        given=file_format.kinds,
-        kinds={name: column.kind for name, column in present.items()},
-        shapes={(entry.decode(), *attributes): None for entry in types.dictionary.entries()},
-        parts=[batch],
-        lines=[lines],
-        streams=[None] * len(time),
-        positions=[None] * len(time),
-    )
-
-
-def _time_at_once(column: Column | None, unit: str) -> NDArray[np.int64] | None:
-    """Milliseconds of a column of integers; None for anything else."""
-    if column is None or column.kind is not Kind.INTEGER or column.state is not None:
-        return None
-    multiplier, divisor = TIME_FACTORS[unit]
-    if len(column.values) and np.abs(column.values.astype(np.float64)).max() * multiplier > 2.0**62:
-        return None
-    found: NDArray[np.int64] = column.values.astype(np.int64) * multiplier // divisor
-    return found
-
-
-READERS: Mapping[str, Callable[[bytes, FileFormat], Iterator[Outcome]]] = {".csv": _csv_rows, ".avro": _avro_rows}
+    chosen = file_format or FileFormat()
+    file = EventFile(name, Path(name), "json")
+    gathered = Gathered(Path(name).name, Spool(), Learnt(chosen.kinds), Unreadable())
+    reading = Reading(file, chosen, gathered.learnt, gathered.unreadable)
+    reader = LineReader(chosen.type_attribute, chosen.type_name, chosen.time_attribute, chosen.time_unit)
+    for piece in _json_block(reading, reader, text):
+        gathered.pieces.add(piece)
+    if chosen.on_error == "stop":
+        gathered.unreadable.stop()
+    return gathered.whole()

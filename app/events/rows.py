@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.events.batch import ABSENT, NULL, VALUE_TYPES, Column, Dictionary, EventBatch, concatenate, empty_batch
-from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.events.batch import NULL, VALUE_TYPES, Column, Dictionary, EventBatch, source_number
+from app.events.learnt import Learnt, Piece
+from app.events.types import Kind
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -207,128 +208,77 @@ CONVERSIONS: Mapping[Kind, Callable[[Any, Kind], Any]] = {
 }
 
 
-@dataclass(slots=True)
-class Inference:
-    """Gathers rows, chunk by chunk, into one batch and learns the schema from them.
+def piece_of_rows(rows: Sequence[Row], learnt: Learnt) -> tuple[Piece | None, list[tuple[int, str]]]:
+    """Rows as a piece; `learnt` takes what they teach.
 
-    The kind of an attribute is that of its first value in the file; integers become floats once a float occurs. `given` kinds
-    come from a configured schema and win.
+    Returns:
+        The piece (None without a row), and (line, message) of the rows left out because a value contradicts the kind of its attribute.
     """
+    bad: dict[int, str] = {}
+    shapes = dict.fromkeys((row.type, *row.values) for row in rows)
+    names = dict.fromkeys(name for shape in shapes for name in shape[1:])
+    cells = {name: [row.values.get(name) for row in rows] for name in names}
+    for name, values in cells.items():
+        _learn(learnt, name, values, bad)
+    if bad:
+        piece, _ = piece_of_rows([row for k, row in enumerate(rows) if k not in bad], learnt)
+        return piece, [(rows[k].line, message) for k, message in sorted(bad.items())]
+    if not rows:
+        return None, []
+    learnt.shapes.update(shapes)
+    lines = np.array([row.line for row in rows], dtype=np.int64)
+    batch = EventBatch(
+        time=np.array([row.time for row in rows], dtype=np.int64),
+        source=np.zeros(len(rows), dtype=np.int64),
+        offset=lines,
+        type=column_of([row.type for row in rows], Kind.STRING),
+        columns={name: column_of(values, learnt.kinds[name]) for name, values in cells.items() if name in learnt.kinds},
+    )
+    streams = [None if row.stream is None else str(row.stream) for row in rows]
+    named = column_of(streams, Kind.STRING) if any(name is not None for name in streams) else None
+    return _positioned(Piece(batch, lines, named), [row.position for row in rows], learnt), []
 
-    given: Mapping[str, Kind] = field(default_factory=dict)
-    kinds: dict[str, Kind] = field(default_factory=dict)
-    shapes: dict[tuple[str, ...], None] = field(default_factory=dict)
-    """(type, attribute, attribute, …) of every shape of row seen, in order."""
-    parts: list[EventBatch] = field(default_factory=list)
-    lines: list[NDArray[np.int64]] = field(default_factory=list)
-    streams: list[str | None] = field(default_factory=list)
-    positions: list[tuple[str, int, int] | None] = field(default_factory=list)
 
-    def add(self, rows: Sequence[Row]) -> list[tuple[int, str]]:
-        """Takes rows over.
+def _learn(learnt: Learnt, name: str, values: Sequence[Any], bad: dict[int, str]) -> None:
+    """Sets or widens the kind of an attribute; notes rows that contradict it."""
+    classes = {KINDS.get(kind) for kind in set(map(type, values)) - {type(None)}}
+    known, given = learnt.known(name), name in learnt.given
+    if known is None and classes:
+        first = next(value for value in values if value is not None)
+        known = KINDS.get(type(first), Kind.STRING)
+    if known is None:
+        return
+    if known is Kind.INTEGER and not given and (Kind.FLOAT in classes or _has_huge(values, classes)):
+        known = Kind.FLOAT
+    learnt.kinds[name] = known
+    fits = {Kind.FLOAT: NUMBERS}.get(known, {known})
+    if classes <= fits and not (known is Kind.INTEGER and _has_huge(values, classes)):
+        return
+    for k, value in enumerate(values):
+        if value is None:
+            continue
+        try:
+            if not given and KINDS.get(type(value)) not in fits:
+                raise BadValueError(f"{value!r} is no {known}, as in the lines before")  # noqa: TRY301
+            converted(value, known)
+        except BadValueError as error:
+            bad.setdefault(k, f'attribute "{name}": {error}')
 
-        Returns:
-            (line, message) of the rows left out because a value contradicts the kind of its attribute.
-        """
-        bad: dict[int, str] = {}
-        shapes = dict.fromkeys((row.type, *row.values) for row in rows)
-        names = dict.fromkeys(name for shape in shapes for name in shape[1:])
-        cells = {name: [row.values.get(name) for row in rows] for name in names}
-        for name, values in cells.items():
-            self._learn(name, values, bad)
-        if bad:
-            findings = [(rows[k].line, message) for k, message in sorted(bad.items())]
-            self.add([row for k, row in enumerate(rows) if k not in bad])
-            return findings
-        if not rows:
-            return []
-        self.shapes.update(shapes)
-        self.lines.append(np.array([row.line for row in rows], dtype=np.int64))
-        self.streams.extend(row.stream for row in rows)
-        self.positions.extend(row.position for row in rows)
-        self.parts.append(
-            EventBatch(
-                time=np.array([row.time for row in rows], dtype=np.int64),
-                source=np.zeros(len(rows), dtype=np.int64),
-                offset=self.lines[-1],
-                type=column_of([row.type for row in rows], Kind.STRING),
-                columns={name: column_of(values, self.kinds[name]) for name, values in cells.items() if name in self.kinds},
-            )
-        )
-        return []
 
-    def _learn(self, name: str, values: Sequence[Any], bad: dict[int, str]) -> None:
-        """Sets or widens the kind of an attribute; notes rows that contradict it."""
-        classes = {KINDS.get(kind) for kind in set(map(type, values)) - {type(None)}}
-        known = self.given.get(name) or self.kinds.get(name)
-        if known is None and classes:
-            first = next(value for value in values if value is not None)
-            known = KINDS.get(type(first), Kind.STRING)
-        if known is None:
-            return
-        if known is Kind.INTEGER and name not in self.given and (Kind.FLOAT in classes or _has_huge(values, classes)):
-            known = Kind.FLOAT
-        self.kinds[name] = known
-        fits = {Kind.FLOAT: NUMBERS}.get(known, {known})
-        if classes <= fits and not (known is Kind.INTEGER and _has_huge(values, classes)):
-            return
-        for k, value in enumerate(values):
-            if value is None:
-                continue
-            try:
-                if name not in self.given and KINDS.get(type(value)) not in fits:
-                    raise BadValueError(f"{value!r} is no {known}, as in the lines before")  # noqa: TRY301
-                converted(value, known)
-            except BadValueError as error:
-                bad.setdefault(k, f'attribute "{name}": {error}')
-
-    def batch(self) -> EventBatch:
-        """All events, in file order; a cell is NULL where the row's type has the attribute and the row does not, else ABSENT."""
-        if not self.parts:
-            return empty_batch()
-        batch = concatenate(self.parts)
-        for name in self.kinds:
-            if name not in batch.columns:
-                continue
-            column = batch.columns[name]
-            if column.state is not None:
-                owners = {shape[0] for shape in self.shapes if name in shape[1:]}
-                self._settle(batch.type, column.state, owners)
-        return self._with_positions(batch)
-
-    @staticmethod
-    def _settle(types: Column, state: NDArray[np.uint8], owners: set[str]) -> None:
-        assert types.dictionary is not None  # noqa: S101
-        owns = np.array([entry.decode() in owners for entry in types.dictionary.entries()], dtype=bool)[types.values]
-        state[(state != 0) & owns] = NULL
-        state[(state != 0) & ~owns] = ABSENT
-
-    def topics(self) -> tuple[str, ...]:
-        """The topics of the rows' positions, sorted: `source_number` counts along them."""
-        return tuple(sorted({position[0] for position in self.positions if position is not None}))
-
-    def _with_positions(self, batch: EventBatch) -> EventBatch:
-        topics = self.topics()
-        if not topics:
-            return batch
-        place = {topic: k for k, topic in enumerate(topics)}
-        source, offset = batch.source.copy(), batch.offset.copy()
-        for k, position in enumerate(self.positions):
-            if position is not None:
-                source[k] = place[position[0]] << 20 | position[1]
-                offset[k] = position[2]
-        return EventBatch(batch.time, source, offset, batch.type, batch.columns)
-
-    def schema(self, stream: str) -> StreamSchema:
-        """The types seen. An attribute belongs to a type when one row of the type has it; what was only ever null counts as text."""
-        owned: dict[str, dict[str, None]] = {}
-        for shape in self.shapes:
-            owned.setdefault(shape[0], {}).update(dict.fromkeys(shape[1:]))
-        types = tuple(
-            EventType(name, tuple(Attribute(a, self.kinds.get(a, Kind.STRING), nullable=True) for a in attributes))
-            for name, attributes in owned.items()
-        )
-        return StreamSchema(stream, types, inferred=True)
+def _positioned(piece: Piece, positions: Sequence[tuple[str, int, int] | None], learnt: Learnt) -> Piece:
+    """The piece with the places that its rows name."""
+    topics = tuple(sorted({position[0] for position in positions if position is not None}))
+    if not topics:
+        return piece
+    learnt.topics.update(topics)
+    place = {topic: k for k, topic in enumerate(topics)}
+    source, offset = piece.batch.source.copy(), piece.batch.offset.copy()
+    for k, position in enumerate(positions):
+        if position is not None:
+            source[k] = source_number(place[position[0]], position[1])
+            offset[k] = position[2]
+    batch = EventBatch(piece.batch.time, source, offset, piece.batch.type, piece.batch.columns)
+    return replace(piece, batch=batch, topics=topics, positioned=np.array([position is not None for position in positions]))
 
 
 def _has_huge(values: Sequence[Any], classes: set[Kind | None]) -> bool:

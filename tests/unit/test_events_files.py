@@ -1,5 +1,7 @@
 import gzip
 import io
+import json
+import tempfile
 from pathlib import Path
 
 import fastavro
@@ -9,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import FindingsError
-from app.events import files
 from app.events.batch import ABSENT, NULL, source_number
 from app.events.conform import conformed
 from app.events.files import FileFormat, parse_events, read_events
@@ -134,17 +135,32 @@ CELLS = st.sampled_from(
 @given(st.lists(st.tuples(CELLS, CELLS, st.sampled_from(["A", "B", "C"])), min_size=1, max_size=6))
 def test_both_ways_through_a_csv_file_agree(rows):
     data = "a,b,type,time\n" + "".join(f"{a},{b},{t},{k}\n" for k, (a, b, t) in enumerate(rows))
-    at_once = files._finished(files._csv_at_once(data.encode(), FileFormat()), [], Path("e.csv"), FileFormat())
-    by_rows = files._gather(files._csv_rows(data.encode(), FileFormat()), Path("e.csv"), FileFormat())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "e.csv"
+        path.write_text(data)
+        at_once = read_events(path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("app.events.csv_files.csv_columns", lambda *_: None)
+            by_rows = read_events(path)
+    assert_same(at_once, by_rows)
+
+
+def assert_same(at_once, by_rows):
     assert at_once.schema == by_rows.schema
     assert at_once.lines.tolist() == by_rows.lines.tolist()
+    assert at_once.batch.time.tolist() == by_rows.batch.time.tolist()
+    assert texts(at_once.batch.type) == texts(by_rows.batch.type)
+    assert list(at_once.batch.columns) == list(by_rows.batch.columns)
+    assert (at_once.skipped, at_once.findings) == (by_rows.skipped, by_rows.findings)
     for name, column in by_rows.batch.columns.items():
         other = at_once.batch.columns[name]
         assert (column.kind, np.asarray(column.state).tolist()) == (other.kind, np.asarray(other.state).tolist())
-        present = slice(None) if column.state is None else column.state == 0
-        assert (texts(column) if column.kind.textual else column.values[present].tolist()) == (
-            texts(other) if column.kind.textual else other.values[present].tolist()
+        present = np.ones(len(by_rows.batch), dtype=bool) if column.state is None else column.state == 0
+        mine, yours = (
+            np.array(texts(one))[present].tolist() if one.kind.textual else one.values[present].view(np.int64).tolist()
+            for one in (column, other)
         )
+        assert mine == yours
 
 
 @pytest.mark.parametrize(
@@ -258,10 +274,61 @@ def test_a_configured_type_attribute_replaces_the_type():
 def test_chunks_of_rows_join_as_if_read_at_once(monkeypatch):
     lines = b"\n".join(b'{"type": "T%d", "time": %d, "a%d": %s}' % (k % 2, k, k % 3, b"1.5" if k == 8 else b"%d" % k) for k in range(10))
     whole = parse_events(lines)
-    monkeypatch.setattr("app.events.files.CHUNK", 3)
+    monkeypatch.setattr("app.events.row_files.CHUNK", 3)
     parts = parse_events(lines)
     assert kinds(whole) == kinds(parts)
     for name, column in whole.batch.columns.items():
         other = parts.batch.columns[name]
         assert np.array_equal(column.values, other.values)
         assert np.array_equal(column.state, other.state)
+
+
+NUMBER_TEXTS = st.one_of(
+    st.integers(-(10**20), 10**20).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(
+        ["-0", "-0.0", "0.1", "1e5", "1E+2", "2e-3", "01", "1.", ".5", "+1", "1e400", "4.9e-324", "9007199254740993.0", "0.30000000000000004"]
+    ),
+)
+JSON_CELLS = st.one_of(
+    st.sampled_from(["null", "true", "false", "nul", '"x"', '"é"', '"a\\"b"', '"\\u00e9"', '""', "[1, 2]", '{"c": 1}', "NaN", '"a b c d e f g h"']),
+    NUMBER_TEXTS,
+)
+JSON_KEYS = st.sampled_from(["a", "b", "longer_than_eight", "é", "time", "type", "stream"])
+JSON_OBJECTS = st.builds(
+    lambda kind, time, more, space, end: (
+        "{" + space + f'"type":{space}"{kind}",{space}"time"{space}:{time}' + "".join(f',"{key}":{space}{cell}' for key, cell in more) + "}" + end
+    ),
+    st.sampled_from(["A", "B"]),
+    st.one_of(st.integers(-5, 10**13).map(str), st.sampled_from(['"1970-01-01T00:00:01Z"', "1.5", "null", '"x"'])),
+    st.lists(st.tuples(JSON_KEYS, JSON_CELLS), max_size=4),
+    st.sampled_from(["", " ", "\t"]),
+    st.sampled_from(["", " ", "\r", "}", "\n"]),
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(st.one_of(JSON_OBJECTS, JSON_OBJECTS, st.sampled_from(["", "  ", "{}", "[]", "x"])), min_size=1, max_size=8), st.booleans())
+def test_both_ways_through_json_lines_agree(lines, ended):
+    data = ("\n".join(lines) + "\n" * ended).encode()
+    at_once = parse_events(data, FileFormat(on_error="skip"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.events.json_lines.LineReader.read", lambda *_: None)
+        by_rows = parse_events(data, FileFormat(on_error="skip"))
+    assert_same(at_once, by_rows)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(NUMBER_TEXTS, st.integers(0, 10**6)), min_size=1, max_size=20))
+def test_numbers_of_json_lines_are_exact(numbers):
+    plain = [(text, time) for text, time in numbers if _is_float(text)]
+    data = "".join(f'{{"type":"A","time":{time},"x":{text}}}\n' for text, time in plain).encode()
+    found = parse_events(data).batch
+    assert found.columns["x"].values.tolist() == [float(text) for text, _ in plain] if plain else not len(found)
+
+
+def _is_float(text):
+    try:
+        return isinstance(json.loads(text), float) and abs(float(text)) < 1e308
+    except ValueError:
+        return False
