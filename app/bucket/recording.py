@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from app.bucket.ingress import Gate, IngressPlan
 from app.bucket.matching import Found, GroupMatching
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
-from app.events.batch import Column, EventBatch
+from app.events.batch import Column, EventBatch, concatenate
 from app.query.plan import Catalog
 
 SLICE = 1 << 17
@@ -62,24 +62,72 @@ def match_sorted(
         advance: told about progress.
         memory_of: makes the bounded memory of temporal queries that ask for one.
     """
+    steps = steps_of(catalog, slices(batch), gate_of, advance, memory_of)
+    return Recording([one for step in steps for one in step.found])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What was found in some events that followed each other.
+
+    Attributes:
+        found: per query.
+        complete_ms: whatever was to be known of earlier times is known now; None behind the last events.
+    """
+
+    found: Sequence[Found]
+    complete_ms: int | None
+
+
+def slices(batch: EventBatch) -> Iterator[EventBatch]:
+    """A batch as views of `SLICE` events; one without any where it is empty."""
+    return (rows_between(batch, start, start + SLICE) for start in range(0, max(1, len(batch)), SLICE))
+
+
+def steps_of(
+    catalog: Catalog,
+    parts: Iterable[EventBatch],
+    gate_of: Callable[[Selection], Gate | None] | None = None,
+    advance: Advance = _silent,
+    memory_of: MemoryOf | None = None,
+) -> Iterator[Step]:
+    """Matches events that come in total order, part by part, of which none is kept longer than engines need it.
+
+    Args:
+        catalog: queries that all read these events, whatever their streams are called.
+        parts: at least one; all but a single one have events.
+        gate_of: makes the shedding gate for a selection.
+        advance: told about progress.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
+    """
     selection = Selection(catalog, None)
     gate = gate_of(selection) if gate_of else None
     groups = [GroupMatching(catalog, group.number, memory_of=memory_of) for group in catalog.groups]
-    found: list[Found] = []
     waiting: list[SelectedEvents] = []
-    fed = 0
-    for stop in range(SLICE, max(1, len(batch)) + SLICE, SLICE):
-        part, last = rows_between(batch, stop - SLICE, stop), stop >= len(batch)
+    fed: list[EventBatch] = []
+    for part, last in _with_last(parts):
         selected = selection.select(part)
         waiting.append(selected if gate is None else gate(part, selected))
+        fed.append(part)
         if last or not all(group.shared for group in groups) or not _worth_waiting(waiting):
-            together = rows_between(batch, fed, stop)
-            watermarks = Watermarks(FOREVER, end_ms=_end(batch)) if last else Watermarks(int(part.time[-1]))
+            together = fed[0] if len(fed) == 1 else concatenate(fed)
+            watermarks = Watermarks(FOREVER, end_ms=_end(together)) if last else Watermarks(int(part.time[-1]))
             answer = waiting[0] if len(waiting) == 1 else joined(waiting)
-            found.extend(one for group in groups for one in group.news_of_selected(together, answer, watermarks))
-            waiting, fed = [], stop
+            found = [one for group in groups for one in group.news_of_selected(together, answer, watermarks)]
+            waiting, fed = [], []
+            yield Step(found, None if last else int(part.time[-1]))
         advance(len(part))
-    return Recording(found)
+
+
+def _with_last(parts: Iterable[EventBatch]) -> Iterator[tuple[EventBatch, bool]]:
+    """All parts, and whether each is the last one."""
+    before: EventBatch | None = None
+    for part in parts:
+        if before is not None:
+            yield before, False
+        before = part
+    if before is not None:
+        yield before, True
 
 
 def _end(batch: EventBatch) -> int | None:

@@ -76,36 +76,6 @@ class BoundEvents:
         time, source, offset, place = (column[places] for column in (self.time, self.source, self.offset, self.place))
         return BoundEvents(starts, self.item[places], time, source, offset, place, self.alike)
 
-    def order(self, times: NDArray[np.int64], windows: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Matches sorted by time, then by their events in total order, then by window and by what the events are bound to.
-
-        Args:
-            times: int64 (matches,).
-            windows: int64 (matches,).
-        """
-        if self.alike:
-            shape = (len(times), -1)
-            columns = [part.reshape(shape) for part in (self.time, self.source, self.place)]
-            width = columns[0].shape[1]
-            return np.lexsort([windows, *(part[:, place] for place in reversed(range(width)) for part in reversed(columns)), times])
-        # texts of big-endian numbers are compared as the lists of the numbers are
-        ranks = self._ranks().astype(">u8").tobytes()
-        items = self.item.astype(">u2").tobytes()
-        keys = [
-            (time, ranks[8 * start : 8 * stop], window, items[2 * start : 2 * stop])
-            for time, window, (start, stop) in zip(times.tolist(), windows.tolist(), pairwise(self.starts.tolist()), strict=True)
-        ]
-        return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
-
-    def _ranks(self) -> NDArray[np.int64]:
-        """int64 (bound,): places of the events in the total order of all of them; equal for the same event."""
-        places = np.lexsort((self.place, self.source, self.time))
-        ordered = [part[places] for part in (self.time, self.source, self.place)]
-        fresh = np.logical_or.reduce([part[1:] != part[:-1] for part in ordered])
-        ranks = np.empty(len(places), dtype=np.int64)
-        ranks[places] = np.concatenate([np.zeros(1, np.int64), np.cumsum(fresh)])[: len(places)]
-        return ranks
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
@@ -157,15 +127,17 @@ class QueryMatches:
 
     @staticmethod
     def of(plan: Plan, parts: Sequence[Matches], kind: Outcome, read: ReadComposites) -> QueryMatches:
-        """The matches of all steps together, sorted by match time, then by their events in total order."""
+        """The matches of all steps together, as they were found."""
         lists = {
             returned.name: joined_lists([part for part in own if isinstance(part, Lists)])
             for returned in plan.returns
             if isinstance((own := [one.fields[returned.name] for one in parts])[0], Lists)
         }
         fields = concatenate([_as_batch(one) for one in parts])
-        everything = QueryMatches(plan, kind, fields, lists, BoundEvents.of(plan, parts, read), Windows.of(plan, parts), read)
-        return everything.take(everything.bound.order(fields.time, everything.windows.number))
+        return QueryMatches(plan, kind, fields, lists, BoundEvents.of(plan, parts, read), Windows.of(plan, parts), read)
+
+    def __len__(self) -> int:
+        return len(self.fields)
 
     def take(self, rows: NDArray[np.integer]) -> QueryMatches:
         """Some of the matches."""
@@ -173,58 +145,21 @@ class QueryMatches:
         bound, windows = self.bound.take(rows), self.windows.take(rows)
         return replace(self, fields=take(self.fields, rows), lists=lists, bound=bound, windows=windows)
 
-    def blocks(self) -> Iterator[QueryMatches]:
-        """The matches in parts that fit into objects."""
-        for start in range(0, len(self.fields), BLOCK):
-            part = self.take(np.arange(start, min(start + BLOCK, len(self.fields))))
-            yield replace(part, fields=compacted_batch(part.fields))
-
-    def orders(self) -> list[tuple[Any, ...]]:
-        """Per match what all queries' matches are sorted by: match time, (time, source, offset) of its events, query name."""
-        bound = self.bound
-        places = list(zip(bound.time.tolist(), bound.source.tolist(), bound.place.tolist(), strict=True))
-        return [
-            (time, places[start:stop], self.plan.name, self.kind)
-            for time, (start, stop) in zip(self.fields.time.tolist(), pairwise(bound.starts.tolist()), strict=True)
-        ]
-
-    def composites(self, finder: LineFinder, topics: Sequence[str] | None) -> Iterator[dict[str, Any]]:
-        """The matches as objects; with their identities where ``topics`` are given (empty: positions of the file have none)."""
-        plan = self.plan
-        names = [returned.name for returned in plan.returns]
-        fields = [field_values(self.lists[name] if name in self.lists else self.fields.columns[name], kind) for name, kind in _kinds(plan)]
-        items = self.bound.item.tolist()
-        variables = [item.variable for item in plan.items]
-        positions = self._positions(finder, self.bound.source, self.bound.offset)
-        events = [{"var": variables[item], "position": position} for item, position in zip(items, positions, strict=True)]
-        starts = self.bound.starts.tolist()
-        windows = self._windows(finder)
-        identities = None if topics is None else self._identities(topics)
-        for k, time in enumerate(self.fields.time.tolist()):
-            composite: dict[str, Any] = {} if identities is None else {"id": identities[k]}
-            if self.kind == "timeout":
-                composite["kind"] = self.kind
-            yield {
-                **composite,
-                "query": plan.name,
-                "version": plan.version,
-                "time": time,
-                "window": windows[k],
-                "fields": json_fields({name: column[k] for name, column in zip(names, fields, strict=True)}),
-                "events": events[starts[k] : starts[k + 1]],
-            }
-
-    def _positions(self, finder: LineFinder, source: NDArray[np.int64], offset: NDArray[np.int64]) -> list[int | str]:
+    def position_texts(self, finder: LineFinder, source: NDArray[np.int64], offset: NDArray[np.int64]) -> list[int | str] | NDArray[np.int64]:
+        """What stands for events: their lines, of composite events ``name/n``."""
+        if not self.read.rank:
+            return finder.lines_of(source, offset)
         raw = np.where(source == COMPOSITES, 0, source), np.where(source == COMPOSITES, 0, offset)
         return self.read.positions(source, offset, finder.lines_of(*raw).tolist())
 
-    def _windows(self, finder: LineFinder) -> Sequence[Window]:
+    def window_texts(self, finder: LineFinder) -> Sequence[Window] | NDArray[np.int64] | None:
+        """The windows' numbers, of those that events opened their positions; None without windows."""
         windows = self.windows
         if not windows.known:
-            return [None] * len(windows.number)
-        return windows.number.tolist() if windows.source is None else self._positions(finder, windows.source, windows.number)
+            return None
+        return windows.number if windows.source is None else self.position_texts(finder, windows.source, windows.number)
 
-    def _identities(self, topics: Sequence[str]) -> list[str]:
+    def identities(self, topics: Sequence[str]) -> list[str]:
         """Without positions in the file, the stream's name stands for the topic and the line for the offset."""
         named = named_topics(self.plan, topics)
         bound, windows = self.bound, self._window_places(named)

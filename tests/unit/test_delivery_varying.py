@@ -67,7 +67,7 @@ def replayed(own: Plan, *steps: Matches, identities: bool = False) -> list[dict]
     lines = b"".join(json.dumps({"type": "A", "time": int(10 * k)}).encode() + b"\n" for k in range(10))
     source = ReplayInput(parse_events(lines))
     found = [Found(0, one, TALLY, empty_batch()) for one in steps]
-    return [json.loads(line) for line in json_lines(Catalog.of((own,)), found, source, identities=identities)]
+    return [json.loads(line) for line in b"".join(json_lines(Catalog.of((own,)), found, source, identities=identities)).splitlines()]
 
 
 def positions(found: list[dict]) -> list[list[int]]:
