@@ -62,7 +62,7 @@ def match_sorted(
         advance: told about progress.
         memory_of: makes the bounded memory of temporal queries that ask for one.
     """
-    steps = steps_of(catalog, slices(batch), gate_of, advance, memory_of)
+    steps = steps_of(catalog, slices(batch), gate_of, advance, memory_of, whole=batch)
     return Recording([one for step in steps for one in step.found])
 
 
@@ -90,6 +90,8 @@ def steps_of(
     gate_of: Callable[[Selection], Gate | None] | None = None,
     advance: Advance = _silent,
     memory_of: MemoryOf | None = None,
+    *,
+    whole: EventBatch | None = None,
 ) -> Iterator[Step]:
     """Matches events that come in total order, part by part, of which none is kept longer than engines need it.
 
@@ -99,22 +101,25 @@ def steps_of(
         gate_of: makes the shedding gate for a selection.
         advance: told about progress.
         memory_of: makes the bounded memory of temporal queries that ask for one.
+        whole: what the parts are views of, where they are: several of them are then one view, too, and no copy.
     """
     selection = Selection(catalog, None)
     gate = gate_of(selection) if gate_of else None
     groups = [GroupMatching(catalog, group.number, memory_of=memory_of) for group in catalog.groups]
     waiting: list[SelectedEvents] = []
     fed: list[EventBatch] = []
+    start = stop = 0
     for part, last in _with_last(parts):
+        stop += len(part)
         selected = selection.select(part)
         waiting.append(selected if gate is None else gate(part, selected))
         fed.append(part)
         if last or not all(group.shared for group in groups) or not _worth_waiting(waiting):
-            together = fed[0] if len(fed) == 1 else concatenate(fed)
+            together = fed[0] if len(fed) == 1 else concatenate(fed) if whole is None else rows_between(whole, start, stop)
             watermarks = Watermarks(FOREVER, end_ms=_end(together)) if last else Watermarks(int(part.time[-1]))
             answer = waiting[0] if len(waiting) == 1 else joined(waiting)
             found = [one for group in groups for one in group.news_of_selected(together, answer, watermarks)]
-            waiting, fed = [], []
+            waiting, fed, start = [], [], stop
             yield Step(found, None if last else int(part.time[-1]))
         advance(len(part))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,17 +18,20 @@ from app.asc.selection import Selection
 from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import Recording, match_arrivals, match_sorted
+from app.cep.engine import Tally
 from app.cli.progress import Progress
 from app.cli.query_streams import elements_of, print_findings, settings_of
-from app.cli.replay_input import Choices, ReplayInput, read_input
+from app.cli.replay_input import Choices, ReplayInput, gather_input, in_streams
 from app.cli.replay_output import json_lines
 from app.cli.replay_shedding import Shed, chosen_shedding, shed_recording
+from app.cli.replay_streamed import can_stream, composes_nothing, stream_events
 from app.control.directives import Directive, QueryShedding
 from app.errors import FindingsError
 from app.owners.tuple_memory import tuple_memory
 from app.pipeline.gate import shedding_gate
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog
+from app.query.vocabulary import Streams
 from shedding.registry import METHODS
 
 GateOf = Callable[[Catalog, Selection], Gate | None]
@@ -36,7 +39,13 @@ GateOf = Callable[[Catalog, Selection], Gate | None]
 
 def replay(  # noqa: PLR0917 - the command's options
     queries: Annotated[list[Path], typer.Option(help="Query files or folders; may be repeated.")],
-    events: Annotated[Path, typer.Option(help="JSON lines, .csv or .avro; .gz is unpacked.")],
+    events: Annotated[
+        list[Path],
+        typer.Option(
+            help="JSON lines, .csv, .avro, .parquet, .feather or .arrow, perhaps .gz or .zst; a folder of such files, a glob, or - for standard input. May be repeated."
+        ),
+    ],
+    more: Annotated[list[Path] | None, typer.Argument(help="More files of events, as a shell's glob gives them.", show_default=False)] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams: schemas, allowed lateness, trusted order.")] = None,
     out: Annotated[Path | None, typer.Option(help="File for the composite events; standard output when not given.")] = None,
     stats: Annotated[Path | None, typer.Option(help="Write counts and times as JSON. Matching is then warmed up by a first run.")] = None,
@@ -64,13 +73,21 @@ def replay(  # noqa: PLR0917 - the command's options
     Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
     """
     shed = chosen_shedding(shedder, drop_ratio, model)
+    settings, choices = settings_of(config), Choices(types == "infer", on_error == "skip", elements_of(queries))
     read_s = time.perf_counter()
-    source = read_input(events, settings_of(config), Choices(types == "infer", on_error == "skip", elements_of(queries)))
+    progress = Progress("reading", 0)
+    gathered = gather_input([*events, *(more or [])], settings, choices, progress.advance)
+    progress.end()
+    if shed is None and settings is None and stats is None and repeat == 1 and not identities and can_stream(gathered):
+        compiled = _compiled(queries, Streams(everything=gathered.schema))
+        if composes_nothing(compiled.catalog):
+            told = stream_events(compiled.catalog, gathered, out, time.perf_counter() - read_s)
+            _tell(told.measured)
+            _tell_limits(compiled.catalog, told.tallies)
+            return
+    source = in_streams(gathered, settings, choices)
     read_s = time.perf_counter() - read_s
-    compiled = read_queries(queries, source.streams)
-    if compiled.errors:
-        raise FindingsError(compiled.errors)
-    print_findings(compiled.warnings)
+    compiled = _compiled(queries, source.streams)
     matching = _matching(compiled, source, shed)
     if stats is not None or repeat > 1:
         matching()
@@ -96,7 +113,15 @@ def replay(  # noqa: PLR0917 - the command's options
     if stats is not None:
         stats.write_bytes(orjson.dumps(measured, option=orjson.OPT_INDENT_2) + b"\n")
     _tell(measured)
-    _tell_limits(compiled.catalog, recording)
+    _tell_limits(compiled.catalog, [(one.query, one.tally) for one in recording.found])
+
+
+def _compiled(queries: Sequence[Path], streams: Streams) -> Compilation:
+    compiled = read_queries(queries, streams)
+    if compiled.errors:
+        raise FindingsError(compiled.errors)
+    print_findings(compiled.warnings)
+    return compiled
 
 
 def _matching(compiled: Compilation, source: ReplayInput, shed: Shed | None) -> Callable[[], Recording]:
@@ -172,10 +197,10 @@ def _write(out: Path | None, catalog: Catalog, found: Any, source: ReplayInput, 
         file.writelines(lines)
 
 
-def _tell_limits(catalog: Catalog, recording: Recording) -> None:
+def _tell_limits(catalog: Catalog, told: Sequence[tuple[int, Tally]]) -> None:
     """What the queries' limits kept from being made, and what their memory did not hold: the answer is then not the whole one."""
     for query, plan in enumerate(catalog.plans):
-        tallies = [one.tally for one in recording.found if one.query == query]
+        tallies = [tally for own, tally in told if own == query]
         for limit, count in (
             ("matches_per_event", sum(tally.limited_matches for tally in tallies)),
             ("partial_matches_per_partition", sum(tally.limited_runs for tally in tallies)),

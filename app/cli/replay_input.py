@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from app.bucket.hold import TimeRules
 from app.bucket.recording import Arrivals
 from app.cli.query_streams import configured_schemas
 from app.config.settings import Settings, Stream
-from app.errors import CepError, Finding, FindingsError, Location
+from app.errors import CepError, Finding, FindingsError
 from app.events.batch import EventBatch, concatenate, in_total_order, take
 from app.events.conform import conformed
-from app.events.files import FileEvents, FileFormat, read_events
+from app.events.files import Advance, FileEvents, Gathered, gather, unseen
+from app.events.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
 from app.events.reading import MAX_FINDINGS
+from app.events.row_files import FileFormat
 from app.events.types import StreamSchema
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.vocabulary import Streams
@@ -169,27 +172,49 @@ def _complex(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np
     return places
 
 
-def read_input(path: Path, settings: Settings | None, choices: Choices) -> ReplayInput:
-    """Reads a file of events, and makes them events of the configured streams.
+def read_input(paths: Path | Sequence[Path], settings: Settings | None, choices: Choices) -> ReplayInput:
+    """Reads files of events into memory, and makes them events of the configured streams.
 
     Raises:
         FindingsError: unreadable events, each with its line, unless they are to be skipped.
-        CepError: the file cannot be read.
+        CepError: a file cannot be read.
+    """
+    return in_streams(gather_input([paths] if isinstance(paths, Path) else paths, settings, choices), settings, choices)
+
+
+def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choices, advance: Advance = unseen) -> Gathered:
+    """Reads files of events, folders, globs, and standard input (``-``).
+
+    Raises:
+        FindingsError: unreadable events, each with its line, unless they are to be skipped.
+        CepError: a file cannot be read.
+    """
+    named = [path for path in paths if str(path) != STANDARD_INPUT]
+    try:
+        with ExitStack() as stack:
+            given = [stack.enter_context(StandardInput()) for path in paths if str(path) == STANDARD_INPUT][:1]
+            files = [*event_files(named), *given]
+            return gather(files, {file: file_format(file, settings, choices) for file in files}, advance)
+    except OSError as error:
+        name = error.filename or ", ".join(map(str, paths))
+        raise CepError(f"{name}: cannot be read: {(error.strerror or 'unknown reason').lower()}") from error
+
+
+def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) -> ReplayInput:
+    """All events in memory, as the configured streams have them.
+
+    Raises:
+        FindingsError: events that violate a schema, unless they are to be skipped.
     """
     schemas = configured_schemas(settings, choices.elements) if settings and not choices.infer else {}
-    try:
-        file = read_events(path, file_format(path, settings, choices))
-    except OSError as error:
-        raise CepError(f"{path}: cannot be read: {(error.strerror or 'unknown reason').lower()}") from error
+    file = gathered.whole()
     bad: dict[int, str] = {}
     configured = {name: _conformed(file.of_stream(name), schema, bad) for name, schema in schemas.items()}
     if bad and not choices.skip:
         shown = sorted(bad.items())
-        findings = [Finding(message, Location(str(path), line + 1, 1)) for line, message in shown[:MAX_FINDINGS]]
+        findings = [Finding(message, gathered.location(line)) for line, message in shown[:MAX_FINDINGS]]
         if len(shown) > MAX_FINDINGS:
-            findings.append(
-                Finding(f"{len(shown) - MAX_FINDINGS} more unreadable lines", Location(str(path), shown[MAX_FINDINGS][0] + 1, 1))
-            )
+            findings.append(Finding(f"{len(shown) - MAX_FINDINGS} more unreadable lines", gathered.location(shown[MAX_FINDINGS][0])))
         raise FindingsError(findings)
     return ReplayInput(file, settings, configured, file.skipped + len(bad))
 
@@ -200,8 +225,8 @@ def _conformed(events: FileEvents, schema: StreamSchema, bad: dict[int, str]) ->
     return StreamEvents(schema, found.batch, events.lines[found.rows])
 
 
-def file_format(path: Path, settings: Settings | None, choices: Choices) -> FileFormat:
-    """How to read the file. JSON lines say type and time themselves; the other formats follow the configuration.
+def file_format(file: EventFile, settings: Settings | None, choices: Choices) -> FileFormat:
+    """How to read a file. JSON lines say type and time themselves; the other formats follow the configuration.
 
     Raises:
         CepError: streams of one file that disagree about where type or time are.
@@ -209,14 +234,8 @@ def file_format(path: Path, settings: Settings | None, choices: Choices) -> File
     streams: list[Stream] = list(settings.streams.values()) if settings else []
     types = {stream.type_attribute or "type" for stream in streams} or {"type"}
     times = {stream.time or "time" for stream in streams} or {"time"}
-    suffixes = {suffix.lower() for suffix in path.suffixes}
-    if len(types) > 1 or (len(times) > 1 and suffixes & {".csv", ".avro"}):
-        types, times = _as_written(path, suffixes), {"time"}
-    time = next(iter(times)) if suffixes & {".csv", ".avro"} else "time"
-    return FileFormat(next(iter(types)), time_attribute=time, elements=choices.elements, on_error="skip" if choices.skip else "stop")
-
-
-def _as_written(path: Path, suffixes: set[str]) -> set[str]:
-    if suffixes & {".csv", ".avro"}:
-        raise CepError(f"{path}: the configured streams disagree about type or time; give each its own file and configuration")
-    return {"type"}
+    if file.tabular and max(len(types), len(times)) > 1:
+        raise CepError(f"{file.name}: the configured streams disagree about type or time; give each its own file and configuration")
+    kind = next(iter(types)) if len(types) == 1 else "type"
+    time = next(iter(times)) if file.tabular else "time"
+    return FileFormat(kind, time_attribute=time, elements=choices.elements, on_error="skip" if choices.skip else "stop")

@@ -7,13 +7,13 @@ file) is the offset, unless a JSON line carries ``"position": [topic, partition,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import Finding
+from app.errors import Finding, Location
 from app.events.arrow_files import arrow_pieces, parquet_pieces
 from app.events.avro_files import avro_pieces
 from app.events.batch import Column, EventBatch, concatenate, empty_batch, take
@@ -32,7 +32,7 @@ Advance = Callable[[int], None]
 """Told how many events more were read."""
 
 
-def _silent(events: int) -> None:
+def unseen(events: int) -> None:
     """Nobody wants to know."""
 
 
@@ -77,12 +77,19 @@ class Gathered:
         pieces: in file order, not settled (`Learnt.settled`).
         learnt: what they teach.
         unreadable: what was left out.
+        begins: of every file its first line, counted on from file to file, and its name.
     """
 
     name: str
     pieces: Spool
     learnt: Learnt
     unreadable: Unreadable
+    begins: list[tuple[int, str]] = field(default_factory=list)
+
+    def location(self, line: int) -> Location:
+        """Where a line stands that is counted on from file to file."""
+        first, name = next(((first, name) for first, name in reversed(self.begins) if first <= line), (0, self.name))
+        return Location(name, line - first + 1, 1)
 
     @property
     def schema(self) -> StreamSchema:
@@ -110,7 +117,7 @@ def _streams(pieces: Sequence[Piece]) -> Column | None:
 def gather(
     files: Sequence[EventFile],
     formats: Mapping[EventFile, FileFormat] | FileFormat | None = None,
-    advance: Advance = _silent,
+    advance: Advance = unseen,
     held_bytes: int = HELD_BYTES,
 ) -> Gathered:
     """Reads files of events, piece by piece.
@@ -146,6 +153,7 @@ def _read_all(
 ) -> None:
     base = 0
     for file in files:
+        gathered.begins.append((base, file.name))
         reading = Reading(file, formats[file], gathered.learnt, gathered.unreadable, textual)
         for piece in READERS[file.kind](reading):
             gathered.pieces.add(_counted_on(piece, base))

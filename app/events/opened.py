@@ -20,7 +20,6 @@ BLOCK_BYTES = 16 << 20
 """Of a text file that are in memory at a time: some 140,000 events of 120 bytes, about a slice of matching."""
 STANDARD_INPUT = "-"
 PACKED: Mapping[str, str] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-SPOKEN: Mapping[str, str] = {"gzip": "gzip", "zstd": "zstd"}
 SUFFIXES: Mapping[str, str] = {
     ".jsonl": "json",
     ".ndjson": "json",
@@ -69,7 +68,7 @@ class EventFile:
         return EventFile(str(path), path, kind, packing)
 
     @property
-    def suffix_is_tabular(self) -> bool:
+    def tabular(self) -> bool:
         """Whether columns of the file are called as its writer likes: where type and time stand is then the configuration's business."""
         return self.kind != "json"
 
@@ -154,7 +153,7 @@ class StandardInput(AbstractContextManager["EventFile"]):
         self._copy.flush()
         path = Path(self._copy.name)
         packing = _begins(path, "")
-        packing = packing if packing in SPOKEN else ""
+        packing = packing if packing in PACKED.values() else ""
         kind = _begins(path, packing)
         return EventFile("standard input", path, kind or _text_kind(path, packing), packing)
 

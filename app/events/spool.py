@@ -26,6 +26,11 @@ class Span:
 class Spool:
     """Pieces in the order in which they were added.
 
+    Attributes:
+        spans: the times of every piece.
+        events: in all pieces.
+        named: whether events name streams.
+
     Args:
         held_bytes: what may be in memory.
     """
@@ -43,6 +48,7 @@ class Spool:
         self._places: list[int] = []
         self.spans: list[Span] = []
         self.events = 0
+        self.named = False
 
     @property
     def spilled(self) -> bool:
@@ -59,6 +65,7 @@ class Spool:
             return
         self.spans.append(Span(int(piece.batch.time.min()), int(piece.batch.time.max())))
         self.events += len(piece)
+        self.named |= piece.streams is not None
         self._held.append(piece)
         self._bytes += size_of(piece)
         if self._bytes > self._held_bytes:

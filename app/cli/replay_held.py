@@ -1,0 +1,88 @@
+"""Composite events while they are found: those of times that are complete can be written, the others are held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.lists import ragged_rows, taken_lists
+from app.bucket.matching import Found
+from app.cep.matches import Constituents, Lists, Matches
+from app.events.batch import Column
+from app.query.plan import Plan
+
+WORTH_WRITING = 1 << 15
+"""Matches that wait for each other, so that a thousand queries with a few each are not written one by one."""
+
+
+def tells_at_once(plan: Plan) -> bool:
+    """Whether what a query finds is never of a time that was complete before. Policies and windows may choose among matches later."""
+    runs = plan.runs
+    return plan.temporal is None and (runs is None or (runs.window is None and runs.after == "no-skip" and not runs.longest))
+
+
+class HeldMatches:
+    """What was found and is not written yet.
+
+    Args:
+        plans: of the queries.
+    """
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self._ordered = all(tells_at_once(plan) for plan in plans)
+        self._held: list[Found] = []
+
+    def add(self, found: Iterable[Found]) -> None:
+        """Takes what one step found."""
+        self._held += found
+
+    def complete(self, until_ms: int) -> list[Found]:
+        """Gives out what is of earlier times; nothing while that is too little to be worth it, or where later steps may find something in between."""
+        if not self._ordered or sum(_size(one) for one in self._held) < WORTH_WRITING:
+            return []
+        parts = [(_split(one, until_ms)) for one in self._held]
+        self._held = [late for _, late in parts if _size(late)]
+        return [early for early, _ in parts if _size(early)]
+
+    def rest(self) -> list[Found]:
+        """Gives out everything."""
+        rest, self._held = self._held, []
+        return rest
+
+
+def _size(found: Found) -> int:
+    return len(found.matches) + (0 if found.timeouts is None else len(found.timeouts))
+
+
+def _split(found: Found, until_ms: int) -> tuple[Found, Found]:
+    """What is of times before, and the rest."""
+    tables = [found.matches, *([] if found.timeouts is None else [found.timeouts])]
+    if all(bool((table.time < until_ms).all()) for table in tables):
+        return found, replace(found, matches=some_of(found.matches, np.zeros(0, np.int64)), timeouts=None)
+    early, late = ([some_of(table, np.flatnonzero((table.time < until_ms) == side)) for table in tables] for side in (True, False))
+    return tuple(replace(found, matches=part[0], timeouts=part[1] if len(part) > 1 else None) for part in (early, late))  # type: ignore[return-value]
+
+
+def some_of(matches: Matches, rows: NDArray[np.int64]) -> Matches:
+    """Some of the matches, in the order given.
+
+    Args:
+        matches: any.
+        rows: int64 (matches,), which.
+    """
+
+    def taken(field: Column | Lists) -> Column | Lists:
+        if isinstance(field, Lists):
+            return taken_lists(field, rows)
+        return Column(field.kind, field.values[rows], None if field.state is None else field.state[rows], field.dictionary)
+
+    varying = matches.varying
+    if varying is not None:
+        starts, places = ragged_rows(varying.starts, rows)
+        varying = Constituents(starts, varying.items[places], varying.rows[places])
+    fields = {name: taken(field) for name, field in matches.fields.items()}
+    windows = None if matches.windows is None else matches.windows[rows]
+    return Matches(matches.time[rows], matches.rows[rows], matches.events, fields, {}, varying, windows)
