@@ -48,7 +48,10 @@ NUMBERS = types.int64[::1]
 """Inside tuples numba does not turn a writable array into a read-only one, so integers there are writable and bytes read-only."""
 
 Records = namedtuple("Records", ("data", "starts", "ends", "rows"))  # noqa: PYI024
-"""data: bytes; starts, ends: int64 (records,), of each record in the data; rows: int64, the records to decode."""
+"""data: bytes; starts, ends: int64 (records,), of each record in the data; rows: int64, the records to decode.
+
+Records of containers stand one behind the other and do not say how long they are: their ``ends`` are the (negative) end of their block, and
+each tells the next one of the same block its start."""
 Code = namedtuple("Code", ("code", "jumps", "symbol_data", "symbol_offsets", "symbol_codes"))  # noqa: PYI024
 """A `Program`, and int64 (symbols,) codes that its symbols have got so far (-1: none yet)."""
 Cells = namedtuple("Cells", ("values", "states", "touched", "failures"))  # noqa: PYI024
@@ -294,6 +297,9 @@ def decode_records(records, program, cells, texts, first):  # type: ignore[no-un
         row = records.rows[r]
         at = records.starts[row]
         end = records.ends[row]
+        chained = end < 0
+        if chained:
+            end = -end
         failure = 0
         depth = 0
         pc = 0
@@ -491,6 +497,9 @@ def decode_records(records, program, cells, texts, first):  # type: ignore[no-un
                 break
             pc += 1
         if failure == 0 and at != end:
-            failure = TRAILING_BYTES
+            if chained and row + 1 < len(records.starts) and records.ends[row + 1] == records.ends[row]:
+                records.starts[row + 1] = at
+            else:
+                failure = TRAILING_BYTES
         cells.failures[row] = failure
     return len(records.rows)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import FindingsError
+from app.events.avro_files import OddContainerError
 from app.events.batch import ABSENT, NULL, source_number
 from app.events.conform import conformed
 from app.events.files import FileFormat, parse_events, read_events
@@ -332,3 +333,52 @@ def _is_float(text):
         return isinstance(json.loads(text), float) and abs(float(text)) < 1e308
     except ValueError:
         return False
+
+
+AVRO_FIELDS = [
+    {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "n", "type": ["null", "int"]},
+    {"name": "x", "type": "double"},
+    {"name": "s", "type": ["null", "string"]},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    {"name": "b", "type": "boolean"},
+    {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["P", "Q"]}},
+    {"name": "in", "type": {"type": "record", "name": "In", "fields": [{"name": "f", "type": "float"}, {"name": "tags", "type": {"type": "array", "items": "int"}}]}},
+]
+AVRO_RECORDS = st.fixed_dictionaries(
+    {
+        "time": st.integers(0, 10**12),
+        "n": st.one_of(st.none(), st.integers(-(2**31), 2**31 - 1)),
+        "x": st.floats(allow_nan=False),
+        "s": st.one_of(st.none(), st.text(max_size=12)),
+        "at": st.integers(0, 10**15),
+        "b": st.booleans(),
+        "e": st.sampled_from("PQ"),
+        "in": st.fixed_dictionaries({"f": st.floats(width=32, allow_nan=False), "tags": st.lists(st.integers(0, 9), max_size=3)}),
+    }
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(AVRO_RECORDS, min_size=1, max_size=30), st.sampled_from(["null", "deflate", "bzip2", "xz"]), st.integers(1, 400))
+def test_both_ways_through_an_avro_container_agree(records, codec, block):
+    # the first record has every value: without any the rows know no kind, the schema does
+    records = [{**records[0], "n": 1, "s": "x"}, *records]
+    schema = {"type": "record", "name": "x.A", "fields": AVRO_FIELDS}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "e.avro"
+        with path.open("wb") as file:
+            fastavro.writer(file, fastavro.parse_schema(schema), records, codec=codec, sync_interval=block)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("app.events.avro_files.ROWS", 7)
+            patch.setattr("app.events.avro_files.READ_BYTES", 100)
+            patch.setattr("app.events.avro_files.avro_rows", None)
+            at_once = read_events(path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("app.events.avro_files.ContainerDecoder.of", _odd)
+            by_rows = read_events(path)
+    assert_same(at_once, by_rows)
+
+
+def _odd(*_):
+    raise OddContainerError
