@@ -11,8 +11,8 @@ from typing import BinaryIO
 from app.events.batch import Column
 from app.events.learnt import Piece
 
-HELD_BYTES = 256 << 20
-"""What pieces may take in memory: some three million events. More go to the folder for temporary files (TMPDIR), 50 to 100 bytes each."""
+HELD_BYTES = 128 << 20
+"""What pieces may take in memory: some two million events. More go to the folder for temporary files (TMPDIR), 50 to 100 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
