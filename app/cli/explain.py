@@ -72,7 +72,7 @@ def explain(  # noqa: PLR0917 - the command's options
 
 def _read(events: Path, paths: list[Path], config: Path | None) -> ReplayInput:
     """Events as `cep replay` reads them."""
-    return read_input(events, settings_of(config), Choices(elements=elements_of(paths)))
+    return read_input(events, settings_of(config), Choices.for_queries(paths))
 
 
 def _chosen(compiled: Compilation, name: str, paths: list[Path]) -> Compiled:

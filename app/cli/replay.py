@@ -73,7 +73,7 @@ def replay(  # noqa: PLR0917 - the command's options
     Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
     """
     shed = chosen_shedding(shedder, drop_ratio, model)
-    settings, choices = settings_of(config), Choices(types == "infer", on_error == "skip", elements_of(queries))
+    settings, choices = settings_of(config), Choices.for_queries(queries, infer=types == "infer", skip=on_error == "skip")
     read_s = time.perf_counter()
     progress = Progress("reading", 0)
     gathered = gather_input([*events, *(more or [])], settings, choices, progress.advance)

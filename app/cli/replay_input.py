@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.bucket.hold import TimeRules
 from app.bucket.recording import Arrivals
-from app.cli.query_streams import configured_schemas
+from app.cli.query_streams import configured_schemas, elements_of
 from app.config.settings import Settings, Stream
 from app.errors import CepError, Finding, FindingsError
 from app.events.batch import EventBatch, concatenate, in_total_order, take
@@ -22,6 +22,8 @@ from app.events.opened import STANDARD_INPUT, EventFile, StandardInput, event_fi
 from app.events.reading import MAX_FINDINGS
 from app.events.row_files import FileFormat
 from app.events.types import StreamSchema
+from app.query.assumed import asked_kinds
+from app.query.compile import read_queries
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.vocabulary import Streams
 
@@ -34,11 +36,18 @@ class Choices:
         infer: take all schemas from the data, also those of configured streams.
         skip: leave unreadable events out instead of stopping.
         elements: of arrays and maps that the queries speak of.
+        queries: files and folders of the queries, which say as what they take attributes that are null in every event.
     """
 
     infer: bool = False
     skip: bool = False
     elements: tuple[str, ...] = ()
+    queries: tuple[Path, ...] = ()
+
+    @staticmethod
+    def for_queries(queries: Iterable[Path], *, infer: bool = False, skip: bool = False) -> Choices:
+        """For query files and folders."""
+        return Choices(infer, skip, elements_of(queries), tuple(queries))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,10 +203,21 @@ def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choi
         with ExitStack() as stack:
             given = [stack.enter_context(StandardInput()) for path in paths if str(path) == STANDARD_INPUT][:1]
             files = [*event_files(named), *given]
-            return gather(files, {file: file_format(file, settings, choices) for file in files}, advance)
+            gathered = gather(files, {file: file_format(file, settings, choices) for file in files}, advance)
     except OSError as error:
         name = error.filename or ", ".join(map(str, paths))
         raise CepError(f"{name}: cannot be read: {(error.strerror or 'unknown reason').lower()}") from error
+    _take_asked_kinds(gathered, choices.queries)
+    return gathered
+
+
+def _take_asked_kinds(gathered: Gathered, queries: Sequence[Path]) -> None:
+    """Attributes without any value become what the queries compare them with."""
+    valueless = gathered.learnt.valueless
+    if valueless and queries:
+        compiled = read_queries(queries, Streams(everything=gathered.schema))
+        resolved = [query.resolved for query in compiled.queries if query.resolved is not None]
+        gathered.learnt.kinds.update(asked_kinds(resolved, valueless))
 
 
 def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) -> ReplayInput:

@@ -69,7 +69,7 @@ def read_shed_queries(queries: Sequence[Path], events: Path, config: Path | None
         FindingsError: the queries have errors.
         CepError: there is no such query, or none that shedding can be judged for.
     """
-    source = read_input(events, settings_of(config), Choices(elements=elements_of(queries)))
+    source = read_input(events, settings_of(config), Choices.for_queries(queries))
     compiled = read_queries(queries, source.streams)
     if compiled.errors:
         raise FindingsError(compiled.errors)

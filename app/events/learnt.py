@@ -52,8 +52,13 @@ class Learnt:
         """The kind of an attribute; None before its first value."""
         return self.given.get(name) or self.kinds.get(name)
 
+    @property
+    def valueless(self) -> tuple[str, ...]:
+        """Attributes that are null in every event: they have no kind, and take the one that queries ask (`kinds`); else they count as texts."""
+        return tuple(dict.fromkeys(name for shape in self.shapes for name in shape[1:] if name not in self.kinds))
+
     def schema(self, stream: str) -> StreamSchema:
-        """The types seen. An attribute belongs to a type when one event of the type has it; what was only ever null has no kind yet."""
+        """The types seen. An attribute belongs to a type when one event of the type has it."""
         owned: dict[str, dict[str, None]] = {}
         for shape in self.shapes:
             owned.setdefault(shape[0], {}).update(dict.fromkeys(shape[1:]))
@@ -66,7 +71,7 @@ class Learnt:
     def settled(self, piece: Piece) -> Piece:
         """The piece as the whole of all files has it: every attribute a column, NULL where the type has it, else ABSENT; topics of all files."""
         batch, owners = piece.batch, self._owners()
-        columns = {name: self._settled_column(batch, name, owners[name]) for name in owners if name in self.kinds}
+        columns = {name: self._settled_column(batch, name, owners[name]) for name in owners}
         settled = replace(piece, batch=EventBatch(batch.time, batch.source, batch.offset, batch.type, columns))
         return renumbered(settled, tuple(sorted(self.topics)))
 
@@ -78,7 +83,7 @@ class Learnt:
         return owners
 
     def _settled_column(self, batch: EventBatch, name: str, owners: set[str]) -> Column:
-        kind, column = self.kinds[name], batch.columns.get(name)
+        kind, column = self.kinds.get(name, Kind.STRING), batch.columns.get(name)
         if column is None:
             column = nothing_of(kind, len(batch))
         values = column.values

@@ -140,6 +140,16 @@ def assumed_schemas(query: r.Resolved | r.ResolvedTemporal, tests: Sequence[Quer
     return {stream: StreamSchema(stream, made) for stream in query.streams}
 
 
+def asked_kinds(queries: Iterable[r.Resolved | r.ResolvedTemporal], attributes: Iterable[str]) -> dict[str, Kind]:
+    """The kinds as which queries take attributes that have no value in any event; a text where none of them says."""
+    evidence = _Evidence()
+    for query in queries:
+        evidence.bare = isinstance(query, r.ResolvedTemporal)
+        for written in _expressions(query):
+            evidence.expression(written.tree)
+    return {attribute: evidence.kind(attribute, {}) for attribute in attributes}
+
+
 def _given(tests: Sequence[QueryTest]) -> tuple[dict[str, dict[str, None]], dict[str, Kind]]:
     """What the tests' events show: the attributes of their types, and what values look like."""
     types: dict[str, dict[str, None]] = {}

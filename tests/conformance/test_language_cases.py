@@ -19,7 +19,7 @@ NOT_YET = "this version's engine does not run it yet"
 def replayed(case: Case, folder: Path) -> list[dict[str, Any]]:
     (folder / "q.yaml").write_text(case.yaml_text, encoding="utf-8")
     (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in case.lines), encoding="utf-8")
-    replay(queries=[folder / "q.yaml"], events=folder / "events.jsonl", out=folder / "out.jsonl")
+    replay(queries=[folder / "q.yaml"], events=[folder / "events.jsonl"], out=folder / "out.jsonl")
     return [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
 
 

@@ -67,7 +67,7 @@ def replayed(query: Query, events: list[Event], lateness: int | None) -> Counter
         if lateness is not None:
             config = folder / "cep.yaml"
             config.write_text(f"streams:\n  input:\n    allowed_lateness: {lateness} ms\n", encoding="utf-8")
-        replay(queries=[folder / "q.yaml"], events=folder / "events.jsonl", config=config, out=folder / "out.jsonl")
+        replay(queries=[folder / "q.yaml"], events=[folder / "events.jsonl"], config=config, out=folder / "out.jsonl")
         lines = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert all((line["query"], line["version"], line["window"]) == ("q", 1, None) for line in lines)
     places = {event["offset"]: order(event) for event in events}
@@ -102,6 +102,6 @@ def test_elements_that_another_query_mentions_are_no_fields_of_the_default_retur
         'name: one\nevent: A a\n---\nname: other\nevent: A a\nreturn: {t: "a.tags[0]", l: "a.labels[\'k\']"}\n', encoding="utf-8"
     )
     (tmp_path / "events.jsonl").write_text('{"type": "A", "time": 0, "v": 1, "tags": ["x"], "labels": {"k": "y"}}\n', encoding="utf-8")
-    replay(queries=[tmp_path / "q.yaml"], events=tmp_path / "events.jsonl", out=tmp_path / "out.jsonl")
+    replay(queries=[tmp_path / "q.yaml"], events=[tmp_path / "events.jsonl"], out=tmp_path / "out.jsonl")
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert {line["query"]: line["fields"] for line in found} == {"one": {"a_v": 1, "a_labels_k": "y"}, "other": {"t": "x", "l": "y"}}

@@ -34,7 +34,7 @@ def replayed(query: WholeQuery, lines: Lines) -> Lines | None:
         (folder / "q.yaml").write_text(yaml_text(query), encoding="utf-8")
         (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         try:
-            replay(queries=[folder / "q.yaml"], events=folder / "events.jsonl", out=folder / "out.jsonl")
+            replay(queries=[folder / "q.yaml"], events=[folder / "events.jsonl"], out=folder / "out.jsonl")
         except FindingsError as error:
             others = [finding.render() for finding in error.findings if NOT_YET not in finding.message]
             assert not others, "\n".join(others)

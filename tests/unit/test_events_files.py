@@ -102,9 +102,10 @@ def test_integers_beyond_64_bit_become_floats():
     assert events.batch.columns["x"].values.tolist() == [1.0, 2.0**64]
 
 
-def test_what_is_only_ever_null_has_no_column_but_is_an_attribute():
-    events = parse_events(b'{"type": "A", "time": 1, "x": null}\n')
-    assert kinds(events) == {"A": {"x": "string"}}
+def test_what_is_only_ever_null_is_null_where_the_type_has_it_and_absent_elsewhere():
+    events = parse_events(b'{"type": "A", "time": 1, "x": null}\n{"type": "B", "time": 2}\n')
+    assert kinds(events) == {"A": {"x": "string"}, "B": {}}
+    assert events.batch.columns["x"].state.tolist() == [NULL, ABSENT]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
