@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -47,4 +48,4 @@ def even_slices(batch: EventBatch) -> Iterator[EventBatch]:
     """Views of about `SLICE` events, none much smaller than the others."""
     count = max(1, round(len(batch) / SLICE))
     bounds = np.linspace(0, len(batch), count + 1).astype(np.int64).tolist()
-    return (rows_between(batch, start, stop) for start, stop in zip(bounds[:-1], bounds[1:], strict=True) if stop > start)
+    return (rows_between(batch, start, stop) for start, stop in pairwise(bounds) if stop > start)

@@ -12,7 +12,7 @@ from app.cli.explain_automaton import AUTOMATON, PLAN
 from app.cli.explain_sample import cost_text, measured
 from app.cli.explain_selection import SELECTION, selection_stage
 from app.cli.explain_tables import TABLES
-from app.cli.query_streams import elements_of, print_findings, settings_of, streams_for_validation
+from app.cli.query_streams import print_findings, settings_of, streams_for_validation
 from app.cli.replay_input import Choices, ReplayInput, read_input
 from app.cli.why_not import explain_why_not
 from app.errors import CepError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-import numpy as np
 from numba import njit, types
 
 COLUMN = types.Array(types.int64, 1, "C", readonly=True)

@@ -18,8 +18,9 @@ from app.config.settings import Settings, Stream, load_settings
 from app.delivery.security import client_options
 from app.errors import ConfigurationError, Finding
 from app.events.batch import EventBatch, in_total_order
-from app.events.files import FileFormat, read_events
+from app.events.files import read_events
 from app.events.registry import Registry
+from app.events.row_files import FileFormat
 from app.local.generators import KINDS
 from app.local.generators import generate as generate_stream
 from app.local.generators.stream import slices

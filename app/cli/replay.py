@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +20,7 @@ from app.bucket.matching import Found
 from app.bucket.recording import Recording, match_arrivals, match_sorted
 from app.cep.engine import Tally
 from app.cli.progress import Progress
-from app.cli.query_streams import elements_of, print_findings, settings_of
+from app.cli.query_streams import print_findings, settings_of
 from app.cli.replay_input import Choices, ReplayInput, gather_input, in_streams
 from app.cli.replay_output import json_lines
 from app.cli.replay_shedding import Shed, chosen_shedding, shed_recording
@@ -45,7 +45,9 @@ def replay(  # noqa: PLR0917 - the command's options
             help="JSON lines, .csv, .avro, .parquet, .feather or .arrow, perhaps .gz or .zst; a folder of such files, a glob, or - for standard input. May be repeated."
         ),
     ],
-    more: Annotated[list[Path] | None, typer.Argument(help="More files of events, as a shell's glob gives them.", show_default=False)] = None,
+    more: Annotated[
+        list[Path] | None, typer.Argument(help="More files of events, as a shell's glob gives them.", show_default=False)
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams: schemas, allowed lateness, trusted order.")] = None,
     out: Annotated[Path | None, typer.Option(help="File for the composite events; standard output when not given.")] = None,
     stats: Annotated[Path | None, typer.Option(help="Write counts and times as JSON. Matching is then warmed up by a first run.")] = None,
@@ -211,7 +213,7 @@ def _tell_limits(catalog: Catalog, told: Sequence[tuple[int, Tally]]) -> None:
             print(f"warning: query {plan.name}: memory was full, {shed:,} tuples went ({plan.shedding.shedder})", file=sys.stderr)
 
 
-def _tell(measured: dict[str, Any]) -> None:
+def _tell(measured: Mapping[str, Any]) -> None:
     """One line for people; standard output belongs to the composite events."""
     fastest = min(measured["match_s"])
     extra = "".join(f", {measured[name]:,} {name}" for name in ("timeouts", "late", "skipped") if measured[name])

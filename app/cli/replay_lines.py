@@ -42,11 +42,11 @@ def line_blocks(queries: Sequence[QueryMatches], finder: LineFinder, topics: Seq
         return
     order = total_order(queries)
     firsts = starts_of(np.array([len(query) for query in queries], dtype=np.int64))
-    templates = [_template(query, identities=topics is not None) for query in queries]
+    written = [(query, _template(query, identities=topics is not None)) for query in queries]
     for start in range(0, len(order), BLOCK):
         numbers = order[start : start + BLOCK]
         owners = np.searchsorted(firsts, numbers, side="right") - 1
-        yield _block(queries, templates, owners, numbers - firsts[owners], finder, topics)
+        yield _block(written, owners, numbers - firsts[owners], finder, topics)
 
 
 def total_order(queries: Sequence[QueryMatches]) -> NDArray[np.int64]:
@@ -77,8 +77,7 @@ def total_order(queries: Sequence[QueryMatches]) -> NDArray[np.int64]:
 
 
 def _block(
-    queries: Sequence[QueryMatches],
-    templates: Sequence[Template],
+    queries: Sequence[tuple[QueryMatches, Template]],
     owners: NDArray[np.int64],
     rows: NDArray[np.int64],
     finder: LineFinder,
@@ -87,8 +86,7 @@ def _block(
     """The lines of some matches in their order.
 
     Args:
-        queries: all of them.
-        templates: of each query.
+        queries: all of them, each with its constant text.
         owners: int64 (matches,), whose match it is.
         rows: int64 (matches,), which of its matches.
         finder: of lines.
@@ -97,12 +95,13 @@ def _block(
     lengths = np.empty(len(rows), dtype=np.int64)
     parts = []
     for owner, places in _by_owner(owners):
-        part = queries[owner].take(rows[places])
+        query, template = queries[owner]
+        part = query.take(rows[places])
         cells = _cells(_with_few_texts(part), finder, topics)
         ends = np.empty(len(places) + 1, dtype=np.int64)
-        measure_lines(templates[owner], cells, ends)
+        measure_lines(template, cells, ends)
         lengths[places] = np.diff(ends)
-        parts.append((templates[owner], cells, places))
+        parts.append((template, cells, places))
     starts = starts_of(lengths)
     data = np.empty(int(starts[-1]), dtype=np.uint8)
     for template, cells, places in parts:
@@ -114,8 +113,7 @@ def _by_owner(owners: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64
     """Every owner with the places at which it stands."""
     order = np.argsort(owners, kind="stable")
     distinct, first = np.unique(owners[order], return_index=True)
-    for owner, places in zip(distinct.tolist(), np.split(order, first[1:]), strict=True):
-        yield owner, places
+    return zip(distinct.tolist(), np.split(order, first[1:]), strict=True)
 
 
 def _with_few_texts(query: QueryMatches) -> QueryMatches:

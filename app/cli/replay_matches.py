@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,6 @@ from app.bucket.composite import (
     Constituent,
     Outcome,
     Window,
-    field_values,
-    json_fields,
     match_identity,
     named_topics,
     opener_place,
@@ -145,7 +142,9 @@ class QueryMatches:
         bound, windows = self.bound.take(rows), self.windows.take(rows)
         return replace(self, fields=take(self.fields, rows), lists=lists, bound=bound, windows=windows)
 
-    def position_texts(self, finder: LineFinder, source: NDArray[np.int64], offset: NDArray[np.int64]) -> list[int | str] | NDArray[np.int64]:
+    def position_texts(
+        self, finder: LineFinder, source: NDArray[np.int64], offset: NDArray[np.int64]
+    ) -> list[int | str] | NDArray[np.int64]:
         """What stands for events: their lines, of composite events ``name/n``."""
         if not self.read.rank:
             return finder.lines_of(source, offset)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.query_streams import elements_of, print_findings, settings_of
+from app.cli.query_streams import print_findings, settings_of
 from app.cli.replay_input import Choices, ReplayInput, read_input
 from app.errors import CepError, FindingsError
 from app.evaluation.operator import candidate_items

@@ -19,7 +19,8 @@ from app.config.settings import Settings
 from app.errors import FindingsError
 from app.events.batch import EventBatch, in_total_order
 from app.events.conform import conformed
-from app.events.files import FileFormat, parse_events
+from app.events.files import parse_events
+from app.events.row_files import FileFormat
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.owners.tuple_memory import tuple_memory
 from app.query.assumed import assumed_schemas

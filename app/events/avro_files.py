@@ -19,7 +19,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from app.errors import ConfigurationError
-from app.events.avro import AvroSchema, SchemaError, StreamDefinition, StreamRecords, merged_kind, parse_schema, stream_records, type_name, without_null
+from app.events.avro import (
+    AvroSchema,
+    SchemaError,
+    StreamDefinition,
+    StreamRecords,
+    merged_kind,
+    parse_schema,
+    stream_records,
+    type_name,
+    without_null,
+)
 from app.events.batch import NULL, Column, EventBatch
 from app.events.interning import Interner
 from app.events.kernels import Cells, Code, Records, decode_records
@@ -305,7 +315,10 @@ class ContainerDecoder:
 
     def _piece(self, cells: Cells, interner: Interner, first_line: int, learnt: Learnt) -> Piece:
         kinds = {attribute.name: attribute.kind for attribute in self.layout.attributes}
-        if any(learnt.known(name) not in (None, kind) and (learnt.known(name), kind) != (Kind.FLOAT, Kind.INTEGER) for name, kind in kinds.items()):
+        if any(
+            learnt.known(name) not in (None, kind) and (learnt.known(name), kind) != (Kind.FLOAT, Kind.INTEGER)
+            for name, kind in kinds.items()
+        ):
             raise OddContainerError
         types = self._column(cells, interner, self.type_column)
         assert types.dictionary is not None  # noqa: S101 - a text column

@@ -197,10 +197,16 @@ def _csv_block(reading: Reading, data: bytes, first: int) -> Iterator[Piece]:
         if piece is not None:
             yield piece
             return
-    rows = [(line + first - 1, values) for line, values in csv_rows(data, textual)]
-    kinds = {name: KINDS[type(value)] for _, values in rows if not isinstance(values, str) for name, value in values.items() if value is not None}
+    found = [(line + first - 1, values) for line, values in csv_rows(data, textual)]
+    kinds = {
+        name: KINDS[type(value)]
+        for _, values in found
+        if not isinstance(values, str)
+        for name, value in values.items()
+        if value is not None
+    }
     _ask_again(kinds, reading)
-    yield from reading.of_rows(csv_outcomes(rows, reading.format))
+    yield from reading.of_rows(csv_outcomes(found, reading.format))
 
 
 def _texts(reading: Reading) -> frozenset[str]:

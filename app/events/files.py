@@ -110,7 +110,10 @@ def _streams(pieces: Sequence[Piece]) -> Column | None:
     if all(piece.streams is None for piece in pieces):
         return None
     columns = [piece.streams or column_of([None] * len(piece), Kind.STRING) for piece in pieces]
-    parts = [EventBatch(piece.batch.time, piece.lines, piece.lines, column, {"stream": column}) for piece, column in zip(pieces, columns, strict=True)]
+    parts = [
+        EventBatch(piece.batch.time, piece.lines, piece.lines, column, {"stream": column})
+        for piece, column in zip(pieces, columns, strict=True)
+    ]
     return concatenate(parts).columns["stream"]
 
 

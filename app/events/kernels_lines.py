@@ -50,7 +50,7 @@ CONTROLS = np.uint64(0xE0E0E0E0E0E0E0E0)
 @njit(inline="always")
 def behind_spaces(data, at):  # type: ignore[no-untyped-def]
     """The next byte that is no blank; every piece ends with a newline, which is none here."""
-    while data[at] == SPACE or data[at] == TAB or data[at] == RETURN:  # noqa: PLR1714
+    while data[at] == SPACE or data[at] == TAB or data[at] == RETURN:
         at += 1
     return at
 
@@ -243,14 +243,14 @@ def read_lines(data, names, lines, hard, texts, state):  # type: ignore[no-untyp
                     if exponent == 0:
                         status = ODD
                         break
-                if data[at] == LOWER_E or data[at] == UPPER_E:  # noqa: PLR1714
+                if data[at] == LOWER_E or data[at] == UPPER_E:
                     whole = False
                     at += 1
                     lower = data[at] == MINUS
                     if lower or data[at] == PLUS:
                         at += 1
                     power_at = at
-                    power = 0
+                    power = np.int64(0)
                     while data[at] >= ZERO and data[at] <= NINE:
                         if power < 100000:
                             power = power * 10 + np.int64(data[at] - ZERO)

@@ -45,6 +45,7 @@ Outcome = Row | tuple[int, str]
 
 
 def json_rows(data: bytes, file_format: FileFormat, first_line: int = 0) -> Iterator[Outcome]:
+    """Events of JSON lines; `first_line` is the 0-based number of the first."""
     loads, blank = orjson.loads, (b"", b"\r")
     for line, text in enumerate(data.split(b"\n"), first_line):
         if text in blank or not text.strip():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle  # noqa: S403 - of our own pieces, in a file that nobody else can open
+import pickle
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass

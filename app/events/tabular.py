@@ -22,9 +22,7 @@ class RereadError(Exception):
         self.names = frozenset(names)
 
 
-def tabular_piece(
-    columns: Mapping[str, Column | None], lines: NDArray[np.int64], file_format: FileFormat, learnt: Learnt
-) -> Piece | None:
+def tabular_piece(columns: Mapping[str, Column | None], lines: NDArray[np.int64], file_format: FileFormat, learnt: Learnt) -> Piece | None:
     """Columns as events; None where single rows want looking at, or kinds do not go together.
 
     Args:

@@ -178,7 +178,7 @@ def memory(folder: Path, millions: float, name: str) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code = "import sys; from app.cli.main import cli\ntry: cli(sys.argv[1:])\nfinally: print(open('/proc/self/status').read())"
     command = [sys.executable, "-c", code, "replay", "--queries", str(query), "--events", str(path), "--out", str(folder / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(done.stderr.strip())
     lines = (folder / "out").stat().st_size
@@ -202,7 +202,9 @@ def main() -> None:
         if chosen.memory:
             for millions in chosen.memory.split(","):
                 figures[f"{millions} M events"] = found = memory(folder, float(millions), chosen.format)
-                print(f"{millions:>5} M events  peak {found['peak_mb']:,.0f} MB, {found['cpu_s']:.1f} s CPU, {found['written_mb']:,.0f} MB written")
+                print(
+                    f"{millions:>5} M events  peak {found['peak_mb']:,.0f} MB, {found['cpu_s']:.1f} s CPU, {found['written_mb']:,.0f} MB written"
+                )
         else:
             for kind in [chosen.only] if chosen.only in WRITERS else [] if chosen.only else WRITERS:
                 figures[kind] = rate = reading(folder, kind, chosen.events, chosen.repeats)

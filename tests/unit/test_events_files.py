@@ -14,7 +14,8 @@ from app.errors import FindingsError
 from app.events.avro_files import OddContainerError
 from app.events.batch import ABSENT, NULL, source_number
 from app.events.conform import conformed
-from app.events.files import FileFormat, parse_events, read_events
+from app.events.files import parse_events, read_events
+from app.events.row_files import FileFormat
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 
 
@@ -289,17 +290,39 @@ NUMBER_TEXTS = st.one_of(
     st.integers(-(10**20), 10**20).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr),
     st.sampled_from(
-        ["-0", "-0.0", "0.1", "1e5", "1E+2", "2e-3", "01", "1.", ".5", "+1", "1e400", "4.9e-324", "9007199254740993.0", "0.30000000000000004"]
+        [
+            "-0",
+            "-0.0",
+            "0.1",
+            "1e5",
+            "1E+2",
+            "2e-3",
+            "01",
+            "1.",
+            ".5",
+            "+1",
+            "1e400",
+            "4.9e-324",
+            "9007199254740993.0",
+            "0.30000000000000004",
+        ]
     ),
 )
 JSON_CELLS = st.one_of(
-    st.sampled_from(["null", "true", "false", "nul", '"x"', '"é"', '"a\\"b"', '"\\u00e9"', '""', "[1, 2]", '{"c": 1}', "NaN", '"a b c d e f g h"']),
+    st.sampled_from(
+        ["null", "true", "false", "nul", '"x"', '"é"', '"a\\"b"', '"\\u00e9"', '""', "[1, 2]", '{"c": 1}', "NaN", '"a b c d e f g h"']
+    ),
     NUMBER_TEXTS,
 )
 JSON_KEYS = st.sampled_from(["a", "b", "longer_than_eight", "é", "time", "type", "stream"])
 JSON_OBJECTS = st.builds(
     lambda kind, time, more, space, end: (
-        "{" + space + f'"type":{space}"{kind}",{space}"time"{space}:{time}' + "".join(f',"{key}":{space}{cell}' for key, cell in more) + "}" + end
+        "{"
+        + space
+        + f'"type":{space}"{kind}",{space}"time"{space}:{time}'
+        + "".join(f',"{key}":{space}{cell}' for key, cell in more)
+        + "}"
+        + end
     ),
     st.sampled_from(["A", "B"]),
     st.one_of(st.integers(-5, 10**13).map(str), st.sampled_from(['"1970-01-01T00:00:01Z"', "1.5", "null", '"x"'])),
@@ -344,7 +367,14 @@ AVRO_FIELDS = [
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
     {"name": "b", "type": "boolean"},
     {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["P", "Q"]}},
-    {"name": "in", "type": {"type": "record", "name": "In", "fields": [{"name": "f", "type": "float"}, {"name": "tags", "type": {"type": "array", "items": "int"}}]}},
+    {
+        "name": "in",
+        "type": {
+            "type": "record",
+            "name": "In",
+            "fields": [{"name": "f", "type": "float"}, {"name": "tags", "type": {"type": "array", "items": "int"}}],
+        },
+    },
 ]
 AVRO_RECORDS = st.fixed_dictionaries(
     {
