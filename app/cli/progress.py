@@ -5,36 +5,56 @@ from __future__ import annotations
 import sys
 import time
 
-PAUSE_S = 0.2
-"""Between two updates: more often is not seen, and costs."""
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+PAUSE_S = 0.5
+"""Before the bar is shown: what is done by then needs none."""
 
 
 class Progress:
-    """One line that is written over; gone at the end.
+    """A bar that is gone at the end.
 
     Args:
         verb: what is being done.
-        total: of what `advance` counts.
+        total: of what `advance` counts; 0: nobody knows.
     """
 
     def __init__(self, verb: str, total: int) -> None:
         self._verb = verb
-        self._total = max(1, total)
+        self._total = total or None
         self._done = 0
-        self._visible = sys.stderr.isatty()
-        self._next = time.monotonic() + PAUSE_S
         self._started = time.monotonic()
+        self._bar: Bar | None = None
+        self._task = TaskID(0)
+        self._visible = sys.stderr.isatty()
 
     def advance(self, count: int) -> None:
         """So much more is done."""
         self._done += count
-        now = time.monotonic()
-        if self._visible and now >= self._next:
-            self._next = now + PAUSE_S
-            rate = self._done / (now - self._started)
-            print(f"\r{self._verb} {self._done:,} of {self._total:,} ({rate:,.0f}/s) ", end="", file=sys.stderr, flush=True)
+        elapsed = time.monotonic() - self._started
+        if not self._visible or elapsed < PAUSE_S:
+            return
+        if self._bar is None:
+            self._bar = self._shown()
+        rate = f"{self._done / elapsed:,.0f}/s"
+        self._bar.update(self._task, completed=self._done, told=f"{self._done:,}", rate=rate)
+
+    def _shown(self) -> Bar:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[told]} ({task.fields[rate]})"),
+            TimeRemainingColumn(),
+        )
+        bar = Bar(*columns, console=Console(stderr=True), transient=True)
+        self._task = bar.add_task(self._verb, total=self._total, told="", rate="")
+        bar.start()
+        return bar
 
     def end(self) -> None:
-        """Takes the line away."""
-        if self._visible and self._done:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        """Takes the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

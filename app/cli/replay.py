@@ -22,8 +22,9 @@ from app.cep.engine import Tally
 from app.cli.progress import Progress
 from app.cli.query_streams import print_findings, settings_of
 from app.cli.replay_input import Choices, ReplayInput, gather_input, in_streams
-from app.cli.replay_output import json_lines
+from app.cli.replay_output import ordered_queries
 from app.cli.replay_shedding import Shed, chosen_shedding, shed_recording
+from app.cli.replay_sink import opened
 from app.cli.replay_streamed import can_stream, composes_nothing, stream_events
 from app.control.directives import Directive, QueryShedding
 from app.errors import FindingsError
@@ -49,7 +50,12 @@ def replay(  # noqa: PLR0917 - the command's options
         list[Path] | None, typer.Argument(help="More files of events, as a shell's glob gives them.", show_default=False)
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams: schemas, allowed lateness, trusted order.")] = None,
-    out: Annotated[Path | None, typer.Option(help="File for the composite events; standard output when not given.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the composite events: JSON lines, perhaps .gz or .zst, .parquet, .avro, .feather or .arrow; standard output when not given."
+        ),
+    ] = None,
     stats: Annotated[Path | None, typer.Option(help="Write counts and times as JSON. Matching is then warmed up by a first run.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Match so many times from arrays in memory, each time with fresh engines.")] = 1,
     types: Annotated[
@@ -190,13 +196,9 @@ def _renumbered(recording: Recording, queries: list[int]) -> list[Found]:
 
 
 def _write(out: Path | None, catalog: Catalog, found: Any, source: ReplayInput, *, identities: bool) -> None:
-    lines = json_lines(catalog, found, source, identities=identities)
-    if out is None:
-        sys.stdout.buffer.writelines(lines)
-        sys.stdout.buffer.flush()
-        return
-    with out.open("wb") as file:
-        file.writelines(lines)
+    topics = source.file.topics
+    with opened(out, catalog, identities=identities) as sink:
+        sink.write(ordered_queries(catalog, found, topics), source.line_finder(), topics if identities else None)
 
 
 def _tell_limits(catalog: Catalog, told: Sequence[tuple[int, Tally]]) -> None:

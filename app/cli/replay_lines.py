@@ -6,7 +6,7 @@ the query's constant text with the cells between (`app.cli.kernels_lines`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,15 +38,26 @@ def line_blocks(queries: Sequence[QueryMatches], finder: LineFinder, topics: Seq
         finder: of the events' lines.
         topics: for identities, which are written where this is given (empty: positions of the file have none).
     """
-    if not queries:
+    written = [(query, _template(query, identities=topics is not None)) for query in queries]
+    yield from (data for _, data in blocks_of(written, lambda query: _cells(query, finder, topics)))
+
+
+def blocks_of(written: Sequence[tuple[QueryMatches, Template]], cells: Callable[[QueryMatches], Cells]) -> Iterator[tuple[int, bytes]]:
+    """The records of all matches in their order, some at a time: how many, and their bytes.
+
+    Args:
+        written: matches of all queries with the constant text of each.
+        cells: of some matches of a query.
+    """
+    if not written:
         return
+    queries = [query for query, _ in written]
     order = total_order(queries)
     firsts = starts_of(np.array([len(query) for query in queries], dtype=np.int64))
-    written = [(query, _template(query, identities=topics is not None)) for query in queries]
     for start in range(0, len(order), BLOCK):
         numbers = order[start : start + BLOCK]
         owners = np.searchsorted(firsts, numbers, side="right") - 1
-        yield _block(written, owners, numbers - firsts[owners], finder, topics)
+        yield len(numbers), _block(written, owners, numbers - firsts[owners], cells)
 
 
 def total_order(queries: Sequence[QueryMatches]) -> NDArray[np.int64]:
@@ -80,8 +91,7 @@ def _block(
     queries: Sequence[tuple[QueryMatches, Template]],
     owners: NDArray[np.int64],
     rows: NDArray[np.int64],
-    finder: LineFinder,
-    topics: Sequence[str] | None,
+    cells_of_part: Callable[[QueryMatches], Cells],
 ) -> bytes:
     """The lines of some matches in their order.
 
@@ -89,15 +99,14 @@ def _block(
         queries: all of them, each with its constant text.
         owners: int64 (matches,), whose match it is.
         rows: int64 (matches,), which of its matches.
-        finder: of lines.
-        topics: for identities.
+        cells_of_part: of some matches of a query.
     """
     lengths = np.empty(len(rows), dtype=np.int64)
     parts = []
-    for owner, places in _by_owner(owners):
+    for owner, places in by_owner(owners):
         query, template = queries[owner]
         part = query.take(rows[places])
-        cells = _cells(_with_few_texts(part), finder, topics)
+        cells = cells_of_part(_with_few_texts(part))
         ends = np.empty(len(places) + 1, dtype=np.int64)
         measure_lines(template, cells, ends)
         lengths[places] = np.diff(ends)
@@ -109,7 +118,7 @@ def _block(
     return data.tobytes()
 
 
-def _by_owner(owners: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def by_owner(owners: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Every owner with the places at which it stands."""
     order = np.argsort(owners, kind="stable")
     distinct, first = np.unique(owners[order], return_index=True)
@@ -131,7 +140,12 @@ def _template(query: QueryMatches, *, identities: bool) -> Template:
     last = (b"}" if fields else b',"fields":{}') + b',"events":['
     parts = [*begin, *before, last]
     items = [b'{"var":' + orjson.dumps(item.variable) + b',"position":' for item in plan.items]
-    texts = [*parts, *items, b"},", b"}]}\n"]
+    return template_of(parts, items, b"},", b"}]}\n")
+
+
+def template_of(parts: Sequence[bytes], items: Sequence[bytes], between: bytes, end: bytes) -> Template:
+    """Constant text, ready for the kernels; see `Template`."""
+    texts = [*parts, *items, between, end]
     bounds = starts_of(np.array([len(text) for text in texts], dtype=np.int64))
     spans = np.stack([bounds[:-1], bounds[1:]], axis=1)
     count = len(parts)
@@ -167,6 +181,17 @@ def _cells(query: QueryMatches, finder: LineFinder, topics: Sequence[str] | None
         lists = query.lists.get(returned.name)
         columns.append(_of_column(query.fields.columns[returned.name], returned.kind) if lists is None else _of_lists(lists, returned.kind))
     positions = _of_values_or_none(query.position_texts(finder, query.bound.source, query.bound.offset), len(query.bound.item))
+    return cells_of(query, columns, positions)
+
+
+def cells_of(query: QueryMatches, columns: Sequence[Texts], positions: Texts) -> Cells:
+    """Cells, ready for the kernels: the texts of all in one.
+
+    Args:
+        query: whose.
+        columns: what stands before the events, in order.
+        positions: of the events.
+    """
     everything = [*columns, positions]
     shifts = starts_of(np.array([len(one.data) for one in everything], dtype=np.int64)).tolist()
     moved = [(one.starts + shift, one.ends + shift) for one, shift in zip(everything, shifts[:-1], strict=True)]
@@ -231,9 +256,14 @@ def _of_present(column: Column, kind: Kind) -> Texts:
     return _of_numbers(values)
 
 
+def whole_milliseconds(values: NDArray[Any]) -> NDArray[Any]:
+    """Half away from zero."""
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+
+
 def _of_milliseconds(values: NDArray[Any]) -> Texts:
     """Times and durations as whole milliseconds, half away from zero; what is none is null."""
-    rounded = np.copysign(np.floor(np.abs(values) + 0.5), values)
+    rounded = whole_milliseconds(values)
     finite = np.isfinite(rounded)
     if np.abs(rounded, where=finite, out=np.zeros_like(rounded)).max(initial=0) < 2.0**63:
         whole = np.where(finite, rounded, 0).astype(np.int64)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import resource
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from app.cep.engine import Tally
 from app.cli.progress import Progress
 from app.cli.replay_held import HeldMatches
 from app.cli.replay_input import LineFinder
-from app.cli.replay_lines import line_blocks
 from app.cli.replay_output import ordered_queries
+from app.cli.replay_sink import Sink, opened
 from app.events.batch import EventBatch
 from app.events.files import Gathered
 from app.owners.tuple_memory import tuple_memory
@@ -78,13 +77,13 @@ def stream_events(catalog: Catalog, gathered: Gathered, out: Path | None, read_s
     tallies: list[tuple[int, Tally]] = []
     counts = {"matches": 0, "timeouts": 0}
     started = time.perf_counter()
-    with _opened(out) as file:
+    with opened(out, catalog) as sink:
         for step in _steps(catalog, gathered):
             tallies += [(one.query, one.tally) for one in step.found if _limited(one.tally)]
             _count(step.found, counts)
             held.add(step.found)
             with writing.running():
-                _write(catalog, held.rest() if step.complete_ms is None else held.complete(step.complete_ms), file)
+                _write(catalog, held.rest() if step.complete_ms is None else held.complete(step.complete_ms), sink)
     measured = {
         "events": gathered.pieces.events,
         **counts,
@@ -121,17 +120,6 @@ def _count(found: Iterable[Found], counts: dict[str, int]) -> None:
         counts["timeouts"] += 0 if one.timeouts is None else len(one.timeouts)
 
 
-def _write(catalog: Catalog, found: Sequence[Found], file: BinaryIO) -> None:
+def _write(catalog: Catalog, found: Sequence[Found], sink: Sink) -> None:
     if found:
-        finder = LineFinder(None, np.zeros(0, np.int64))
-        file.writelines(line_blocks(ordered_queries(catalog, found, ()), finder, None))
-
-
-@contextmanager
-def _opened(out: Path | None) -> Iterator[BinaryIO]:
-    if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with out.open("wb") as file:
-        yield file
+        sink.write(ordered_queries(catalog, found, ()), LineFinder(None, np.zeros(0, np.int64)), None)

@@ -229,7 +229,7 @@ def read_lines(data, names, lines, hard, texts, state):  # type: ignore[no-untyp
                 if digits == 0 or (digits > 1 and data[digits_at] == ZERO):
                     status = ODD
                     break
-                exponent = 0
+                exponent = np.int64(0)
                 whole = True
                 if data[at] == POINT:
                     whole = False
