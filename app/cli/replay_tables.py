@@ -54,7 +54,9 @@ def table_schema(catalog: Catalog) -> pa.Schema:
                 )
             fields[returned.name] = known if known == own else pa.float64()
     columns = [("query", pa.string()), ("version", pa.int32()), ("kind", pa.string()), ("time", TYPES[Kind.TIME]), ("window", pa.int64())]
-    return pa.schema([*columns, ("fields", pa.struct(list(fields.items()))), ("events", pa.list_(EVENT))])
+    # Parquet has no structs without members
+    struct = [("fields", pa.struct(list(fields.items())))] if fields else []
+    return pa.schema([*columns, *struct, ("events", pa.list_(EVENT))])
 
 
 def _type_of(returned: ReturnField) -> pa.DataType:
@@ -90,7 +92,7 @@ def _rows(query: QueryMatches, finder: LineFinder, schema: pa.Schema) -> pa.Reco
     items = pa.array([item.variable for item in query.plan.items], pa.string())
     positions = pa.array(np.asarray(query.position_texts(finder, query.bound.source, query.bound.offset)), pa.int64())
     events = pa.StructArray.from_arrays([items.take(pa.array(query.bound.item)), positions], fields=list(EVENT))
-    struct = schema.field("fields").type
+    struct = list(schema.field("fields").type) if "fields" in schema.names else []
     returned = {one.name: one for one in query.plan.returns}
     fields = [_field(query, returned.get(field.name), field.type) for field in struct]
     return pa.record_batch(
@@ -100,7 +102,7 @@ def _rows(query: QueryMatches, finder: LineFinder, schema: pa.Schema) -> pa.Reco
             pa.repeat(pa.scalar(query.kind), size),
             pa.array(query.fields.time).cast(schema.field("time").type),
             pa.nulls(size, pa.int64()) if windows is None else pa.array(windows, pa.int64()),
-            pa.StructArray.from_arrays(fields, fields=list(struct)) if fields else pa.array([{}] * size, struct),
+            *([pa.StructArray.from_arrays(fields, fields=struct)] if fields else []),
             pa.ListArray.from_arrays(pa.array(query.bound.starts.astype(np.int32)), events),
         ],
         schema=schema,

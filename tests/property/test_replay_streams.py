@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import tempfile
+from datetime import datetime
 from pathlib import Path
 
+import fastavro
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from app.cli.replay import replay
 from app.cli.replay_held import tells_at_once
 from app.cli.replay_input import Choices, read_input
 from app.cli.replay_output import json_lines, ordered_queries
+from app.errors import CepError
 from app.events.files import gather
 from app.query.compile import read_queries
 from tests.naive.patterns import yaml_text
@@ -59,3 +63,51 @@ def test_small_parts_of_files_give_the_bytes_of_the_whole(data: st.DataObject) -
                 patch.setattr(target, value)
             replay(queries=[query], events=files, out=folder / "out.jsonl")
         assert (folder / "out.jsonl").read_bytes() == b"".join(expected)
+        objects = [json.loads(line) for line in expected]
+        try:
+            replay(queries=[query], events=files, out=folder / "out.parquet")
+        except CepError as error:
+            assert "a table has one column of a name" in str(error)  # noqa: PT017
+        else:
+            assert [without_nulls(row) for row in pq.read_table(folder / "out.parquet").to_pylist()] == [
+                without_nulls(one) for one in objects
+            ]
+        replay(queries=[query], events=files, out=folder / "out.avro")
+        with (folder / "out.avro").open("rb") as file:
+            found = [
+                (as_json(row), name)
+                for row, name in named(fastavro.reader(file, return_record_name=True, return_record_name_override=True))
+            ]
+        assert [row for row, _ in found] == list(with_kinds(objects, found))
+
+
+def named(rows):
+    return [(row[1], row[0]) if isinstance(row, tuple) else (row, "") for row in rows]
+
+
+def with_kinds(objects, found):
+    """The objects without what the name of an Avro record says."""
+    for one, (row, name) in zip(objects, found, strict=True):
+        assert ("kind" in one) == name.endswith("Timeout") or not name
+        yield {**one, "kind": None}
+
+
+def as_json(value):
+    """What a container or a table holds, as JSON lines write it."""
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1000)
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, list):
+        return [as_json(one) for one in value]
+    if isinstance(value, dict):
+        known = {name: as_json(one) for name, one in value.items()}
+        return {**known, "kind": None} if "query" in known else known
+    return value
+
+
+def without_nulls(row):
+    """Rows of tables have all fields of all queries, and say of what kind they are."""
+    plain = as_json(row)
+    kind = row.get("kind", "match")
+    return {**plain, "kind": kind, "fields": {name: value for name, value in plain.get("fields", {}).items() if value is not None}}
