@@ -25,7 +25,9 @@ FEWEST = 100
 
 def evaluate(  # noqa: PLR0917 - the command's options
     queries: Annotated[list[Path], typer.Option(help="Query files or folders; may be repeated.")],
-    events: Annotated[Path, typer.Option(help="A recording: JSON lines, .csv or .avro; .gz is unpacked.")],
+    events: Annotated[
+        Path, typer.Option(help="A recording: JSON lines, .csv, .avro, .parquet, .feather or .arrow; .gz and .zst are unpacked.")
+    ],
     shedder: Annotated[list[str] | None, typer.Option(help="Who competes; may be repeated.", show_default=", ".join(SHEDDERS))] = None,
     query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,

@@ -49,7 +49,7 @@ class AvroFile:
         self._file = file
         self._sync = os.urandom(16)
         self._branches: dict[tuple[str, Outcome], int] = {}
-        schemas = []
+        schemas: list[dict[str, Any]] = []
         for plan in catalog.plans:
             for kind in outcomes_of(plan):
                 self._branches[plan.name, kind] = len(schemas)

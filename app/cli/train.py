@@ -22,7 +22,12 @@ SUFFIX = ".model"
 
 def train(  # noqa: PLR0917 - the command's options
     queries: Annotated[list[Path], typer.Option(help="Query files or folders; may be repeated.")],
-    events: Annotated[Path, typer.Option(help="A recording without overload: JSON lines, .csv or .avro; .gz is unpacked.")],
+    events: Annotated[
+        Path,
+        typer.Option(
+            help="A recording without overload: JSON lines, .csv, .avro, .parquet, .feather or .arrow; .gz and .zst are unpacked."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The model's file; with several queries a folder for <query>.model.")],
     shedder: Annotated[
         str | None,

@@ -87,7 +87,7 @@ def named(rows):
 
 def with_kinds(objects, found):
     """The objects without what the name of an Avro record says."""
-    for one, (row, name) in zip(objects, found, strict=True):
+    for one, (_, name) in zip(objects, found, strict=True):
         assert ("kind" in one) == name.endswith("Timeout") or not name
         yield {**one, "kind": None}
 
