@@ -66,7 +66,7 @@ def test_several_files_are_merged_by_time_and_their_lines_are_counted_on(cep, ex
     Path("parts").mkdir()
     packed("parts/a.jsonl", jsonl(ROWS[::2]))
     packed("parts/b.jsonl.gz", jsonl(ROWS[1::2]))
-    places = {line: k for line, k in enumerate([*range(0, 8, 2), *range(1, 8, 2)])}
+    places = dict(enumerate([*range(0, 8, 2), *range(1, 8, 2)]))
     code, out, _ = cep("replay", "--queries", "q.yaml", "--events", *given)
     assert code == 0
     lines = [json.loads(line) for line in out.splitlines()]
