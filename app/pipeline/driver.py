@@ -30,7 +30,7 @@ from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, StreamDeployment
 from app.owners.sole import sole_driver
 from app.pipeline.answers import RememberedRegistry
-from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, remembered_registry, task_settings
+from app.pipeline.application import control_plane, matching, open_catalog, remembered_registry, task_settings
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
@@ -40,6 +40,7 @@ from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import Numbers, store_numbers
 from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
+from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import start_session
