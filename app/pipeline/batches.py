@@ -196,6 +196,7 @@ class Batches:
             self._wait_for_owners(frame.sparkSession)
         reports, beside = self._ingress(frame, directive)
         spent.phase("ingress")
+        self._plane.settle()
         self.find(beside)  # of executors that joined; they get buckets at the next border
         heads = [head_of(report) for report in reports]
         self._require_delivered(heads)

@@ -43,9 +43,10 @@ from app.pipeline.preparation import check_topics, compile_queries, prepare, rea
 from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
-from app.pipeline.session import start_session
+from app.pipeline.session import bound_arrow_batches
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
+from app.pipeline.starting import spark_starting
 from app.query.compile import Compilation
 from app.storage.check import try_out
 
@@ -116,6 +117,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         cleanup.callback(plane.close)
         registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
         streams, compiled = _compiled(settings, registry, stop)  # before the broker is asked: broken files are told while it is away
+        starting = cleanup.enter_context(spark_starting(settings))  # not before: a broken file should be told at once
         resumed = _resumed(settings, stop)
         streams = numbered_streams(settings, streams, resumed.numbers)
         deployment = _prepared(settings, compiled, streams, registry, numbers=resumed.numbers, stop=stop)
@@ -127,8 +129,8 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         plane.limit_batches(limits.records)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
-        spark = start_session(settings, limits.arrow_bytes)
-        cleanup.callback(_stop_spark, spark)
+        spark = starting.result()
+        bound_arrow_batches(spark, settings, limits.arrow_bytes)
         plane.started.good()
         committed = threading.Event()
         listener = ProgressListener(plane, committed)
@@ -253,11 +255,6 @@ def _forget(spark: SparkSession, listener: ProgressListener) -> None:
     """The JVM must not call an interpreter that is going away."""
     with contextlib.suppress(Py4JError, OSError):
         spark.streams.removeListener(listener)
-
-
-def _stop_spark(spark: SparkSession) -> None:
-    with contextlib.suppress(Py4JError, OSError):  # a JVM that is gone need not be stopped
-        spark.stop()
 
 
 def _stop_between_batches(query: StreamingQuery, batches: Batches, settings: Settings, stop: Stop) -> None:
