@@ -19,7 +19,15 @@ from app.bootstrap.turn import exclusive
 
 _PROCESSES = 4
 """More than so many compile the kernels that they share several times over."""
-_IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+_COMPILE = """
+import importlib, sys
+from shedding.lazy_kernel import DECLARED
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+    for kernel in DECLARED:
+        if kernel.__module__ == name:
+            kernel.ready()
+"""
 
 
 def warm_kernels() -> None:
@@ -56,7 +64,7 @@ def _compile(sources: list[Path]) -> None:
     with ExitStack() as cleanup:
         children = []
         for share in filter(None, shares):
-            child = subprocess.Popen([sys.executable, "-c", _IMPORT, *share], cwd=PROJECT, stderr=subprocess.DEVNULL)
+            child = subprocess.Popen([sys.executable, "-c", _COMPILE, *share], cwd=PROJECT, stderr=subprocess.DEVNULL)
             cleanup.callback(child.kill)
             children.append(child)
         for child in children:
