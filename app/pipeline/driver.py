@@ -46,7 +46,7 @@ from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
 from app.query.compile import Compilation
-from app.storage.check import try_out
+from app.storage.trial import try_out
 
 PAUSE_S = 0.2
 STOP_PAUSE_S = 0.02

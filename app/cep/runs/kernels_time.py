@@ -9,8 +9,8 @@ from numba import types
 
 from app.cep.arrays import FREE, NEWEST
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS
 from app.cep.kernels_slots import find_slot, hash_key
+from app.cep.kernels_types import INTEGERS
 from app.cep.opcodes import CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
     C_LOWER,
@@ -91,10 +91,9 @@ from app.cep.runs.arrays import (
     WINDOWS,
     WITHIN,
     WITHIN_EVENTS,
-    WORLD,
 )
 from app.cep.runs.kernels_runs import emit, ends_hold, expire, outlived, windows_of_event
-from app.cep.runs.kernels_world import WORDS, line, table
+from app.cep.runs.kernels_world import WORDS, WORLD, line, table
 
 
 @kernel(types.int64(WORLD, types.int64))
