@@ -6,7 +6,7 @@ Modules are of this floor, so what the floors below import, and when, stays as i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -70,12 +70,12 @@ def listed_help(value: Any) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def group_of(commands: Sequence[Command], warm: Later | None = None) -> type[TyperGroup]:
+def group_of(commands: Sequence[Command], prepare: Callable[[], None]) -> type[TyperGroup]:
     """The class of a group of these commands.
 
     Args:
         commands: as they are listed.
-        warm: called before a command with kernels.
+        prepare: called before a command with kernels.
     """
     by_name = {command.name: command for command in commands}
 
@@ -90,8 +90,8 @@ def group_of(commands: Sequence[Command], warm: Later | None = None) -> type[Typ
             """The command that was called, whole."""
             name, _, rest = super().resolve_command(ctx, args)
             command = by_name[str(name)]
-            if warm is not None and command.kernels and not ctx.resilient_parsing and "--help" not in rest:
-                warm()
+            if command.kernels and not ctx.resilient_parsing and "--help" not in rest:
+                prepare()
             return name, command.load(), rest
 
     return LaterGroup

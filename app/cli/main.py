@@ -9,7 +9,7 @@ from typer.completion import completion_init
 
 from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
-from app.cli.later import PLAIN, Command, group_of
+from app.cli.later import PLAIN, Command, Later, group_of
 from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
 
 EXIT_CODES: dict[type[Exception], int] = {
@@ -52,7 +52,14 @@ COMMANDS = (
     Command("checkpoint", "Look into the application's checkpoint, and get out of trouble."),
 )
 
-cli = typer.Typer(name="cep", cls=group_of(COMMANDS, warm_kernels), no_args_is_help=True, **PLAIN)
+
+def _prepare() -> None:
+    """What commands with kernels need."""
+    warm_kernels()
+    Later("without_pandas", "leave_pandas_out")()
+
+
+cli = typer.Typer(name="cep", cls=group_of(COMMANDS, _prepare), no_args_is_help=True, **PLAIN)
 
 
 @cli.callback()
