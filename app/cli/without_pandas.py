@@ -6,7 +6,6 @@ It asks once: where the answer is no, it goes on without, and asks again when so
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -15,7 +14,7 @@ class _NotNow:
     """Stands first among those who are asked where a module is."""
 
     @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> None:
+    def find_spec(name: str, *_: object, **__: object) -> None:
         """Nothing, as everybody says who does not know a module; pandas is not there."""
         if name == "pandas":
             raise ModuleNotFoundError(name)
