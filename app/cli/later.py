@@ -66,7 +66,7 @@ class Command:
 
 def listed_help(value: Any) -> str:
     """What a command's line in the list should say: the first sentence of its docstring, or a group's help."""
-    text = value.info.help if isinstance(value, typer.Typer) else inspect.getdoc(value) or ""
+    text = (value.info.help if isinstance(value, typer.Typer) else inspect.getdoc(value)) or ""
     return " ".join(text.split("\n\n")[0].split())
 
 

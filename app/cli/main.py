@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import typer
-from typer.completion import completion_init
+from typer._completion_classes import completion_init
 
 from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
