@@ -9,11 +9,13 @@ seems to capture a stamp of all sources that are compiled into it: with another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import fcntl
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, TextIO
 
 from numba.core import typeinfer
 from numba.core.caching import FunctionCache
@@ -26,12 +28,47 @@ DECLARED: list[LazyKernel] = []
 
 
 class KeptCode(FunctionCache):
-    """numba's cache of a function; what is in it is loaded without preparing to compile."""
+    """numba's cache of a function. What is in it is loaded without preparing to compile; what is not is compiled by one process, and others that need it wait for that one."""
+
+    _turn: TextIO | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for a signature; None if it is not there."""
+        """The machine code for a signature; None if it is not there, and then it is this process's turn to compile it."""
         rtsys.initialize(target_context)  # kernels that return arrays call it
-        return self._load_overload(sig, target_context)
+        found = self._load_overload(sig, target_context)
+        if found is None:
+            self._turn = self._lock(fcntl.LOCK_EX)
+            found = self._load_overload(sig, target_context)  # another process may have compiled it meanwhile
+        return found
+
+    def taken(self) -> bool:
+        """Whether another process compiles it now."""
+        try:
+            held = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        if held is not None:
+            held.close()
+        return False
+
+    def leave(self) -> None:
+        """The turn is over; it ends with the process in any case."""
+        if self._turn is not None:
+            self._turn.close()
+            self._turn = None
+
+    def _lock(self, how: int) -> TextIO | None:
+        """A lock beside the machine code; None where nothing can be kept."""
+        try:
+            file = Path(self.cache_path, f"{self._impl.filename_base}.lock").open("a", encoding="utf-8")  # noqa: SIM115 - held until the turn is over
+        except OSError:
+            return None
+        try:
+            fcntl.flock(file, how)
+        except BlockingIOError:
+            file.close()
+            raise
+        return file
 
 
 class LazyKernel(CPUDispatcher):
@@ -53,10 +90,18 @@ class LazyKernel(CPUDispatcher):
         with global_compiler_lock:
             if not self._can_compile or self.is_compiling:
                 return
-            self._cache = KeptCode(self.py_func)
-            with typeinfer.register_dispatcher(self):
-                self.compile(self.declared)
+            kept = KeptCode(self.py_func)
+            self._cache = kept
+            try:
+                with typeinfer.register_dispatcher(self):
+                    self.compile(self.declared)
+            finally:
+                kept.leave()
             self.disable_compile()
+
+    def taken(self) -> bool:
+        """Whether another process compiles it now."""
+        return self._can_compile and KeptCode(self.py_func).taken()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What numba asks when it compiles a caller."""
@@ -67,6 +112,27 @@ class LazyKernel(CPUDispatcher):
         """What numba's entrance calls where it finds no machine code for some arguments; it calls what it gets with them."""
         self.ready()
         return self
+
+
+def compile_all(kernels: Sequence[LazyKernel], told: Callable[[LazyKernel], None]) -> None:
+    """Makes kernels ready, first those that no other process is about: several processes share the work.
+
+    Args:
+        kernels: in the order of their declaration, or begun elsewhere.
+        told: called with each of them when it is ready.
+    """
+    waiting = list(kernels)
+    while waiting:
+        elsewhere = []
+        for kernel in waiting:
+            if kernel.taken():
+                elsewhere.append(kernel)
+                continue
+            kernel.ready()
+            told(kernel)
+        if len(elsewhere) == len(waiting):  # nothing else is left: wait for one
+            elsewhere[0].ready()
+        waiting = elsewhere
 
 
 def stamp_of(sources: Iterable[Traversable]) -> str:
