@@ -83,4 +83,4 @@ def step(title: str, detail: str = "") -> Iterator[Progress]:
 def say(text: str) -> None:
     """One line on stderr that stays."""
     with _printing:
-        print(f"\r\x1b[K{text}" if on_terminal() and _active else text, file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{text}" if on_terminal() else text, file=sys.stderr, flush=True)

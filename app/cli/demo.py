@@ -21,6 +21,7 @@ from typing import Annotated, Any
 
 import typer
 
+from app.bootstrap.artifacts import fetch_all
 from app.bootstrap.kernels import warming_kernels
 from app.bootstrap.places import PROJECT
 from app.bootstrap.progress import say, step
@@ -130,6 +131,7 @@ def _on_interrupt() -> threading.Event:
 def _running(folder: Path, streams: tuple[tuple[str, float], ...]) -> Iterator[Demo]:
     with ExitStack() as cleanup:
         cleanup.enter_context(warming_kernels())
+        fetch_all()
         with step("broker and registry", "an embedded Kafka and an embedded schema registry"):
             services = cleanup.enter_context(embedded_services(folder / "services"))
         (http_port,) = free_ports(1)

@@ -1,5 +1,6 @@
 """Kernels wait for their first call."""
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from numba import types
 
-from app.bootstrap.kernels import _sources
+from app.bootstrap.kernels import _compile, _sources
+from app.bootstrap.progress import step
+from shedding import kernels as shedders_kernels
 from shedding.lazy_kernel import DECLARED, LazyKernel, declaring, sources_in, stamp_of
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +21,7 @@ import sys
 from importlib import import_module
 for name in sys.argv[1:]:
     import_module(name)
+from shedding import kernels as shedders_kernels
 from shedding.lazy_kernel import DECLARED
 assert len(DECLARED) > 100, len(DECLARED)
 assert [one.__name__ for one in DECLARED if one.overloads] == []
@@ -101,3 +105,22 @@ def test_the_stamp_follows_every_source(tmp_path):
 
 def test_kernels_are_declared_after_those_that_they_call():
     assert DECLARED.index(doubled) < DECLARED.index(sum_of_doubled)
+
+
+def test_a_kernel_is_compiled_by_one_process_while_others_wait(tmp_path):
+    asked = "from shedding.kernels import mixed; mixed(1, 2); print(sum(mixed.stats.cache_misses.values()))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    children = [
+        subprocess.Popen([sys.executable, "-c", asked], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    said = [child.communicate(timeout=120)[0] for child in children]
+    assert sorted(map(int, said)) == [0, 0, 1]
+
+
+def test_processes_share_the_work(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    with step("kernels") as progress:
+        assert _compile(["shedding.kernels"], progress)
+    kept = {path.name.split(".")[1].rsplit("-", 1)[0] for path in tmp_path.rglob("*.nbi")}
+    assert kept == {kernel.__name__ for kernel in DECLARED if kernel.__module__ == shedders_kernels.__name__}
+    assert "6 of 6" in progress.line()
