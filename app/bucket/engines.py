@@ -14,11 +14,13 @@ from app.bucket.family import is_family_state, merged_family_states, parted_fami
 from app.bucket.temporal import MemoryOf, TemporalEngine
 from app.cep import regroup_stacks
 from app.cep.chains import regroup as regroup_chains
+from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.preamble import Buffer
 from app.cep.regroup import Owner
 from app.cep.runs import regroup as regroup_runs
+from app.cep.runs.engine import RunsEngine
 from app.cep.snapshot import engine_of
 from app.errors import SnapshotError
 from app.events.batch import EventBatch
@@ -69,11 +71,7 @@ def _restored_stacks(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> Qu
 
 def _new_runs(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
     if chain_of(plan) is not None:
-        from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - its kernels take seconds to compile
-
         return ChainsEngine(plan)
-    from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - its kernels take a minute to compile where no query needs them
-
     return RunsEngine(plan)
 
 
@@ -82,11 +80,7 @@ def _restored_runs(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> Quer
         # a query that has got a shedder of partial matches since cannot go on with what chains hold
         if chain_of(plan) is None:
             return _new_runs(plan, memory_of)
-        from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - see above
-
         return ChainsEngine.restore(plan, data)
-    from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - see above
-
     return RunsEngine.restore(plan, data)
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from app.cli.later import PLAIN
 from app.config.settings import load_settings
 from app.errors import CepError
 from app.owners.forking import fork as fork_checkpoint
@@ -23,7 +24,9 @@ from app.pipeline.moving import settled_numbers
 from app.pipeline.numbers import load_numbers
 from app.storage.open import open_store
 
-checkpoint = typer.Typer(name="checkpoint", help="Look into the application's checkpoint, and get out of trouble.", no_args_is_help=True)
+checkpoint = typer.Typer(
+    name="checkpoint", help="Look into the application's checkpoint, and get out of trouble.", no_args_is_help=True, **PLAIN
+)
 
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 

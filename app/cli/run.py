@@ -14,9 +14,8 @@ import typer
 
 from app import __version__
 from app.config.settings import load_settings
-from app.errors import CepError, ConfigurationError, DependencyError
+from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
 from app.observe.logs import configure_logging
-from app.owners.sole import CheckpointTakenError
 from app.pipeline.batches import AccountsError, BatchFailedError
 from app.pipeline.driver import QueryFailedError, Stop
 from app.pipeline.driver import run as run_application

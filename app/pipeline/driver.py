@@ -48,7 +48,7 @@ from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
 from app.pipeline.starting import spark_starting
 from app.query.compile import Compilation
-from app.storage.check import try_out
+from app.storage.trial import try_out
 
 PAUSE_S = 0.2
 STOP_PAUSE_S = 0.02

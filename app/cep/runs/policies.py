@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from app.cep.arrays import Integers
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.runs import arrays as at
+from app.cep.runs.grammar import Grammar, runs_of
 from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, oldest_alive
-from app.cep.runs.layout import Grammar, runs_of
 from app.cep.runs.returns import RunParts, chains
 from app.query import plan as p
 

@@ -32,7 +32,8 @@ from app.cep.regroup import (
     renumbered,
 )
 from app.cep.runs import arrays as at
-from app.cep.runs.layout import STATE_FORMAT, RunLayout, grammar_of, layout_of, text_constants
+from app.cep.runs.grammar import grammar_of
+from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, text_constants
 from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
 from app.cep.snapshot import Header, pack
 from app.errors import SnapshotError
