@@ -31,7 +31,7 @@ from app.cep.preamble import Buffer
 from app.cep.regroup import EVERYWHERE
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, concatenate, take
-from app.query.plan import Catalog, Plan, QueryGroup
+from app.query.plan import Catalog, QueryGroup
 
 Integers = NDArray[np.int64]
 
@@ -52,11 +52,6 @@ class _State:
         """
         parts = unpack_parts(snapshot)
         return _State(described(parts), parts)
-
-
-def decides_by_what_was_told(plan: Plan) -> bool:
-    """Whether the query's policy compares matches with those that were told: a random move has been seen to tell other ones (`ops/NEXT.md`)."""
-    return plan.runs is not None and (plan.runs.after != "no-skip" or plan.runs.longest)
 
 
 def moved_groups(before: Catalog, after: Catalog) -> tuple[str, ...]:
@@ -193,11 +188,6 @@ class _Move:
         plan = self.catalog.plans[query]
         name = f"engine-{plan.name}-{plan.fingerprint}"
         states = [one.state.parts[name] for one in found if query in one.queries and name in one.state.parts]
-        if decides_by_what_was_told(plan):
-            raise SnapshotError(
-                f'the state of query "{plan.name}" cannot be moved to other buckets: after: and emit: longest go by what was told before\n'
-                "hint: let it drain (on_change: drain) under another name first, or begin a new checkpoint"
-            )
         try:
             whole = merged_states(plan, states)
             return {self._home: whole} if self._home is not None else dict(enumerate(parted_state(plan, whole, self.owners, self.buckets)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.bucket.bucket import Bucket
 from app.bucket.hold import TimeRules
-from app.bucket.rescale import decides_by_what_was_told, moved_groups, rescaled
+from app.bucket.rescale import moved_groups, rescaled
 from app.errors import SnapshotError
 from app.events.batch import EventBatch
 from app.events.files import parse_events
@@ -99,7 +99,6 @@ def test_queries_of_the_whole_language_find_what_they_find_undisturbed(data: st.
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     assume(not compiled.errors)
     (plan,) = compiled.catalog.plans
-    assume(not decides_by_what_was_told(plan))
     event(f"{plan.evaluator}, ranks {plan.ranks}, {'keyed' if plan.equivalence else 'no key'}")
     source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
     rules, steps = TimeRules(plan.streams[0], 1_000_000), in_steps(data, replace(file.batch, source=source))
@@ -161,7 +160,6 @@ def test_any_query_that_another_one_begins_or_ceases_to_read_goes_on(data: st.Da
     reader = '\n---\nname: reader\nfrom: query:q\nevent: "SEQ(q x, q y)"\nwithin: 5 ms\n'
     alone, read = (compile_texts([("q.yaml", one)], Streams(everything=file.schema)) for one in (text, text + reader))
     assume(not alone.errors and not read.errors)
-    assume(not any(map(decides_by_what_was_told, alone.catalog.plans)))
     event(next(plan.evaluator for plan in alone.catalog.plans))
     source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
     rules = TimeRules(alone.catalog.plans[0].streams[0], data.draw(st.sampled_from([0, 1_000_000])))
@@ -208,13 +206,11 @@ def test_bounded_memory_is_refused_and_its_query_is_named() -> None:
         rescaled([bucket.snapshot() for bucket in buckets], catalog, [TimeRules("input")], 3)
 
 
-REFUSED_TEXTS = [
+LIVELY_TEXTS = [
     'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
     'event: "SEQ(A a, ANY(1; A, B) b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-next\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nemit: longest\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-past-last-event\n',
-]
-LIVELY_TEXTS = [
     'event: "SEQ(A a, B b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
     'event: "SEQ(A a, !(N n), B b)"\nwhere: "[k]"\nwithin: 9 ms\n',
@@ -259,11 +255,3 @@ def test_what_queries_wait_for_goes_on_elsewhere(data: st.DataObject) -> None:
     assert moved(rules, steps, changes) == moved(rules, steps, {0: World(compiled.catalog, 1)})
 
 
-@pytest.mark.parametrize("text", REFUSED_TEXTS)
-def test_a_query_that_goes_by_what_was_told_is_refused_and_named(text: str) -> None:
-    file = parse_events(b"".join(b'{"type": "%c", "time": %d, "k": 1, "v": 1, "s": "x"}\n' % (kind, n) for n, kind in enumerate(b"ABA")))
-    catalog = compile_texts([("q.yaml", f"name: q\nversion: 1\n{text}return: {{s: a.s}}\n")], Streams(everything=file.schema)).catalog
-    rules = [TimeRules(catalog.plans[0].streams[0])]
-    buckets = [Bucket(catalog, rules, n, memory_of=tuple_memory) for n in range(2)]
-    with pytest.raises(SnapshotError, match='the state of query "q" cannot be moved to other buckets: after: and emit: longest'):
-        rescaled([bucket.snapshot() for bucket in buckets], catalog, rules, 3)
