@@ -27,6 +27,7 @@ from app.bucket.ingress import key_group, trusted
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import bucket_of, group_identity, home_of, key_seed, partition_keys
 from app.bucket.snapshot import described, description_part, pack_parts, unpack_parts
+from app.bucket.temporal import MemoryOf
 from app.cep.preamble import Buffer
 from app.cep.regroup import EVERYWHERE
 from app.errors import SnapshotError
@@ -63,7 +64,9 @@ def moved_groups(before: Catalog, after: Catalog) -> tuple[str, ...]:
     return tuple(sorted(name for (name, fingerprint), composed in lives.items() if lived.get((name, fingerprint), composed) != composed))
 
 
-def rescaled(snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[TimeRules], buckets: int) -> list[bytes]:
+def rescaled(
+    snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[TimeRules], buckets: int, memory_of: MemoryOf | None = None
+) -> list[bytes]:
     """The snapshots of all buckets as those of ``buckets`` buckets under a catalog.
 
     Args:
@@ -71,6 +74,7 @@ def rescaled(snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[Time
         catalog: under which they are to go on.
         rules: of every stream that it reads.
         buckets: how many there are to be.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
 
     Raises:
         SnapshotError: what a query holds cannot be moved (its name is in the message), or something is no snapshot.
@@ -80,7 +84,7 @@ def rescaled(snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[Time
     groups: list[list[dict[str, Any]]] = [[] for _ in range(buckets)]
     by_stream = {rule.stream: rule for rule in rules}
     for group in catalog.groups:
-        move = _Move(catalog, group, by_stream.get(group.streams[0]), buckets)
+        move = _Move(catalog, group, by_stream.get(group.streams[0]), buckets, memory_of)
         move.hand_out(states, parts, groups)
     streams = dict.fromkeys(stream for state in states for stream in state.header["greatest"])
     shared = {
@@ -126,6 +130,7 @@ class _Move:
     group: QueryGroup
     rules: TimeRules | None
     buckets: int
+    memory_of: MemoryOf | None
 
     def hand_out(self, states: Sequence[_State], parts: list[dict[str, Buffer]], groups: list[list[dict[str, Any]]]) -> None:
         """Writes the group's share of every new bucket."""
@@ -189,8 +194,10 @@ class _Move:
         name = f"engine-{plan.name}-{plan.fingerprint}"
         states = [one.state.parts[name] for one in found if query in one.queries and name in one.state.parts]
         try:
-            whole = merged_states(plan, states)
-            return {self._home: whole} if self._home is not None else dict(enumerate(parted_state(plan, whole, self.owners, self.buckets)))
+            whole = merged_states(plan, states, self.memory_of)
+            if self._home is not None:
+                return {self._home: whole}
+            return dict(enumerate(parted_state(plan, whole, self.owners, self.buckets, self.memory_of)))
         except SnapshotError as error:
             raise SnapshotError(f'the state of query "{plan.name}" cannot be moved to other buckets: {error}') from error
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from app.bucket.bucket import Bucket
 from app.bucket.hold import TimeRules
-from app.bucket.rescale import moved_groups, rescaled
+from app.bucket.rescale import moved_groups
 from app.errors import SnapshotError
 from app.events.batch import EventBatch
 from app.events.files import parse_events
-from app.owners.tuple_memory import tuple_memory
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from app.query.vocabulary import Streams
@@ -28,7 +27,7 @@ from tests.property.application_way import plan_of
 from tests.property.event_arrays import event_batch
 from tests.property.moving import World, moved
 from tests.property.random_queries import Schemas, queries, streams
-from tests.property.temporal_cases import SCHEMAS, SHEDDERS, temporal_plan, temporal_queries, tuple_streams
+from tests.property.temporal_cases import SCHEMAS, SHEDDERS, TESTS, bounded_queries, temporal_plan, temporal_queries, tuple_streams
 from tests.property.test_bucket_way import LIVELY, A, arrivals_of, cases, split
 from tests.property.test_bucket_whole_language import in_steps
 
@@ -198,12 +197,46 @@ def test_a_state_that_would_have_to_be_moved_first_is_refused() -> None:
         bucket.reload(read, [TimeRules("input")])
 
 
-def test_bounded_memory_is_refused_and_its_query_is_named() -> None:
-    query = temporal_plan(TemporalQuery(("v",), ("g",), shedder=SHEDDERS[0], memory=2))
-    catalog = Catalog.of((query,))
-    buckets = [Bucket(catalog, [TimeRules("input")], n, memory_of=tuple_memory) for n in range(2)]
-    with pytest.raises(SnapshotError, match=f'the state of query "{query.name}" cannot be moved to other buckets: its memory is bounded'):
-        rescaled([bucket.snapshot() for bucket in buckets], catalog, [TimeRules("input")], 3)
+@st.composite
+def crowded(draw: st.DrawFn) -> tuple[TemporalQuery, list[Event]]:
+    """Memory for fewer tuples of a key than come, and several keys; now and then any bounded query."""
+    if draw(st.integers(0, 3)) == 0:
+        return draw(bounded_queries()), draw(tuple_streams(most=30))
+    query = TemporalQuery(
+        ("v",),
+        draw(st.sampled_from([("g",), ("g",), ("f",)])),
+        duration=draw(st.sampled_from([None, None, 3, 7])),
+        max_gap=draw(st.sampled_from([0, 0, 2, 5])),
+        range=draw(st.sampled_from([12, 30, 60])),
+        slide=draw(st.sampled_from([1, 2, 5])),
+        test=draw(st.sampled_from([None, None, *TESTS])),
+        everything=draw(st.booleans()),
+        shedder=draw(st.sampled_from(SHEDDERS)),
+        memory=draw(st.integers(1, 4)),
+    )
+    time, value, offsets, events = 0, 0, [0, 0], []
+    for _ in range(draw(st.integers(20, 60))):
+        time, value = time + draw(st.sampled_from([0, 1, 1, 2])), value ^ draw(st.sampled_from([0, 0, 1]))
+        attributes = {"v": value, "g": draw(st.sampled_from("uvwxyz")), "f": draw(st.sampled_from([0.0, 1.5, -2.5])), "b": True}
+        events.append({"type": "T", "time": time, "source": draw(st.integers(0, 1)), "offset": 0, "attributes": attributes})
+    events.sort(key=lambda one: (one["time"], one["source"]))
+    for one in events:
+        one["offset"] = offsets[one["source"]]
+        offsets[one["source"]] += 1
+    return query, events
+
+
+@EXAMPLES
+@given(st.data())
+def test_bounded_memory_keeps_the_tuples_that_it_keeps_undisturbed(data: st.DataObject) -> None:
+    """Memory is bounded by key: what goes does not depend on which keys live together."""
+    query, tuples = data.draw(crowded())
+    note(query.text("input"))
+    catalog = Catalog.of((temporal_plan(query),))
+    rules = TimeRules("input", data.draw(st.sampled_from([0, 2, 9])))
+    steps = split(data, arrivals_of(data, tuples))
+    parts = batches(steps, SCHEMAS)
+    assert moved(rules, parts, worlds(data, catalog, len(steps))) == moved(rules, parts, {0: World(catalog, 1)})
 
 
 LIVELY_TEXTS = [
@@ -253,5 +286,3 @@ def test_what_queries_wait_for_goes_on_elsewhere(data: st.DataObject) -> None:
     changes = worlds(data, compiled.catalog, len(steps))
     note(changes.keys())
     assert moved(rules, steps, changes) == moved(rules, steps, {0: World(compiled.catalog, 1)})
-
-
