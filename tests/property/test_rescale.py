@@ -14,7 +14,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.hold import TimeRules
 from app.bucket.rescale import moved_groups
 from app.errors import SnapshotError
-from app.events.batch import EventBatch
+from app.events.batch import EventBatch, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
@@ -239,11 +239,7 @@ def test_bounded_memory_keeps_the_tuples_that_it_keeps_undisturbed(data: st.Data
     assert moved(rules, parts, worlds(data, catalog, len(steps))) == moved(rules, parts, {0: World(catalog, 1)})
 
 
-LIVELY_TEXTS = [
-    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
-    'event: "SEQ(A a, ANY(1; A, B) b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-next\n',
-    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nemit: longest\n',
-    'event: "SEQ(A a, B+ b)"\nwhere: "[s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-past-last-event\n',
+WAITING_TEXTS = [
     'event: "SEQ(A a, B b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
     'event: "SEQ(A a, !(N n), B b)"\nwhere: "[k]"\nwithin: 9 ms\n',
@@ -256,6 +252,23 @@ LIVELY_TEXTS = [
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND sum(b.v) > 2"\nwithin: 9 ms\non_timeout: emit\n',
     'event: "SEQ(A a, AND(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\n',
 ]
+CHOOSING_TEXTS = [
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, ANY(1; A, B) b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-first b\n',
+    'event: "SEQ(A+ a, B b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-last a\nemit: longest\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nemit: longest\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND [s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-to-last b\nemit: longest\n',
+    'event: "SEQ(A a, !(N n), B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b, !(N n))"\nwhere: "[k]"\nwithin: 6 ms\nafter: skip-past-last-event\nemit: longest\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 8 ms, slide: 4 ms}\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 4 events, slide: 2 events, per: partition}\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 5 events\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, OR(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, B+ b)"\nwithin: 9 ms\nafter: skip-past-last-event\nemit: longest\n',
+]
+"""Of which what is told goes by what was told before."""
 
 
 @st.composite
@@ -270,19 +283,38 @@ def lively_streams(draw: st.DrawFn) -> list[dict]:
     return lines
 
 
+@pytest.mark.parametrize("texts", [WAITING_TEXTS, CHOOSING_TEXTS], ids=["waiting", "choosing"])
 @EXAMPLES
 @given(st.data())
-def test_what_queries_wait_for_goes_on_elsewhere(data: st.DataObject) -> None:
+def test_what_queries_wait_for_goes_on_elsewhere(texts: list[str], data: st.DataObject) -> None:
     """Queries that nearly every pair of events matters to, of every kind of state: random ones seldom hold much when they are moved."""
-    text = "---\n".join(f"name: q{n}\nversion: 1\n{own}return: {{s: a.s, v: b.v}}\n" for n, own in enumerate(LIVELY_TEXTS))
+    text = "---\n".join(f"name: q{n}\nversion: 1\n{own}return: {{s: a.s, v: b.v}}\n" for n, own in enumerate(texts))
     lines = data.draw(lively_streams())
     note("\n".join(map(json.dumps, lines)))
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
-    assume(not compiled.errors)
+    assert not compiled.errors
     source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
     rules = TimeRules(compiled.catalog.plans[0].streams[0], data.draw(st.sampled_from([0, 3])))
     steps = in_steps(data, replace(file.batch, source=source))
     changes = worlds(data, compiled.catalog, len(steps))
     note(changes.keys())
     assert moved(rules, steps, changes) == moved(rules, steps, {0: World(compiled.catalog, 1)})
+
+
+def test_a_border_that_a_partition_left_behind_is_not_the_one_it_goes_by() -> None:
+    """`after: skip-past-last-event`: (2, 7) is told, all move, (14, 20) is told and (18, 20), which it skips, waits; all move again."""
+    text = f"name: q\nversion: 1\n{CHOOSING_TEXTS[0]}return: {{s: a.s}}\n"
+    keys, ticks = range(1, 9), [12, 24]
+    of_keys = [[(kind, time, k) for kind, time in own for k in keys] for own in ([("A", 2), ("B", 7)], [("A", 14), ("A", 18), ("B", 20)])]
+    lines = [*of_keys[0], ("C", ticks[0], 1), ("C", ticks[0], 1), *of_keys[1], ("C", ticks[1], 1), ("C", ticks[1], 1)]
+    source = np.array([lines[:n].count(one) if one[0] == "C" else 0 for n, one in enumerate(lines)], dtype=np.int64)
+    told = "".join(json.dumps({"type": kind, "time": time, "k": k, "s": "x"}) + "\n" for kind, time, k in lines)
+    file = parse_events(told.encode())
+    catalog = compile_texts([("q.yaml", text)], Streams(everything=file.schema)).catalog
+    batch, step = replace(file.batch, source=source), np.repeat(np.arange(4), [len(of_keys[0]), 2, len(of_keys[1]), 2])
+    steps = [[take(batch, np.flatnonzero(step == n))] for n in range(4)]
+    rules = TimeRules(catalog.plans[0].streams[0], 0)
+    undisturbed = moved(rules, steps, {0: World(catalog, 1)})
+    assert undisturbed[0].total() == 2 * len(keys)
+    assert moved(rules, steps, {0: World(catalog, 2), 2: World(catalog, 2), 4: World(catalog, 3)}) == undisturbed
