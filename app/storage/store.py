@@ -25,7 +25,7 @@ class MissingError(StorageError):
 
 
 class StorageAwayError(StorageError, DependencyError):
-    """The storage does nothing for us now: its server is away, its disk fails or is full. Says nothing about the file, which may be whole."""
+    """The storage does nothing for us now: its server is away, or its disk is full. Says nothing about the file, which may be whole."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,7 +108,6 @@ _AWAY = frozenset(
         errno.EDQUOT,
         errno.EHOSTDOWN,
         errno.EHOSTUNREACH,
-        errno.EIO,
         errno.ENETUNREACH,
         errno.ENOSPC,
         errno.ENOTCONN,
@@ -118,7 +117,7 @@ _AWAY = frozenset(
         None,  # an object store's answer, or that it gave none
     }
 )
-"""What the system says where a later attempt may go well without anybody doing something to the checkpoint."""
+"""What the system says where a later attempt may go well and the file may be whole. A block that cannot be read (EIO) is damage."""
 _HINTS = {
     errno.ENOSPC: "make room there; nothing of the file was kept",
     errno.EDQUOT: "raise the quota; nothing of the file was kept",

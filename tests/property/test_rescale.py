@@ -264,6 +264,7 @@ CHOOSING_TEXTS = [
     'event: "SEQ(A a, B+ b, !(N n))"\nwhere: "[k]"\nwithin: 6 ms\nafter: skip-past-last-event\nemit: longest\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 8 ms, slide: 4 ms}\nafter: skip-to-next\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 4 events, slide: 2 events, per: partition}\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 6 events, slide: 3 events}\nafter: skip-to-next\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 5 events\nafter: skip-past-last-event\n',
     'event: "SEQ(A a, OR(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
     'event: "SEQ(A a, B+ b)"\nwithin: 9 ms\nafter: skip-past-last-event\nemit: longest\n',
