@@ -318,3 +318,16 @@ def test_a_border_that_a_partition_left_behind_is_not_the_one_it_goes_by() -> No
     undisturbed = moved(rules, steps, {0: World(catalog, 1)})
     assert undisturbed[0].total() == 2 * len(keys)
     assert moved(rules, steps, {0: World(catalog, 2), 2: World(catalog, 2), 4: World(catalog, 3)}) == undisturbed
+
+
+def test_a_partition_that_a_match_waits_for_is_not_forgotten() -> None:
+    """At the end of the input a match with a negated end has its partition's last time; nothing but the match is left of the partition."""
+    text = 'name: q\nversion: 1\nevent: "SEQ(E a?, A, !(ANY(C, D)))"\nwhere: "[k]"\nwithin: 5 events\nstrategy: skip-till-any-match\n'
+    lines = [("A", 0, 2), ("A", 2, 1), ("E", 7, 1), ("A", 10, 1)]
+    file = parse_events("".join(json.dumps({"type": kind, "time": time, "k": k}) + "\n" for kind, time, k in lines).encode())
+    catalog = compile_texts([("q.yaml", text)], Streams(everything=file.schema)).catalog
+    rules, steps = TimeRules(catalog.plans[0].streams[0], 0), [[file.batch]]
+    undisturbed = moved(rules, steps, {0: World(catalog, 1)})
+    assert sorted(found[3] for found in undisturbed[0]) == [0, 10, 10, 10]
+    assert moved(rules, steps, {0: World(catalog, 1), 1: World(catalog, 1)}) == undisturbed
+    assert moved(rules, steps, {0: World(catalog, 2), 1: World(catalog, 3)}) == undisturbed
