@@ -91,7 +91,11 @@ def skip(batch: Annotated[int, typer.Argument(help="The batch that fails again a
 def rescale(
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=4096, help="How many there are to be.")], settings: SettingsFile = None
 ) -> None:
-    """Move the state to another number of buckets; nothing is lost, and identities stay."""
+    """Move the state to another number of buckets; nothing is lost, and identities stay.
+
+    So it is for every query: what after: and emit: longest go by moves with the partition, and so does bounded memory, which every key has for itself.
+    Exit codes: 75 a driver holds the checkpoint, 69 its storage is away, 1 it cannot be moved (the old state counts).
+    """
     loaded = load_settings(settings, os.environ)
     started = time.monotonic()
     with sole_driver(loaded):

@@ -167,6 +167,7 @@ def test_totals_survive_a_restart_but_for_the_samples_of_selection(tmp_path: Pat
             waiting=2,
             next_release_ms=12,
             fed={"own": 1, "lost": 3},
+            damaged=1,
             unpacked=7,
             records=3,
             sent=3,

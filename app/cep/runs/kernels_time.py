@@ -452,15 +452,26 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
 
 @kernel(types.void(WORLD))
 def mark_slots(world):
-    """Slots without runs and negated events are dead (NEWEST becomes DEAD); those whose ranks number windows never die."""
+    """Slots without runs, negated events and matches that wait are dead (NEWEST becomes DEAD); those whose ranks number windows never die.
+
+    A match that waits for ranks, or at the end of the input for its partition's last time, asks the slot.
+    """
     shape = line(world, T_SHAPE)
     keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
     slots = table(world, T_SLOTS)
+    waiting = table(world, T_WAITING)
+    state = line(world, T_STATE)
     base = 1 + len(keys)
+    waited_for = np.zeros(len(slots), np.bool_)
+    for w in range(state[WAITS]):
+        slot = slot_of(world, nodes[waiting[w, W_NODE], ROW])
+        if slot >= 0:
+            waited_for[slot] = True
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE or shape[WINDOW_KIND] == PARTITION_WINDOW:
             continue
-        alive = slots[slot, base + S_HEAD] >= 0
+        alive = waited_for[slot] or slots[slot, base + S_HEAD] >= 0
         for j in range(shape[LISTS]):
             alive |= slots[slot, base + S_LISTS + j] >= 0
         if not alive:
