@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,8 +12,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from app.config.settings import Settings
+from app.observe.logs import get_logger
 from app.pipeline.session import start_session
 from app.pipeline.task_answers import look_around
+
+log = get_logger(__name__)
 
 
 @contextmanager
@@ -22,7 +26,7 @@ def spark_starting(settings: Settings) -> Iterator[Future[SparkSession]]:
     Spark is stopped at the end, whatever came of it.
     """
     pool = ThreadPoolExecutor(1, "spark")
-    session = pool.submit(start_session, settings)
+    session = pool.submit(_start, settings)
     pool.submit(_wake, session)
     try:
         yield session
@@ -32,9 +36,18 @@ def spark_starting(settings: Settings) -> Iterator[Future[SparkSession]]:
         pool.shutdown()
 
 
+def _start(settings: Settings) -> SparkSession:
+    began = time.monotonic()
+    session = start_session(settings)
+    log.info("Spark started", seconds=round(time.monotonic() - began, 1))
+    return session
+
+
 def _wake(session: Future[SparkSession]) -> None:
     with contextlib.suppress(Exception):  # only a head start: it fails again, and is told, where owners are looked for
-        look_around(session.result(), 1)
+        spark, began = session.result(), time.monotonic()
+        look_around(spark, 1)
+        log.info("Python workers started", seconds=round(time.monotonic() - began, 1))
 
 
 def _stop(spark: SparkSession) -> None:
