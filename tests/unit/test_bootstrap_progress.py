@@ -8,22 +8,23 @@ from app.bootstrap import progress
 from app.bootstrap.progress import Progress, step
 
 
-@pytest.fixture
-def terminal(monkeypatch, capsys):
-    """Standard error is a terminal that can be written over."""
+def on_a_terminal(monkeypatch):
+    """Standard error is a terminal that can be written over; to be called in the test, whose standard error is not that of its fixtures."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_lines_of_a_terminal_are_cleared_before_one_that_stays(terminal, capsys):
+def test_lines_of_a_terminal_are_cleared_before_one_that_stays(monkeypatch, capsys):
+    on_a_terminal(monkeypatch)
     with step("packages"):
         pass
     assert capsys.readouterr().err.split("\n")[-2].startswith("\r\x1b[K✓ packages")
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_plain_text_where_it_is_asked_for(terminal, monkeypatch, capsys, name, value):
+def test_plain_text_where_it_is_asked_for(monkeypatch, capsys, name, value):
+    on_a_terminal(monkeypatch)
     monkeypatch.setenv(name, value)
     with step("packages"):
         pass
@@ -43,7 +44,7 @@ def test_a_share_is_shown_as_a_bar():
     shown.finish("✓", "")
 
 
-def test_steps_side_by_side_share_one_line(terminal, monkeypatch, capsys):
+def test_steps_side_by_side_share_one_line():
     one, other = Progress("packages"), Progress("kernels")
     try:
         assert [one, other] == progress._active
