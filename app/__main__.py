@@ -17,12 +17,10 @@ def main() -> None:
 
     from app.bootstrap.environment import RUN_LOCK, enter  # noqa: PLC0415
     from app.bootstrap.failure import SetupError  # noqa: PLC0415
-    from app.bootstrap.kernels import warm_kernels  # noqa: PLC0415
 
     os.environ.setdefault("CEP_STARTED_AT", str(time.time()))  # the demo tells how long it took altogether
     try:
         enter(RUN_LOCK, "app", sys.argv[1:])
-        warm_kernels()
     except SetupError as error:
         print(error, file=sys.stderr)
         sys.exit(69)

@@ -83,5 +83,9 @@ class DependencyError(CepError):
     """Something outside is missing: broker, registry, Java, artifact (exit code 69)."""
 
 
+class CheckpointTakenError(CepError):
+    """Another driver works on this checkpoint (exit code 75)."""
+
+
 class SnapshotError(CepError):
     """Bytes of a state that this version cannot read, or that belong to another plan."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from numba import njit, types
 from numba.extending import intrinsic
 
+from app.asc.kernel import kernel
+
 _CODES = types.Array(types.int32, 1, "C", readonly=True)
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
@@ -13,7 +15,7 @@ _WORD_ROW = types.Array(types.uint64, 1, "C", readonly=True)
 _WORDS_OUT = types.uint64[:, ::1]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def _order(data, start, stop, other, other_start, other_stop):
     """Negative, zero or positive: the first byte string is less than, equal to, or greater than the second."""
     common = min(stop - start, other_stop - other_start)
@@ -24,7 +26,7 @@ def _order(data, start, stop, other, other_start, other_stop):
     return (stop - start) - (other_stop - other_start)
 
 
-@njit([types.void(_BYTES, _INTEGERS, _BYTES, _INTEGERS, types.int32[::1])], cache=True, nogil=True)
+@kernel(types.void(_BYTES, _INTEGERS, _BYTES, _INTEGERS, types.int32[::1]))
 def entry_regions(data, offsets, constant_data, constant_offsets, regions):
     """The region of every dictionary entry among sorted byte strings, in byte order (for UTF-8 that is code point order)."""
     constants = constant_offsets.shape[0] - 1
@@ -51,7 +53,7 @@ def _trailing_zeros(typing_context, word):
     return types.int64(types.uint64), generate
 
 
-@njit([types.void(_WORD_TABLE, _CODES, _WORD_ROW, types.int64[::1])], cache=True, nogil=True)
+@kernel(types.void(_WORD_TABLE, _CODES, _WORD_ROW, types.int64[::1]))
 def count_candidates(bitmaps, query_of_bit, mask_of_bit, counts):
     """Adds to ``counts`` (places of queries) how many events are a candidate of at least one item of each."""
     for i in range(bitmaps.shape[0]):
@@ -63,11 +65,7 @@ def count_candidates(bitmaps, query_of_bit, mask_of_bit, counts):
                 word &= ~mask_of_bit[bit]
 
 
-@njit(
-    [types.void(_INTEGERS, _WORD_TABLE, _CODES, _WORD_ROW, _WORD_ROW, types.int64[::1], types.int64[::1], types.uint64[::1])],
-    cache=True,
-    nogil=True,
-)
+@kernel(types.void(_INTEGERS, _WORD_TABLE, _CODES, _WORD_ROW, _WORD_ROW, types.int64[::1], types.int64[::1], types.uint64[::1]))
 def dispatch_candidates(relevant, bitmaps, query_of_bit, mask_of_bit, shift_of_bit, next_place, rows, items):
     """Counting sort of (event, candidate items) by query; work is one step per query and event that belong together."""
     for i in range(bitmaps.shape[0]):
@@ -82,7 +80,7 @@ def dispatch_candidates(relevant, bitmaps, query_of_bit, mask_of_bit, shift_of_b
                 word &= ~mask_of_bit[bit]
 
 
-@njit([types.void(_WORD_TABLE, _CODES, _CODES, _WORD_ROW, _WORDS_OUT)], cache=True, nogil=True)
+@kernel(types.void(_WORD_TABLE, _CODES, _CODES, _WORD_ROW, _WORDS_OUT))
 def unite(bitmaps, bounds, owner_words, owner_masks, united):
     """Sets, for every set bit, the bits of those that own it in ``united`` (zeroed): words and masks between the bit's bounds."""
     for i in range(bitmaps.shape[0]):
@@ -95,7 +93,7 @@ def unite(bitmaps, bounds, owner_words, owner_masks, united):
                 word &= word - types.uint64(1)
 
 
-@njit([types.void(_INTEGERS, _CODES, _CODES, _CODES, _WORDS_OUT)], cache=True, nogil=True)
+@kernel(types.void(_INTEGERS, _CODES, _CODES, _CODES, _WORDS_OUT))
 def spread(places, bits, bounds, items, bitmaps):
     """Sets, for every entry (a row of ``bitmaps`` and a bit), the bits of the items that its bit stands for."""
     for entry in range(bits.shape[0]):
@@ -103,7 +101,7 @@ def spread(places, bits, bounds, items, bitmaps):
             bitmaps[places[entry], items[k] >> 6] |= types.uint64(1) << types.uint64(items[k] & 63)
 
 
-@njit([types.void(_WORD_TABLE, _WORD_ROW, _WORD_ROW, _CODES, _WORDS_OUT)], cache=True, nogil=True)
+@kernel(types.void(_WORD_TABLE, _WORD_ROW, _WORD_ROW, _CODES, _WORDS_OUT))
 def repack(bitmaps, mask_of_bit, shift_of_bit, target_bit, packed):
     """ORs bitmaps of one layout into those of another (zeroed); ``target_bit`` is where the query that owns a bit begins there."""
     for i in range(bitmaps.shape[0]):

@@ -13,6 +13,8 @@ from typing import Any
 from numba import njit, types
 from numba.extending import intrinsic
 
+from app.asc.kernel import kernel
+
 FORM, COLUMN, STATE, LOOKUP, POINTS, SIZE, LOWEST, NOT_A_NUMBER, TABLE, ARROWS, ARROW_COUNT, LOWS, HIGHS = range(13)
 """Fields of a construct: form of its column; addresses of values, states (or 0), lookup table, constants; how many constants (or entries of
 the lookup); lowest constant; the row for NaN (null and absent follow); addresses of bitmaps and of micro-arrows; how many of these;
@@ -284,17 +286,10 @@ def _write(start, slots, alive, block, rows, bitmaps, count):
     return count
 
 
-@njit(
-    [
-        types.int64(
+@kernel(types.int64(
             _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, types.int32[:, ::1], _WORDS, types.int64[::1], _WORDS,
             types.int32[::1], types.int64[::1],
-        )
-    ],
-    cache=True,
-    nogil=True,
-    _nrt=False,
-)  # fmt: skip
+        ), counted=False)  # fmt: skip
 def evaluate(constructs, scales, order, usage, events, scratch, block, rows, bitmaps, counts, figures):
     """Evaluates a macro-sequence: writes the events with a result bitmap that is not empty, and these bitmaps; returns how many.
 
@@ -386,17 +381,10 @@ def _list_in_range(constructs, number, words, start, own, regions, bounds, bits,
     return count
 
 
-@njit(
-    [
-        types.int64(
+@kernel(types.int64(
             _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, _ORDER, _ORDER, types.int32[:, ::1], types.int64,
             types.int32[::1], types.int32[::1], types.int64[::1],
-        )
-    ],
-    cache=True,
-    nogil=True,
-    _nrt=False,
-)  # fmt: skip
+        ), counted=False)  # fmt: skip
 def list_items(constructs, scales, order, usage, events, bounds, bits, scratch, share, rows, found, figures):
     """Writes an entry, an event and a bit, for every bit that an event passes, in order of events; returns how many, or `GIVEN_UP`.
 

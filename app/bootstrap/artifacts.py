@@ -13,6 +13,7 @@ import os
 import shutil
 import tarfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -79,9 +80,14 @@ def registry_jar() -> Path:
 
 
 def fetch_all() -> None:
-    """Everything that the demo and the tests need, so that they run without a network afterwards."""
-    for name in pins().keys() - OPTIONAL:
-        _folder(name)
+    """Everything that the demo and the tests need, side by side, so that they run without a network afterwards."""
+    wanted = sorted(name for name in pins().keys() - OPTIONAL if not is_there(name))
+    if not wanted:
+        return
+    find_java()  # first of all, or each of them would fetch one
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        for done in [threads.submit(_folder, name) for name in wanted]:
+            done.result()
 
 
 def is_there(name: str) -> bool:

@@ -7,7 +7,6 @@ else ``.venv`` in the project; else, if the project cannot be written to, a fold
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import re
 import shutil
@@ -70,14 +69,22 @@ def _all_installed(lock: Path) -> bool:
         versions.setdefault(name, set()).add(version)
         if condition:
             conditional.add(name)
-    return all(_installed_version(name) in wanted for name, wanted in versions.items() if name not in conditional)
+    there = _installed()
+    return all(there.get(_as_in_folder(name)) in wanted for name, wanted in versions.items() if name not in conditional)
 
 
-def _installed_version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def _installed() -> dict[str, str]:
+    """Versions of the packages that this interpreter finds, by the names of their folders: importlib's way to them costs every start 0.1 s."""
+    found: dict[str, str] = {}
+    for folder in filter(os.path.isdir, sys.path):
+        for entry in Path(folder).glob("*.dist-info"):
+            name, _, version = entry.stem.rpartition("-")
+            found.setdefault(_as_in_folder(name), version)
+    return found
+
+
+def _as_in_folder(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def _stamp(environment: Path, lock: Path) -> Path:

@@ -1,63 +1,132 @@
-"""Compiled kernels: numba compiles when a module is first imported (half a minute of CPU in all) and keeps the machine code.
+"""Compiled kernels: numba compiles each when it is first called (two minutes of CPU for all) and keeps the machine code.
 
 Done here once, visibly and on all cores, so that the first command does not seem to hang. Nothing depends on it: what is missing is
-compiled when it is imported.
+compiled when it is called, by whoever calls it first, while others wait (`shedding.lazy_kernel`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.bootstrap.places import PROJECT, cache_folder
-from app.bootstrap.progress import step
+from app.bootstrap.progress import Progress, step
 from app.bootstrap.turn import exclusive
 
 _PROCESSES = 4
-"""More than so many compile the kernels that they share several times over."""
-_IMPORT = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+"""More wait for each other's kernels."""
+STREAMING = ("app.events", "app.bucket", "app.owners", "app.asc", "app.cep.kernels_", "app.coalesce.kernels_windows")
+"""Beginnings of the names of modules whose kernels the application needs for patterns of stacks and temporal queries, as the demo has them."""
+_COMPILED_IN = ("arrays.py", "opcodes.py", "failures.py")
+"""Beside the modules with kernels."""
+_COMPILE = """
+import importlib, sys
+from shedding.lazy_kernel import DECLARED, compile_all
+begin, processes, *names = sys.argv[1:]
+for name in names:
+    importlib.import_module(name)
+own = [kernel for kernel in DECLARED if kernel.__module__ in names]
+print(len(own), flush=True)
+start = len(own) * int(begin) // int(processes)
+compile_all([*own[start:], *own[:start]], lambda kernel: print(kernel.__module__, kernel.__name__, flush=True))
+"""
 
 
 def warm_kernels() -> None:
-    """Compile all kernels, unless that was done for these very sources, or somebody else looks after numba's cache (an image)."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
+    """Compile all kernels, unless that was done for these very sources, or somebody else looks after it (an image, the demo)."""
+    if not _asked():
         return
     sources = _sources()
-    stamp = cache_folder() / "kernels" / _fingerprint(sources)
-    if stamp.exists() or not os.access(PROJECT / "app", os.W_OK):
+    stamp = _stamp(sources)
+    if stamp.exists():
         return
     with exclusive(cache_folder() / "kernels" / "lock"):
         if not stamp.exists():
-            with step("kernels", "compiled once, kept beside the sources"):
-                _compile(sources)
+            with step("kernels", "compiled once, kept beside the sources") as progress:
+                _compile(_names(sources), progress)
             stamp.touch()
 
 
-def _sources() -> list[Path]:
-    """The modules with kernels, the largest first."""
-    found = [path for package in ("app", "shedding") for path in (PROJECT / package).rglob("*.py") if b"from numba" in path.read_bytes()]
-    return sorted(found, key=lambda path: (-path.stat().st_size, path))
+@contextlib.contextmanager
+def warming_kernels() -> Iterator[None]:
+    """Compile, beside what the block does, the kernels that a stream needs first; the block's end ends it.
 
+    The others are left to the commands that need them.
+    """
+    names = [name for name in _names(_sources()) if name.startswith(STREAMING)] if _asked() else []
+    stamp = _stamp(_sources()).with_suffix(".streaming")
+    if not names or stamp.exists() or _stamp(_sources()).exists():
+        yield
+        return
+    children: list[subprocess.Popen[str]] = []
 
-def _fingerprint(sources: list[Path]) -> str:
-    """Of the interpreter and the sources' paths and times: what numba itself goes by."""
-    facts = [sys.executable, sys.version, *(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in sorted(sources))]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+    def work() -> None:
+        with contextlib.suppress(OSError, ValueError), step("kernels", "compiled once, beside everything else") as progress:
+            if _compile(names, progress, children):
+                stamp.parent.mkdir(parents=True, exist_ok=True)
+                stamp.touch()
 
-
-def _compile(sources: list[Path]) -> None:
-    names = [".".join(path.relative_to(PROJECT).with_suffix("").parts) for path in sources]
-    processes = min(_PROCESSES, os.cpu_count() or 1)
-    shares = [names[start::processes] for start in range(processes)]
-    with ExitStack() as cleanup:
-        children = []
-        for share in filter(None, shares):
-            child = subprocess.Popen([sys.executable, "-c", _IMPORT, *share], cwd=PROJECT, stderr=subprocess.DEVNULL)
-            cleanup.callback(child.kill)
-            children.append(child)
+    thread = threading.Thread(target=work, name="kernels", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
         for child in children:
-            child.wait()
+            child.kill()
+        thread.join(timeout=5)
+
+
+def _asked() -> bool:
+    return not os.environ.get("NUMBA_CACHE_DIR") and os.environ.get("CEP_KERNELS") != "off" and os.access(PROJECT / "app", os.W_OK)
+
+
+def _sources() -> list[Path]:
+    """The modules with kernels; a kernel's name sorts after the modules of the floors below."""
+    return sorted(
+        path for package in ("app", "shedding") for path in (PROJECT / package).rglob("kernels*.py") if b"from numba" in path.read_bytes()
+    )
+
+
+def _names(sources: Sequence[Path]) -> list[str]:
+    return [".".join(path.relative_to(PROJECT).with_suffix("").parts) for path in sources]
+
+
+def _stamp(sources: Sequence[Path]) -> Path:
+    """Of the interpreter and the sources' paths and times: what numba itself goes by."""
+    folders = sorted({path.parent for path in sources})
+    compiled_in = [*sources, *(folder / name for folder in folders for name in _COMPILED_IN if (folder / name).exists())]
+    facts = [sys.executable, sys.version, *(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in compiled_in)]
+    return cache_folder() / "kernels" / hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def _compile(names: Sequence[str], progress: Progress, children: list[subprocess.Popen[str]] | None = None) -> bool:
+    """Whether all went well; what fails here fails again where it is called, with its message."""
+    running = children if children is not None else []
+    processes = min(_PROCESSES, os.cpu_count() or 1)
+    ready: set[str] = set()
+    try:
+        for number in range(processes):
+            command = [sys.executable, "-c", _COMPILE, str(number), str(processes), *names]
+            running.append(subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+        followers = [threading.Thread(target=_follow, args=(child, ready, progress), daemon=True) for child in running]
+        for follower in followers:
+            follower.start()
+        ended = [child.wait() for child in running]
+        return not any(ended)
+    finally:
+        for child in running:
+            child.kill()
+
+
+def _follow(child: subprocess.Popen[str], ready: set[str], progress: Progress) -> None:
+    lines = child.stdout or iter(())
+    total = int(next(iter(lines), "0") or 0)
+    for line in lines:
+        ready.add(line)
+        progress.tell_share(len(ready), total)

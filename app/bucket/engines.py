@@ -14,11 +14,13 @@ from app.bucket.family import is_family_state, merged_family_states, parted_fami
 from app.bucket.temporal import MemoryOf, TemporalEngine
 from app.cep import regroup_stacks
 from app.cep.chains import regroup as regroup_chains
+from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import Engine, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.preamble import Buffer
 from app.cep.regroup import Owner
 from app.cep.runs import regroup as regroup_runs
+from app.cep.runs.engine import RunsEngine
 from app.cep.snapshot import engine_of
 from app.errors import SnapshotError
 from app.events.batch import EventBatch
@@ -55,8 +57,8 @@ class _Kind:
 
     new: Callable[[Plan, MemoryOf | None], QueryEngine]
     restore: Callable[[Plan, Buffer, MemoryOf | None], QueryEngine]
-    merged: Callable[[Plan, Sequence[Buffer]], Buffer]
-    parted: Callable[[Plan, Buffer, Owner, int], list[Buffer]]
+    merged: Callable[[Plan, Sequence[Buffer], MemoryOf | None], Buffer]
+    parted: Callable[[Plan, Buffer, Owner, int, MemoryOf | None], list[Buffer]]
 
 
 def _new_stacks(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
@@ -67,13 +69,17 @@ def _restored_stacks(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> Qu
     return Engine.restore(plan, data)
 
 
+def _merged_stacks(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None) -> Buffer:
+    return regroup_stacks.merged(plan, states)
+
+
+def _parted_stacks(plan: Plan, state: Buffer, owner: Owner, parts: int, memory_of: MemoryOf | None) -> list[Buffer]:
+    return regroup_stacks.parted(plan, state, owner, parts)
+
+
 def _new_runs(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
     if chain_of(plan) is not None:
-        from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - its kernels take seconds to compile
-
         return ChainsEngine(plan)
-    from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - its kernels take a minute to compile where no query needs them
-
     return RunsEngine(plan)
 
 
@@ -82,27 +88,23 @@ def _restored_runs(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> Quer
         # a query that has got a shedder of partial matches since cannot go on with what chains hold
         if chain_of(plan) is None:
             return _new_runs(plan, memory_of)
-        from app.cep.chains.engine import ChainsEngine  # noqa: PLC0415 - see above
-
         return ChainsEngine.restore(plan, data)
-    from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - see above
-
     return RunsEngine.restore(plan, data)
 
 
-def _merged_runs(plan: Plan, states: Sequence[Buffer]) -> Buffer:
+def _merged_runs(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None) -> Buffer:
     engines = {engine_of(data) for data in states}
     if len(engines) > 1:
         raise SnapshotError("it has an engine of chains in some buckets, and one of runs in others")
     return (regroup_chains if engines == {"chains"} else regroup_runs).merged(plan, states)
 
 
-def _parted_runs(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
+def _parted_runs(plan: Plan, state: Buffer, owner: Owner, parts: int, memory_of: MemoryOf | None) -> list[Buffer]:
     return (regroup_chains if engine_of(state) == "chains" else regroup_runs).parted(plan, state, owner, parts)
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "stacks": _Kind(_new_stacks, _restored_stacks, regroup_stacks.merged, regroup_stacks.parted),
+    "stacks": _Kind(_new_stacks, _restored_stacks, _merged_stacks, _parted_stacks),
     "runs": _Kind(_new_runs, _restored_runs, _merged_runs, _parted_runs),
     "coalesce": _Kind(TemporalEngine, TemporalEngine.restore, regroup_tuples.merged, regroup_tuples.parted),
 }
@@ -154,8 +156,13 @@ def taken_over(engine: QueryEngine, before: Plan, plan: Plan, memory_of: MemoryO
     return restore_engine(plan, engine.snapshot(), memory_of)  # shedders of partial matches know runs only, not chains
 
 
-def merged_states(plan: Plan, states: Sequence[Buffer]) -> Buffer:
+def merged_states(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None = None) -> Buffer:
     """The states of a query in several buckets as one.
+
+    Args:
+        plan: of the query.
+        states: at least one.
+        memory_of: as for `new_engine`.
 
     Raises:
         SnapshotError: they cannot be put together.
@@ -165,10 +172,10 @@ def merged_states(plan: Plan, states: Sequence[Buffer]) -> Buffer:
     shared = {is_family_state(data) for data in states}
     if len(shared) > 1:
         raise SnapshotError("it shares an engine in some buckets and has one of its own in others")
-    return merged_family_states(states) if shared == {True} else _kind(plan).merged(plan, states)
+    return merged_family_states(states) if shared == {True} else _kind(plan).merged(plan, states, memory_of)
 
 
-def parted_state(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
+def parted_state(plan: Plan, state: Buffer, owner: Owner, parts: int, memory_of: MemoryOf | None = None) -> list[Buffer]:
     """A query's state by the bucket that each partition goes to; a bucket that gets none gets an empty one.
 
     Args:
@@ -176,13 +183,14 @@ def parted_state(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Bu
         state: whole.
         owner: says where partitions go.
         parts: how many buckets there are.
+        memory_of: as for `new_engine`.
 
     Raises:
         SnapshotError: it cannot be taken apart.
     """
     if parts == 1:
         return [state]
-    return parted_family_state(state, owner, parts) if is_family_state(state) else _kind(plan).parted(plan, state, owner, parts)
+    return parted_family_state(state, owner, parts) if is_family_state(state) else _kind(plan).parted(plan, state, owner, parts, memory_of)
 
 
 def _kind(plan: Plan) -> _Kind:

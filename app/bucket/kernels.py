@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from app.bucket.kernel import kernel
 from app.cep.arrays import FOREVER, NEVER
 from app.cep.kernels_memory import trailing_zeros
 
@@ -24,7 +25,7 @@ ROUTED, EVERYWHERE, NOWHERE = 0, 1, 2
 """Where an event's key leads: to one bucket; to all (a negated type lacks a key attribute); to none (a key attribute is null)."""
 
 
-@njit([types.uint64(types.uint64)], cache=True, nogil=True)
+@kernel(types.uint64(types.uint64))
 def splitmix64(value):
     """The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
@@ -33,7 +34,7 @@ def splitmix64(value):
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def _lead(state, row, reach, i):
     """Notes where a null or absent cell leads; whether there is a value to hash."""
     if state.shape[0] == 0 or state[row] == 0:
@@ -45,7 +46,7 @@ def _lead(state, row, reach, i):
     return False
 
 
-@njit([types.void(_INTEGERS, _STATE, _INTEGERS, _HASHES_OUT, types.uint8[::1])], cache=True, nogil=True)
+@kernel(types.void(_INTEGERS, _STATE, _INTEGERS, _HASHES_OUT, types.uint8[::1]))
 def mix_integers(values, state, rows, hashes, reach):
     """Mixes one integer key attribute of the given rows into their hashes."""
     for i in range(rows.shape[0]):
@@ -54,7 +55,7 @@ def mix_integers(values, state, rows, hashes, reach):
             hashes[i] = splitmix64(hashes[i] ^ splitmix64(types.uint64(values[row])))
 
 
-@njit([types.void(_FLOATS, _STATE, _INTEGERS, _HASHES_OUT, types.uint8[::1])], cache=True, nogil=True)
+@kernel(types.void(_FLOATS, _STATE, _INTEGERS, _HASHES_OUT, types.uint8[::1]))
 def mix_floats(values, state, rows, hashes, reach):
     """As `mix_integers`; a float that is an integer hashes as one, because the two are equal. NaN equals nothing and goes nowhere."""
     for i in range(rows.shape[0]):
@@ -70,7 +71,7 @@ def mix_floats(values, state, rows, hashes, reach):
             hashes[i] = splitmix64(hashes[i] ^ splitmix64(np.float64(value).view(np.uint64)))
 
 
-@njit([types.void(_CODES, _HASHES, _STATE, _INTEGERS, _HASHES_OUT, types.uint8[::1])], cache=True, nogil=True)
+@kernel(types.void(_CODES, _HASHES, _STATE, _INTEGERS, _HASHES_OUT, types.uint8[::1]))
 def mix_codes(codes, entry_hashes, state, rows, hashes, reach):
     """As `mix_integers` for strings and bytes: the entries' content hashes are gathered by code."""
     for i in range(rows.shape[0]):
@@ -79,7 +80,7 @@ def mix_codes(codes, entry_hashes, state, rows, hashes, reach):
             hashes[i] = splitmix64(hashes[i] ^ entry_hashes[codes[row]])
 
 
-@njit([types.void(_INTEGERS, _CODES, types.int64[::1], _INTEGERS, types.int64, _FLAGS_OUT)], cache=True, nogil=True)
+@kernel(types.void(_INTEGERS, _CODES, types.int64[::1], _INTEGERS, types.int64, _FLAGS_OUT))
 def judge(time, place, greatest, floor, lateness, late):
     """Marks late events, one after the other; ``greatest`` (sources,) is advanced event by event.
 
@@ -94,7 +95,7 @@ def judge(time, place, greatest, floor, lateness, late):
             greatest[source] = max(greatest[source], time[i])
 
 
-@njit([types.int64(_HASHES, _INTEGERS, types.int64[::1], _HASHES_OUT, types.int64[::1], types.int64, _FLAGS_OUT)], cache=True, nogil=True)
+@kernel(types.int64(_HASHES, _INTEGERS, types.int64[::1], _HASHES_OUT, types.int64[::1], types.int64, _FLAGS_OUT))
 def judge_keys(keys, time, before, table_keys, table_times, used, late):
     """Marks events that are earlier than their key's predecessor; the open-addressed table (power of two, hash 0 = free) learns.
 
@@ -116,24 +117,20 @@ def judge_keys(keys, time, before, table_keys, table_times, used, late):
     return used
 
 
-@njit(
-    [
-        types.UniTuple(types.int64, 2)(
-            _BITMAPS,
-            _INTEGERS,
-            _INTEGERS_OUT,
-            _HASHES_OUT,
-            _HASHES_OUT,
-            _HASHES_OUT,
-            types.int64,
-            types.int64,
-            _INTEGERS_OUT,
-            _INTEGERS_OUT,
-            _INTEGERS_OUT,
-        )
-    ],
-    cache=True,
-    nogil=True,
+@kernel(
+    types.UniTuple(types.int64, 2)(
+        _BITMAPS,
+        _INTEGERS,
+        _INTEGERS_OUT,
+        _HASHES_OUT,
+        _HASHES_OUT,
+        _HASHES_OUT,
+        types.int64,
+        types.int64,
+        _INTEGERS_OUT,
+        _INTEGERS_OUT,
+        _INTEGERS_OUT,
+    )
 )
 def list_pairs(bitmaps, relevant, number_of_bit, mask_of_bit, shift_of_bit, own, most, start, rows, numbers, items):
     """Event, query, items of the query: for each query of ``own`` bits that an event from ``start`` on can be something of.
@@ -168,16 +165,10 @@ def _earlier(time, span):
     return NEVER if span < 0 or time < NEVER + span else time - span
 
 
-@njit(
-    [
-        types.UniTuple(types.int64, 2)(
+@kernel(types.UniTuple(types.int64, 2)(
             _CODES, _CODES, _INTEGERS, _CODES, _TABLE, _CODES, _CODES, types.int64, types.int64, types.int64, _INTEGERS_OUT, _INTEGERS_OUT,
             _INTEGERS_OUT, types.int64[:, ::1], types.int64[:, ::1],
-        )
-    ],
-    cache=True,
-    nogil=True,
-)  # fmt: skip
+        ))  # fmt: skip
 def needed_pairs(rows, bits, time, bounds, meaning, wake_bounds, wakes, within, horizon, start, counts, alarms, needs, notes, pairs):
     """Event, query, items of the query: for what of the entries before ``start`` may be part of a match, from the last one backwards.
 
@@ -231,7 +222,7 @@ def needed_pairs(rows, bits, time, bounds, meaning, wake_bounds, wakes, within, 
     return 0, first
 
 
-@njit([types.int64(types.int64[:, ::1], _INTEGERS, _TABLE, types.int64, types.int64[:, ::1])], cache=True, nogil=True)
+@kernel(types.int64(types.int64[:, ::1], _INTEGERS, _TABLE, types.int64, types.int64[:, ::1]))
 def reachable_pairs(pairs, time, steps, within, reached):
     """Keeps what something that came before it within the window leads to, and returns how many these are.
 

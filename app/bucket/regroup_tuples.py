@@ -2,58 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from app.bucket.temporal import STATE_FORMAT, TemporalEngine
+from app.bucket.temporal import STATE_FORMAT, MemoryOf, TemporalEngine
 from app.cep.preamble import Buffer
 from app.cep.regroup import Arrays, Owner, Union, numbers_in, opened
 from app.cep.snapshot import Header, pack
 from app.coalesce import arrays as at
-from app.coalesce import regroup
+from app.coalesce import regroup, regroup_bounded
 from app.coalesce.arrays import Integers
-from app.errors import SnapshotError
+from app.coalesce.bounded import OPEN_ROWS, is_memory, tables_of
 from app.events.batch import NULL, Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
 from app.query.vocabulary import BUILT_IN
 
 
-def merged(plan: Plan, states: Sequence[Buffer]) -> Buffer:
+def merged(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None = None) -> Buffer:
     """One state of the keys of all.
 
-    Raises:
-        SnapshotError: one of them is no state of the plan, or it bounds its memory.
-    """
-    union = _opened(plan, states)
-    return _packed(plan, union, regroup.merged([_tables(state.arrays) for state in union.states]))
-
-
-def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
-    """The state's keys, by the part that each goes to.
+    Args:
+        plan: theirs.
+        states: at least one.
+        memory_of: makes its memory, where that is bounded.
 
     Raises:
-        SnapshotError: it is no state of the plan, or it bounds its memory.
+        SnapshotError: one of them is no state of the plan.
+        ValueError: it bounds its memory, and nobody says how.
     """
-    union = _opened(plan, [state])
+    union = _opened(plan, states, memory_of)
+    tables = [_tables(state.arrays) for state in union.states]
+    if not plan.shedding.bounds_memory:
+        return _packed(plan, union, regroup.merged(tables))
+    tables, ranks = regroup_bounded.reranked(tables)
+    every = [np.ones(len(state[OPEN_ROWS]), np.bool_) for state in tables]
+    return _packed(plan, union, {**regroup.merged(tables), **_bounded(plan, memory_of, tables, every, ranks)})
+
+
+def parted(plan: Plan, state: Buffer, owner: Owner, parts: int, memory_of: MemoryOf | None = None) -> list[Buffer]:
+    """The state's keys, by the part that each goes to; see `merged`.
+
+    Raises:
+        SnapshotError: it is no state of the plan.
+    """
+    union = _opened(plan, [state], memory_of)
     tables = _tables(union.states[0].arrays)
-    owners = owner(_keys(plan, union, tables["keys"][:, at.CELLS :]))
-    return [_packed(plan, union, part) for part in regroup.parted(tables, owners, parts)]
-
-
-def _opened(plan: Plan, states: Sequence[Buffer]) -> Union:
+    found = regroup.parted(tables, owner(_keys(plan, union, tables["keys"][:, at.CELLS :])), parts)
     if plan.shedding.bounds_memory:
-        raise SnapshotError("its memory is bounded, and which tuples stay was decided bucket by bucket")
-    engine = TemporalEngine(plan)
+        owners = owner(_keys(plan, union, _open_tables(plan, tables[OPEN_ROWS])[0]))
+        found = [{**part, **_bounded(plan, memory_of, [tables], [owners == k], [_as_they_are])} for k, part in enumerate(found)]
+    return [_packed(plan, union, part) for part in found]
+
+
+def _bounded(
+    plan: Plan,
+    memory_of: MemoryOf | None,
+    states: Sequence[regroup.State],
+    keys: Sequence[NDArray[np.bool_]],
+    ranks: Sequence[Callable[[Integers], Integers]],
+) -> regroup.State:
+    assert memory_of is not None, "without it there is no engine"  # noqa: S101
+    return regroup_bounded.gathered(memory_of(plan), states, keys, ranks)
+
+
+def _as_they_are(ranks: Integers) -> Integers:
+    return ranks
+
+
+def _open_tables(plan: Plan, rows: Integers) -> tuple[Integers, list[Integers]]:
+    assert plan.temporal is not None, "a temporal query"  # noqa: S101
+    return tables_of(rows, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select))
+
+
+def _opened(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None) -> Union:
+    engine = TemporalEngine(plan, memory_of)
     union = opened(STATE_FORMAT, plan, states, engine.constants)
+    key, values = engine.text_places()
     for state in union.states:
         arrays = state.arrays
         numbers = numbers_in(union.texts, arrays)
-        for name in ("tuples", "keys", "runs"):
-            arrays[name] = arrays[name].copy()
+        for name in ("tuples", "keys", "runs", OPEN_ROWS):
+            if name in arrays:
+                arrays[name] = arrays[name].copy()
         arrays["tuples"][:, at.TYPE] = numbers[arrays["tuples"][:, at.TYPE]]
-        for cells, places in zip((arrays["keys"][:, at.CELLS :], arrays["runs"][:, at.VALUES :]), engine.text_places(), strict=True):
+        tables = [(arrays["keys"][:, at.CELLS :], key), (arrays["runs"][:, at.VALUES :], values)]
+        if OPEN_ROWS in arrays:
+            keys, both = _open_tables(plan, arrays[OPEN_ROWS])
+            tables += [(keys, key), *((cells, values) for cells in both)]
+        for cells, places in tables:
             for place in places:
                 there = cells[:, 0] >> place & 1 == 0
                 cells[there, 1 + place] = numbers[cells[there, 1 + place]]
@@ -61,7 +100,7 @@ def _opened(plan: Plan, states: Sequence[Buffer]) -> Union:
 
 
 def _tables(arrays: Arrays) -> regroup.State:
-    return {name: arrays[name] for name in ("tuples", "runs", "keys", "counters")}
+    return {name: array for name, array in arrays.items() if name in ("tuples", "runs", "keys", "counters", OPEN_ROWS) or is_memory(name)}
 
 
 def _packed(plan: Plan, union: Union, tables: regroup.State) -> Buffer:

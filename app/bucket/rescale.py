@@ -27,11 +27,12 @@ from app.bucket.ingress import key_group, trusted
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import bucket_of, group_identity, home_of, key_seed, partition_keys
 from app.bucket.snapshot import described, description_part, pack_parts, unpack_parts
+from app.bucket.temporal import MemoryOf
 from app.cep.preamble import Buffer
 from app.cep.regroup import EVERYWHERE
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, concatenate, take
-from app.query.plan import Catalog, Plan, QueryGroup
+from app.query.plan import Catalog, QueryGroup
 
 Integers = NDArray[np.int64]
 
@@ -54,11 +55,6 @@ class _State:
         return _State(described(parts), parts)
 
 
-def decides_by_what_was_told(plan: Plan) -> bool:
-    """Whether the query's policy compares matches with those that were told: a random move has been seen to tell other ones (`ops/NEXT.md`)."""
-    return plan.runs is not None and (plan.runs.after != "no-skip" or plan.runs.longest)
-
-
 def moved_groups(before: Catalog, after: Catalog) -> tuple[str, ...]:
     """Names of the queries of which the state lives elsewhere under the catalog ``after``: `rescaled` must move it before a bucket goes on."""
     lived = {
@@ -68,7 +64,9 @@ def moved_groups(before: Catalog, after: Catalog) -> tuple[str, ...]:
     return tuple(sorted(name for (name, fingerprint), composed in lives.items() if lived.get((name, fingerprint), composed) != composed))
 
 
-def rescaled(snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[TimeRules], buckets: int) -> list[bytes]:
+def rescaled(
+    snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[TimeRules], buckets: int, memory_of: MemoryOf | None = None
+) -> list[bytes]:
     """The snapshots of all buckets as those of ``buckets`` buckets under a catalog.
 
     Args:
@@ -76,6 +74,7 @@ def rescaled(snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[Time
         catalog: under which they are to go on.
         rules: of every stream that it reads.
         buckets: how many there are to be.
+        memory_of: makes the bounded memory of temporal queries that ask for one.
 
     Raises:
         SnapshotError: what a query holds cannot be moved (its name is in the message), or something is no snapshot.
@@ -85,7 +84,7 @@ def rescaled(snapshots: Sequence[Buffer], catalog: Catalog, rules: Sequence[Time
     groups: list[list[dict[str, Any]]] = [[] for _ in range(buckets)]
     by_stream = {rule.stream: rule for rule in rules}
     for group in catalog.groups:
-        move = _Move(catalog, group, by_stream.get(group.streams[0]), buckets)
+        move = _Move(catalog, group, by_stream.get(group.streams[0]), buckets, memory_of)
         move.hand_out(states, parts, groups)
     streams = dict.fromkeys(stream for state in states for stream in state.header["greatest"])
     shared = {
@@ -131,6 +130,7 @@ class _Move:
     group: QueryGroup
     rules: TimeRules | None
     buckets: int
+    memory_of: MemoryOf | None
 
     def hand_out(self, states: Sequence[_State], parts: list[dict[str, Buffer]], groups: list[list[dict[str, Any]]]) -> None:
         """Writes the group's share of every new bucket."""
@@ -193,14 +193,11 @@ class _Move:
         plan = self.catalog.plans[query]
         name = f"engine-{plan.name}-{plan.fingerprint}"
         states = [one.state.parts[name] for one in found if query in one.queries and name in one.state.parts]
-        if decides_by_what_was_told(plan):
-            raise SnapshotError(
-                f'the state of query "{plan.name}" cannot be moved to other buckets: after: and emit: longest go by what was told before\n'
-                "hint: let it drain (on_change: drain) under another name first, or begin a new checkpoint"
-            )
         try:
-            whole = merged_states(plan, states)
-            return {self._home: whole} if self._home is not None else dict(enumerate(parted_state(plan, whole, self.owners, self.buckets)))
+            whole = merged_states(plan, states, self.memory_of)
+            if self._home is not None:
+                return {self._home: whole}
+            return dict(enumerate(parted_state(plan, whole, self.owners, self.buckets, self.memory_of)))
         except SnapshotError as error:
             raise SnapshotError(f'the state of query "{plan.name}" cannot be moved to other buckets: {error}') from error
 

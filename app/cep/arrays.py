@@ -14,10 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
-
-from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, Programs, Scratch, Texts
 
 Integers = NDArray[np.int64]
 
@@ -75,6 +72,48 @@ FREE, VACANT = -1, -2
 """In place of the newest row: never used; used by a partition that has no event yet."""
 OUTSIDE = -1
 """Hash of a candidate that lacks an equivalence attribute: it belongs to no partition (and agrees with every value)."""
+
+
+class Programs(NamedTuple):
+    """All programs of a plan.
+
+    Attributes:
+        code: int64 (instructions, 4), see `app.cep.opcodes`.
+        constants: int64 (constants, 2): tag and value (floats as their bits, texts as their number).
+    """
+
+    code: NDArray[np.int64]
+    constants: NDArray[np.int64]
+
+
+class Texts(NamedTuple):
+    """The distinct texts that cells stand for (read side of `app.cep.texts.TextTable`).
+
+    Attributes:
+        data: uint8 (bytes,).
+        offsets: int64 (entries + 1,) or longer.
+    """
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """The machine's stack.
+
+    Attributes:
+        tags: int64 (depth,).
+        values: int64 (depth,); floats as their bits.
+    """
+
+    tags: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+
+def machine_scratch(instructions: int) -> Scratch:
+    """A stack that no program of so many instructions overflows."""
+    tags, values = np.zeros((2, instructions + 2), np.int64)
+    return Scratch(tags, values)
 
 
 class PlanTables(NamedTuple):
@@ -157,12 +196,6 @@ class Output(NamedTuple):
     expired_rows: Integers
     expired_time: Integers
 
-
-PLAN_TABLES = types.NamedTuple([INTEGERS, TABLE, TABLE, TABLE, TABLE, TABLE, INTEGERS, INTEGERS], PlanTables)
-MACHINE = types.NamedTuple([PROGRAMS, TEXTS, SCRATCH, INTEGERS, INTEGERS, INTEGERS, INTEGERS], Machine)
-CANDIDATES = types.NamedTuple([INTEGERS, INTEGERS, TABLE], Candidates)
-MEMORY = types.NamedTuple([TABLE, TABLE, TABLE, TABLE, INTEGERS], Memory)
-OUTPUT = types.NamedTuple([TABLE, INTEGERS, TABLE, INTEGERS], Output)
 
 MAX_PLAN_ITEMS = 64
 """An event's candidate items are the bits of one word."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.cep.arrays import Candidates, Integers, as_input
+from app.cep.arrays import Candidates, Integers, as_input, machine_scratch
 from app.cep.kernels_columns import (
     filter_candidates,
     key_candidates,
@@ -19,7 +19,7 @@ from app.cep.kernels_columns import (
     take_states,
     take_values,
 )
-from app.cep.kernels_machine import evaluate_rows, machine_scratch
+from app.cep.kernels_machine import evaluate_rows
 from app.cep.opcodes import CELL_TYPE, STATES_PER_WORD
 from app.cep.program import ProgramCell, TextCell, like_matches
 from app.cep.store import Parts

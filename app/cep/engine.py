@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep import arrays as at
-from app.cep.arrays import Candidates, Integers, Machine, Output, as_input
+from app.cep.arrays import Candidates, Integers, Machine, Output, as_input, machine_scratch
 from app.cep.candidates import pin_kinds, take_up
 from app.cep.kernels_columns import count_candidates, never_falls
-from app.cep.kernels_machine import machine_scratch
 from app.cep.kernels_scan import advance
 from app.cep.kernels_windows import pass_time, pass_watermarks
 from app.cep.layout import EngineOptions, layout_of, refusals, text_constants

@@ -1,4 +1,4 @@
-"""Compiles the kernels of pattern queries; see `app.events.stamped`. With stale code, tables would be read by old column numbers, without bounds checks."""
+"""Declares the kernels of pattern queries; see `shedding.lazy_kernel`. With stale code, tables would be read by old column numbers, without bounds checks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from numba import njit
-
-from app.events.stamped import stamp_of, stamped
-
-_COMPILED_IN = ("arrays.py", "opcodes.py", "kernels")
+from app.events.kernel import TEXT_SOURCE, declaring, sources_in, stamp_of
 
 
 def _stamp(*folders: Traversable) -> str:
     """A hash of the sources that are compiled into kernels."""
-    sources = [one for folder in folders for one in sorted(folder.iterdir(), key=lambda one: one.name) if one.name.startswith(_COMPILED_IN)]
-    return stamp_of([*(one for one in sources if one.name.endswith(".py")), files("app.events").joinpath("kernels_text.py")])
+    return stamp_of([*(one for folder in folders for one in sources_in(folder, "arrays.py", "opcodes.py", "kernels")), TEXT_SOURCE])
 
 
 _STAMP = _stamp(files("app.cep"))
@@ -29,14 +24,14 @@ _STAMPS = {
 
 
 def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., Any]], Any]:
-    """Compiles a function for one signature, with its machine code kept beside the source, callable without the interpreter's lock.
+    """Declares a function to be compiled for one signature, with its machine code kept beside the source, callable without the interpreter's lock.
 
     ``counted`` False: references of arrays are not counted, for functions that make no array and call none that returns one; where arrays
     are views of a world (`app.cep.runs.kernels_world`), counting them was most of the time.
     """
 
-    def compiled(function: Any) -> Any:
+    def declared(function: Any) -> Any:
         stamp = _STAMPS.get(function.__module__.rpartition(".")[0], _STAMP)
-        return njit(signature, cache=True, nogil=True, _nrt=counted)(stamped(function, stamp))
+        return declaring(stamp, nogil=True)(signature, counted=counted)(function)
 
-    return compiled
+    return declared

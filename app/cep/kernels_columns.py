@@ -9,8 +9,9 @@ from numba import types
 
 from app.cep.arrays import OUTSIDE
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS, cell_state, run_program
+from app.cep.kernels_machine import cell_state, run_program
 from app.cep.kernels_memory import load, store
+from app.cep.kernels_types import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS
 from app.cep.opcodes import ABSENT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, NULL, STATES_PER_WORD
 
 _INTEGERS_IN = types.Array(types.int64, 1, "C", readonly=True)

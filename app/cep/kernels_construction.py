@@ -31,9 +31,7 @@ from app.cep.arrays import (
     FOREVER,
     LEFT_CELL,
     LEFT_ITEM,
-    MACHINE,
     MATCHES,
-    MEMORY,
     MODE,
     MODE_DIFFERENCE,
     MODE_FLOATS,
@@ -41,8 +39,6 @@ from app.cep.arrays import (
     NEVER,
     OF_ITEM,
     OPERATOR,
-    OUTPUT,
-    PLAN_TABLES,
     POSITIVES,
     RESIDUAL,
     RIGHT_CELL,
@@ -57,8 +53,9 @@ from app.cep.arrays import (
     WITHIN,
 )
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import TABLE, cell_state, evaluate, run_program
+from app.cep.kernels_machine import cell_state, evaluate, run_program
 from app.cep.kernels_memory import as_float, load, store
+from app.cep.kernels_types import MACHINE, MEMORY, OUTPUT, PLAN_TABLES, TABLE
 from app.cep.opcodes import STATES_PER_WORD
 
 OUTCOMES = 0x643152

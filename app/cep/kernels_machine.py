@@ -10,14 +10,14 @@ joins inside sequence construction and return fields, so a rule of query-languag
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
-from numpy.typing import NDArray
 
+from app.cep.arrays import Texts
 from app.cep.kernel import kernel
 from app.cep.kernels_memory import load
+from app.cep.kernels_types import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS
 from app.cep.opcodes import (
     ABSENT,
     EARTH_RADIUS_M,
@@ -51,55 +51,6 @@ from app.cep.opcodes import (
     OP_TO_FLOAT,
     STATES_PER_WORD,
 )
-
-
-class Programs(NamedTuple):
-    """All programs of a plan.
-
-    Attributes:
-        code: int64 (instructions, 4), see `app.cep.opcodes`.
-        constants: int64 (constants, 2): tag and value (floats as their bits, texts as their number).
-    """
-
-    code: NDArray[np.int64]
-    constants: NDArray[np.int64]
-
-
-class Texts(NamedTuple):
-    """The distinct texts that cells stand for (read side of `app.cep.texts.TextTable`).
-
-    Attributes:
-        data: uint8 (bytes,).
-        offsets: int64 (entries + 1,) or longer.
-    """
-
-    data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-
-
-class Scratch(NamedTuple):
-    """The machine's stack.
-
-    Attributes:
-        tags: int64 (depth,).
-        values: int64 (depth,); floats as their bits.
-    """
-
-    tags: NDArray[np.int64]
-    values: NDArray[np.int64]
-
-
-def machine_scratch(instructions: int) -> Scratch:
-    """A stack that no program of so many instructions overflows."""
-    tags, values = np.zeros((2, instructions + 2), np.int64)
-    return Scratch(tags, values)
-
-
-INTEGERS = types.int64[::1]
-TABLE = types.int64[:, ::1]
-PROGRAMS = types.NamedUniTuple(TABLE, 2, Programs)
-TEXTS = types.NamedTuple([types.uint8[::1], INTEGERS], Texts)
-SCRATCH = types.NamedUniTuple(INTEGERS, 2, Scratch)
 
 
 @kernel(types.int64(types.int64, types.float64))

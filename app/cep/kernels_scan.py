@@ -15,7 +15,6 @@ from app.cep.arrays import (
     BARRIER,
     BARRIER_END,
     BASE,
-    CANDIDATES,
     CHAIN,
     DONE,
     EXPIRY,
@@ -27,19 +26,15 @@ from app.cep.arrays import (
     ITEM_WILD_STACK,
     KEY,
     LOW,
-    MACHINE,
     MATCHES,
-    MEMORY,
     NEVER,
     NEWEST,
     OCCUPIED,
     OF_ITEM,
     OPENING,
-    OUTPUT,
     OUTPUT_FULL,
     OUTSIDE,
     PENDING_FULL,
-    PLAN_TABLES,
     POSITIVES,
     PUSHED,
     ROWS,
@@ -53,9 +48,9 @@ from app.cep.arrays import (
 )
 from app.cep.kernel import kernel
 from app.cep.kernels_construction import construct, window_bound
-from app.cep.kernels_machine import TABLE
 from app.cep.kernels_memory import load, prefetch, store, trailing_zeros
 from app.cep.kernels_slots import find_slot
+from app.cep.kernels_types import CANDIDATES, MACHINE, MEMORY, OUTPUT, PLAN_TABLES, TABLE
 from app.cep.kernels_windows import await_deadline, awaited, close_window
 from app.cep.opcodes import CELL_TIME
 

@@ -8,7 +8,7 @@ from numba import types
 
 from app.cep.arrays import FREE, KEY, NEWEST
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, TABLE
+from app.cep.kernels_types import INTEGERS, TABLE
 
 
 @kernel(types.int64(INTEGERS, TABLE, types.int64), counted=False)

@@ -29,17 +29,13 @@ from app.cep.arrays import (
     HIGHEST,
     KEY,
     LOW,
-    MACHINE,
     MATCHES,
-    MEMORY,
     NEVER,
     OF_ITEM,
-    OUTPUT,
     OUTPUT_FULL,
     PENDING_FREE,
     PENDING_LIVE,
     PENDING_TOP,
-    PLAN_TABLES,
     POSITIVES,
     RESIDUAL,
     ROWS,
@@ -52,9 +48,9 @@ from app.cep.arrays import (
 )
 from app.cep.kernel import kernel
 from app.cep.kernels_construction import deadline_of, keys_agree, negated_event_exists, predicate_holds, window_bound
-from app.cep.kernels_machine import INTEGERS, TABLE
 from app.cep.kernels_memory import load
 from app.cep.kernels_slots import find_slot, hash_key
+from app.cep.kernels_types import INTEGERS, MACHINE, MEMORY, OUTPUT, PLAN_TABLES, TABLE
 from app.cep.opcodes import CELL_SOURCE
 
 

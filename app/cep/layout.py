@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.cep import arrays as at
-from app.cep.arrays import PlanTables, signed
-from app.cep.kernels_machine import Programs
+from app.cep.arrays import PlanTables, Programs, signed
 from app.cep.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
 from app.cep.program import Cell, Compiler, ProgramCell, TextCell, texts_in, unsupported
 from app.cep.texts import TextTable

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.cep import opcodes as op
-from app.cep.kernels_machine import Programs
+from app.cep.arrays import Programs
 from app.cep.texts import TextTable
 from app.events.types import Kind
 from app.query.expressions import (

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import BASE, ROWS, Integers, Output
+from app.cep.arrays import BASE, ROWS, Integers, Output, machine_scratch
 from app.cep.kernels_columns import gather_cells, gather_present
-from app.cep.kernels_machine import evaluate_rows, machine_scratch
+from app.cep.kernels_machine import evaluate_rows
 from app.cep.layout import FieldSource
 from app.cep.matches import EventTable, Matches
 from app.cep.opcodes import ALL_ABSENT, BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import as_input
-from app.cep.kernels_machine import Texts
+from app.cep.arrays import Texts, as_input
 from app.cep.kernels_texts import COUNT, USED_BYTES, keep_marked, number_codes, number_of, rebuild_table
 from app.events.batch import Column, Dictionary
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from app.cli.later import PLAIN
 from app.config.settings import load_settings
 from app.errors import CepError
 from app.owners.forking import fork as fork_checkpoint
@@ -23,7 +24,9 @@ from app.pipeline.moving import settled_numbers
 from app.pipeline.numbers import load_numbers
 from app.storage.open import open_store
 
-checkpoint = typer.Typer(name="checkpoint", help="Look into the application's checkpoint, and get out of trouble.", no_args_is_help=True)
+checkpoint = typer.Typer(
+    name="checkpoint", help="Look into the application's checkpoint, and get out of trouble.", no_args_is_help=True, **PLAIN
+)
 
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 
@@ -88,7 +91,11 @@ def skip(batch: Annotated[int, typer.Argument(help="The batch that fails again a
 def rescale(
     buckets: Annotated[int, typer.Option("--buckets", min=1, max=4096, help="How many there are to be.")], settings: SettingsFile = None
 ) -> None:
-    """Move the state to another number of buckets; nothing is lost, and identities stay."""
+    """Move the state to another number of buckets; nothing is lost, and identities stay.
+
+    So it is for every query: what after: and emit: longest go by moves with the partition, and so does bounded memory, which every key has for itself.
+    Exit codes: 75 a driver holds the checkpoint, 69 its storage is away, 1 it cannot be moved (the old state counts).
+    """
     loaded = load_settings(settings, os.environ)
     started = time.monotonic()
     with sole_driver(loaded):

@@ -21,6 +21,8 @@ from typing import Annotated, Any
 
 import typer
 
+from app.bootstrap.artifacts import fetch_all
+from app.bootstrap.kernels import warming_kernels
 from app.bootstrap.places import PROJECT
 from app.bootstrap.progress import say, step
 from app.cli.demo_composites import Composite, CompositeReader, Seen
@@ -128,6 +130,8 @@ def _on_interrupt() -> threading.Event:
 @contextlib.contextmanager
 def _running(folder: Path, streams: tuple[tuple[str, float], ...]) -> Iterator[Demo]:
     with ExitStack() as cleanup:
+        cleanup.enter_context(warming_kernels())
+        fetch_all()
         with step("broker and registry", "an embedded Kafka and an embedded schema registry"):
             services = cleanup.enter_context(embedded_services(folder / "services"))
         (http_port,) = free_ports(1)
@@ -156,7 +160,7 @@ def _running(folder: Path, streams: tuple[tuple[str, float], ...]) -> Iterator[D
 
 def _start_application(settings: Path, folder: Path) -> Child:
     paths = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-    environment = {"PYTHONPATH": paths, "CEP_BOOTSTRAP": "off"}
+    environment = {"PYTHONPATH": paths, "CEP_BOOTSTRAP": "off", "CEP_KERNELS": "off"}
     return Child("application", [sys.executable, "-m", "app", "run", "--settings", str(settings)], folder / "application.log", environment)
 
 

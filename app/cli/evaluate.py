@@ -9,7 +9,8 @@ import orjson
 import typer
 
 from app.bucket.recording import rows_between
-from app.cli.evaluate_report import Judged, as_json, draw, print_table
+from app.cli.evaluate_report import Judged, as_json, print_table
+from app.cli.later import Later
 from app.cli.progress import Progress
 from app.cli.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
 from app.config.durations import parse_duration
@@ -21,6 +22,9 @@ RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
 SHEDDERS = ("random", "bl", "espice", "gspice", "prefix", "pm-random", "pspice")
 FEWEST = 100
 """Events in each part of the recording, or nothing can be said."""
+
+draw = Later("evaluate_plots", "draw")
+"""Half a second that only plots need."""
 
 
 def evaluate(  # noqa: PLR0917 - the command's options

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from app.cli.explain_automaton import AUTOMATON, PLAN
-from app.cli.explain_sample import cost_text, measured
-from app.cli.explain_selection import SELECTION, selection_stage
-from app.cli.explain_tables import TABLES
+from app.cli.later import Later
 from app.cli.query_streams import print_findings, settings_of, streams_for_validation
-from app.cli.replay_input import Choices, ReplayInput, read_input
-from app.cli.why_not import explain_why_not
 from app.errors import CepError
 from app.query.compile import Compilation, Compiled, read_queries
-from app.query.explain import STAGES
+from app.query.explain import STAGES, Stage
 from app.query.explain import explain as render
 from app.query.plan import QUERY_STREAM, Plan
 from app.query.similar import did_you_mean
 
-ALL_STAGES = {"ast": STAGES["ast"], "plan": PLAN, "automaton": AUTOMATON, "asc": SELECTION, "code": TABLES}
+# What needs kernels, or events
+cost_text, measured = Later("explain_sample", "cost_text"), Later("explain_sample", "measured")
+selection_stage, tables_stage = Later("explain_selection", "selection_stage"), Later("explain_tables", "tables_stage")
+read_input, choices_for = Later("replay_input", "read_input"), Later("replay_input", "choices_for")
+explain_why_not = Later("why_not", "explain_why_not")
+
+
+def _when_asked(made: Callable[[], Stage]) -> Stage:
+    """A stage that is made when it is rendered."""
+    return Stage(lambda query: made().text(query), lambda query: made().mermaid(query), lambda query: made().json(query))
+
+
+ALL_STAGES = {
+    "ast": STAGES["ast"],
+    "plan": PLAN,
+    "automaton": AUTOMATON,
+    "asc": _when_asked(selection_stage),
+    "code": _when_asked(tables_stage),
+}
 
 
 def explain(  # noqa: PLR0917 - the command's options
@@ -61,18 +76,18 @@ def explain(  # noqa: PLR0917 - the command's options
     if why_not is not None and source is not None:
         print(explain_why_not(query, source, form, expect, compiled), end="")
         return
-    stages = ALL_STAGES if source is None or stage != "asc" else {**ALL_STAGES, "asc": selection_stage(source)}
     if source is not None:
         _runnable(query)
+    stages = ALL_STAGES if source is None or stage != "asc" else {**ALL_STAGES, "asc": selection_stage(source)}
     print(render(query, stage, form, stages), end="")
     if source is not None and form == "text":
         plan = _runnable(query)
         print(cost_text(plan, measured(plan, source), str(sample)), end="")
 
 
-def _read(events: Path, paths: list[Path], config: Path | None) -> ReplayInput:
+def _read(events: Path, paths: list[Path], config: Path | None) -> Any:
     """Events as `cep replay` reads them."""
-    return read_input(events, settings_of(config), Choices.for_queries(paths))
+    return read_input(events, settings_of(config), choices_for(paths))
 
 
 def _chosen(compiled: Compilation, name: str, paths: list[Path]) -> Compiled:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from app.cep.runs import arrays as at
-from app.cep.runs.layout import Grammar, grammar_of
+from app.cep.runs.grammar import Grammar, grammar_of
 from app.cep.runs.predicates import Rewritten
 from app.cep.runs.terms import Again, All, Choice, Never, Not, One, Series, Term
 from app.errors import CepError

@@ -166,6 +166,3 @@ def selection_stage(source: ReplayInput | None = None) -> Stage:
         lambda query: _mermaid(_Explained(query, source)),
         lambda query: _json(_Explained(query, source)),
     )
-
-
-SELECTION = selection_stage()

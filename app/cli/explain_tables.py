@@ -11,7 +11,7 @@ from app.cep import opcodes
 from app.cep.arrays import COLUMNS
 from app.cep.chains.layout import layout_of as chain_layout_of
 from app.cep.layout import EngineOptions, Layout, layout_of, text_constants
-from app.cep.runs.layout import grammar_of
+from app.cep.runs.grammar import grammar_of
 from app.cep.runs.layout import layout_of as run_layout_of
 from app.cep.runs.layout import text_constants as run_text_constants
 from app.cep.texts import TextTable
@@ -131,4 +131,6 @@ def _json(query: Compiled) -> str:
     return orjson.dumps(_tables(query), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-TABLES = Stage(_text, _mermaid, _json)
+def tables_stage() -> Stage:
+    """The tables that the engine of a query runs."""
+    return Stage(_text, _mermaid, _json)

@@ -5,24 +5,12 @@ from __future__ import annotations
 import sys
 
 import typer
+from typer._completion_classes import completion_init
 
 from app.bootstrap.failure import SetupError
-from app.cli.checkpoint import checkpoint
-from app.cli.demo import demo
-from app.cli.evaluate import evaluate
-from app.cli.explain import explain
-from app.cli.generate import generate
-from app.cli.produce import produce
-from app.cli.record import record
-from app.cli.replay import replay
-from app.cli.run import run
-from app.cli.test import test
-from app.cli.topics import topics
-from app.cli.train import train
-from app.cli.validate import validate
-from app.cli.version import version
-from app.errors import CepError, ConfigurationError, DependencyError
-from app.owners.sole import CheckpointTakenError
+from app.bootstrap.kernels import warm_kernels
+from app.cli.later import PLAIN, Command, Later, group_of
+from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
 
 EXIT_CODES: dict[type[Exception], int] = {
     ConfigurationError: 78,
@@ -33,22 +21,55 @@ EXIT_CODES: dict[type[Exception], int] = {
 }
 """As in sysexits.h: 78 a configuration that cannot work, 69 something outside is missing, 75 a driver works on it; the first that fits counts."""
 
-cli = typer.Typer(
-    name="cep",
-    help="Complex event processing on Spark, with load shedding under a latency bound.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+COMMANDS = (
+    Command("run", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
+    Command("demo", "Run everything on this machine and watch composite events arrive; Ctrl-C ends it."),
+    Command("validate", "Check query files; exit 0 when they can run, 1 with all findings on standard error."),
+    Command("test", "Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.", kernels=True),
+    Command(
+        "explain",
+        "Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match.",
+    ),
+    Command("replay", "Run queries over a file of events and write one JSON object per composite event.", kernels=True),
+    Command(
+        "train",
+        "Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).",
+        kernels=True,
+    ),
+    Command(
+        "evaluate",
+        "Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.",
+        kernels=True,
+    ),
+    Command("generate", "Write a stream with known ground truth as JSON lines that `cep replay` reads."),
+    Command("produce", "Send events to Kafka and say how many, how fast, and how far behind schedule at worst."),
+    Command("record", "Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it."),
+    Command("version", "Print the version of the application and of Python."),
+    Command(
+        "completion", 'Print the script that completes commands and options: `eval "$(cep completion bash)"` in the shell\'s start-up file.'
+    ),
+    Command("topics", "Create the topics of an application."),
+    Command("checkpoint", "Look into the application's checkpoint, and get out of trouble."),
 )
-for command in (run, demo, validate, test, explain, replay, train, evaluate, generate, produce, record, version):
-    cli.command()(command)
-cli.add_typer(topics)
-cli.add_typer(checkpoint)
+
+
+def _prepare() -> None:
+    """What commands with kernels need."""
+    warm_kernels()
+    Later("without_pandas", "leave_pandas_out")()
+
+
+cli = typer.Typer(name="cep", cls=group_of(COMMANDS, _prepare), no_args_is_help=True, **PLAIN)
+
+
+@cli.callback()
+def entrance() -> None:
+    """Complex event processing on Spark, with load shedding under a latency bound."""
 
 
 def main() -> None:
     """Run the command line."""
+    completion_init()  # teaches typer the shells; its own way to it is two options of `cep` that cost every command 0.1 s
     try:
         cli()
     except (CepError, SetupError) as error:

@@ -19,23 +19,24 @@ from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import Recording, match_arrivals, match_sorted
 from app.cep.engine import Tally
+from app.cli.later import Later
 from app.cli.progress import Progress
 from app.cli.query_streams import print_findings, settings_of
 from app.cli.replay_input import Choices, ReplayInput, gather_input, in_streams
 from app.cli.replay_output import ordered_queries
-from app.cli.replay_shedding import Shed, chosen_shedding, shed_recording
 from app.cli.replay_sink import opened
 from app.cli.replay_streamed import can_stream, composes_nothing, stream_events
-from app.control.directives import Directive, QueryShedding
 from app.errors import FindingsError
 from app.owners.tuple_memory import tuple_memory
-from app.pipeline.gate import shedding_gate
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog
 from app.query.vocabulary import Streams
 from shedding.registry import METHODS
 
 GateOf = Callable[[Catalog, Selection], Gate | None]
+# Shedders bring scikit-learn
+chosen_shedding, shed_recording = Later("replay_shedding", "chosen_shedding"), Later("replay_shedding", "shed_recording")
+gate_of_shedding = Later("replay_shedding", "gate_of")
 
 
 def replay(  # noqa: PLR0917 - the command's options
@@ -80,7 +81,7 @@ def replay(  # noqa: PLR0917 - the command's options
 
     Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
     """
-    shed = chosen_shedding(shedder, drop_ratio, model)
+    shed = chosen_shedding(shedder, drop_ratio, model) if shedder is not None or model is not None or drop_ratio > 0 else None
     settings, choices = settings_of(config), Choices.for_queries(queries, infer=types == "infer", skip=on_error == "skip")
     read_s = time.perf_counter()
     progress = Progress("reading", 0)
@@ -132,19 +133,11 @@ def _compiled(queries: Sequence[Path], streams: Streams) -> Compilation:
     return compiled
 
 
-def _matching(compiled: Compilation, source: ReplayInput, shed: Shed | None) -> Callable[[], Recording]:
-    """Matches everything, each time with fresh engines."""
+def _matching(compiled: Compilation, source: ReplayInput, shed: Any) -> Callable[[], Recording]:
+    """Matches everything, each time with fresh engines; ``shed`` is a `app.cli.replay_shedding.Shed`, or None."""
     if shed is None or shed.by_identity:
-        return Matching(compiled.catalog, source, None if shed is None else _gate_of(shed)).once
+        return Matching(compiled.catalog, source, None if shed is None else gate_of_shedding(shed)).once
     return lambda: shed_recording(compiled, source, shed)
-
-
-def _gate_of(shed: Shed) -> GateOf:
-    def gate_of(catalog: Catalog, selection: Selection) -> Gate | None:
-        orders = {plan.name: QueryShedding(shed.drop_ratio, shed.shedder or "none") for plan in catalog.plans}
-        return shedding_gate(catalog, selection, Directive(0, shedding=orders))
-
-    return gate_of
 
 
 class Matching:

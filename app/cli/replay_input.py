@@ -50,6 +50,11 @@ class Choices:
         return Choices(infer, skip, elements_of(queries), tuple(queries))
 
 
+def choices_for(queries: Iterable[Path]) -> Choices:
+    """What is read for query files and folders where nothing else was chosen."""
+    return Choices.for_queries(queries)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamEvents:
     """The events of one stream, in file order.

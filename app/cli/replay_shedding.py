@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from app.asc.selection import Selection
+from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import Recording
 from app.cli.replay_input import ReplayInput
 from app.cli.shed_queries import ShedQuery, chosen_shedders, shed_query
 from app.cli.train import SUFFIX
+from app.control.directives import Directive, QueryShedding
 from app.errors import CepError
 from app.evaluation.shedding import match_shedding
+from app.pipeline.gate import shedding_gate
 from app.query.compile import Compilation
+from app.query.plan import Catalog
 from shedding.interface import Model
 from shedding.model_file import ModelFileError, load, require_query
 from shedding.registry import METHODS, unlearned
@@ -77,6 +83,16 @@ def shed_recording(compiled: Compilation, source: ReplayInput, shed: Shed) -> Re
             raise CepError(f"query {plan.name}: {error}") from error
         found += [replace(one, query=number) for one in parts]
     return Recording(found)
+
+
+def gate_of(shed: Shed) -> Callable[[Catalog, Selection], Gate | None]:
+    """Decides by identities alone, as the ingress does."""
+
+    def made(catalog: Catalog, selection: Selection) -> Gate | None:
+        orders = {plan.name: QueryShedding(shed.drop_ratio, shed.shedder or "none") for plan in catalog.plans}
+        return shedding_gate(catalog, selection, Directive(0, shedding=orders))
+
+    return made
 
 
 def _model(query: ShedQuery, shed: Shed, *, several: bool) -> Model[Any]:

@@ -14,9 +14,8 @@ import typer
 
 from app import __version__
 from app.config.settings import load_settings
-from app.errors import CepError, ConfigurationError, DependencyError
+from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
 from app.observe.logs import configure_logging
-from app.owners.sole import CheckpointTakenError
 from app.pipeline.batches import AccountsError, BatchFailedError
 from app.pipeline.driver import QueryFailedError, Stop
 from app.pipeline.driver import run as run_application
@@ -43,7 +42,7 @@ def run(
 ) -> None:
     """Run the application until SIGTERM or Ctrl-C (a second one stops at once).
 
-    Exit codes: 0 stopped as asked, 78 wrong configuration (all findings on standard error), 69 broker or registry missing,
+    Exit codes: 0 stopped as asked, 78 wrong configuration (all findings on standard error), 69 broker, registry or the checkpoint's storage missing,
     75 another driver holds the checkpoint, 65 a batch failed as often as it may, 70 the accounts of a batch do not close, 1 the query failed.
     """
     stop = Stop()

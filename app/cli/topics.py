@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.later import PLAIN
 from app.config.settings import Settings, load_settings
 from app.delivery.topics import TopicAdministrator, TopicChange, plan_changes, render_changes, wanted_topics
 from app.errors import ConfigurationError
@@ -15,7 +16,7 @@ from app.query.compile import read_queries
 from app.query.plan import Catalog
 from app.query.vocabulary import UNKNOWN
 
-topics = typer.Typer(name="topics", help="Create the topics of an application.", no_args_is_help=True)
+topics = typer.Typer(name="topics", help="Create the topics of an application.", no_args_is_help=True, **PLAIN)
 
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 

@@ -20,6 +20,29 @@ from app.coalesce.kernels_bounded import Open, enter_rows, finish
 from app.coalesce.memory import Finished, TupleMemory
 
 _STATE = "memory-"
+OPEN_ROWS = f"{_STATE}open"
+"""The array of the last tuples of all keys."""
+
+
+def is_memory(name: str) -> bool:
+    """Whether an array is the state of a `TupleMemory`."""
+    return name.startswith(_STATE) and name != OPEN_ROWS
+
+
+def memory_of(arrays: Mapping[str, Integers]) -> Mapping[str, Integers]:
+    """What `TupleMemory.saved` gave."""
+    return {name.removeprefix(_STATE): array for name, array in arrays.items() if is_memory(name)}
+
+
+def as_memory(saved: Mapping[str, Integers]) -> Mapping[str, Integers]:
+    """The same under the names that it has among the arrays of an engine."""
+    return {_STATE + name: array for name, array in saved.items()}
+
+
+def tables_of(rows: Integers, key_cells: int, value_cells: int) -> tuple[Integers, list[Integers]]:
+    """Views of open rows: the keys; the values. Each is a mask of nulls and cells."""
+    values, own, last = of.OPEN_CELLS, of.OPEN_CELLS + value_cells, of.OPEN_CELLS + 2 * value_cells
+    return rows[:, last : last + key_cells], [rows[:, values:own], rows[:, own:last]]
 
 
 class Bound:
@@ -82,9 +105,7 @@ class Bound:
 
     def tables(self) -> tuple[Integers, list[Integers]]:
         """Views in which texts have numbers: the keys; the values. Each is a mask of nulls and cells."""
-        rows, values = self._rows(), of.OPEN_CELLS
-        own, last = values + self._value_cells, values + 2 * self._value_cells
-        return rows[:, last:], [rows[:, values:own], rows[:, own:last]]
+        return tables_of(self._rows(), self._key_cells, self._value_cells)
 
     def renumbered(self) -> None:
         """Texts in `tables` have new numbers."""
@@ -92,13 +113,12 @@ class Bound:
 
     def saved(self) -> Mapping[str, Integers]:
         """Arrays from which `load` makes the same state; `sweep` first."""
-        return {f"{_STATE}open": self._rows(), **{_STATE + name: array for name, array in self._memory.saved().items()}}
+        return {OPEN_ROWS: self._rows(), **as_memory(self._memory.saved())}
 
     def load(self, arrays: Mapping[str, Integers]) -> None:
         """Takes over what `saved` gave."""
-        own = {name.removeprefix(_STATE): array for name, array in arrays.items() if name.startswith(_STATE)}
-        self._open = self._with_room(own.pop("open"), 0)
-        self._memory.load(own)
+        self._open = self._with_room(arrays[OPEN_ROWS], 0)
+        self._memory.load(memory_of(arrays))
 
     def _rows(self) -> Integers:
         return self._open.table[: self._open.used[0]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,6 +40,21 @@ class Finished:
     ended: Integers
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MovedKeys:
+    """Keys that go from one memory to another, with their tuples.
+
+    Attributes:
+        arrays: what `TupleMemory.saved` gave of the one.
+        keys: int64 (keys,), their numbers there; it need not have heard of all of them.
+        ranks: gives tuples new ranks, in the same order.
+    """
+
+    arrays: Mapping[str, Integers]
+    keys: Integers
+    ranks: Callable[[Integers], Integers]
+
+
 class TupleMemory(Protocol):
     """The tuples of all keys that are in memory."""
 
@@ -65,4 +80,8 @@ class TupleMemory(Protocol):
 
     def load(self, arrays: Mapping[str, Integers]) -> None:
         """Takes over what `saved` gave."""
+        ...
+
+    def gather(self, parts: Sequence[MovedKeys]) -> None:
+        """Takes over keys of other memories in place of its own, numbered one after the other."""
         ...

@@ -11,7 +11,7 @@ from app.coalesce import arrays as at
 from app.coalesce.arrays import Integers
 
 State = Mapping[str, Integers]
-"""What `app.coalesce.coalescer.Coalescer.saved` gives where memory is not bounded."""
+"""What `app.coalesce.coalescer.Coalescer.saved` gives; what is there beside it where memory is bounded moves in `app.coalesce.regroup_bounded`."""
 
 
 def merged(states: Sequence[State]) -> State:

@@ -1,6 +1,7 @@
 """What the driver must not forget about batches, in the checkpoint: the directive of each, before it runs, and its totals, before Spark commits it.
 
-Two small files a batch, written once and whole (`app.storage`). Directive *n + 1* carries the greatest times after *n*, so it can be made after a crash
+Two small files a batch, written once and whole (`app.storage`). A directive is on its way to storage while the batch's records are read; nothing
+that outlives a crash may come of it before it is there (`BatchLog.settle`). Directive *n + 1* carries the greatest times after *n*, so it can be made after a crash
 too. A batch that is repeated has its directive already; its totals are written again.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -43,12 +45,14 @@ class BatchLog:
         self._frozen: dict[int, Frozen] = {}
         self._totals: dict[int, BatchTotals] = {}
         self._batches: dict[str, set[int]] = {DIRECTIVE: set(), TOTALS: set()}
+        self._freezing: Future[None] | None = None
+        self._writer = ThreadPoolExecutor(1, "directives")
         for stored in store.names(FOLDER):
             if name := _NAME.search(stored.name):
                 self._batches[name[2]].add(int(name[1]))
 
     def directive(self, batch: int, decide: Callable[[int, Mapping[int, int]], Frozen]) -> Directive:
-        """The directive of a batch: the logged one, else the decision of now, logged first.
+        """The directive of a batch: the logged one, else the decision of now, which is being logged when this returns.
 
         Args:
             batch: Spark's batch id.
@@ -61,9 +65,19 @@ class BatchLog:
             known = self.frozen(batch)
             if known is None:
                 known = decide(batch, self.greatest_times_before(batch))
-                self._write(batch, DIRECTIVE, {"directive": known.directive.to_plain(), "memory": dict(known.memory)})
                 self._frozen[batch] = known
+                self._batches[DIRECTIVE].add(batch)
+                self._freezing = self._writer.submit(self._freeze, known)
             return known.directive
+
+    def settle(self) -> None:
+        """Waits until the latest directive survives a crash.
+
+        Raises:
+            StorageError: the checkpoint cannot be written.
+        """
+        if self._freezing is not None:
+            self._freezing.result()
 
     def rewrite(self, known: Frozen) -> None:
         """Writes another directive in the place of a batch's. Only for who has changed what the directive speaks of: no batch may run.
@@ -72,14 +86,17 @@ class BatchLog:
             StorageError: the checkpoint cannot be written.
         """
         with self._lock:
-            self._write(known.directive.batch, DIRECTIVE, {"directive": known.directive.to_plain(), "memory": dict(known.memory)})
+            self._freeze(known)
             self._frozen[known.directive.batch] = known
+            self._batches[DIRECTIVE].add(known.directive.batch)
 
     def finish(self, totals: BatchTotals) -> None:
         """Keeps what became of a batch; when this returns it survives a crash."""
         plain = replace(totals, selection={}).to_plain()  # samples are used at once, and large
+        self.settle()
         with self._lock:
             self._write(totals.batch, TOTALS, plain)
+            self._batches[TOTALS].add(totals.batch)
             self._totals[totals.batch] = totals
 
     def totals(self, batch: int) -> BatchTotals:
@@ -164,10 +181,12 @@ class BatchLog:
             write_frame(self._store, RUN_FILE, RUN, FORMAT, [orjson.dumps({"runs": runs + 1})])
             return runs + 1
 
+    def _freeze(self, known: Frozen) -> None:
+        self._write(known.directive.batch, DIRECTIVE, {"directive": known.directive.to_plain(), "memory": dict(known.memory)})
+
     def _write(self, batch: int, kind: str, plain: Mapping[str, Any]) -> None:
         data = orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
         write_frame(self._store, self._path(batch, kind), kind, FORMAT, [data])
-        self._batches[kind].add(batch)
 
     def _read(self, batch: int, kind: str) -> Any:
         return orjson.loads(read_frame(self._store, self._path(batch, kind), kind).parts[0])

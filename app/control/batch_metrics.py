@@ -97,6 +97,7 @@ def _count_events(metrics: Metrics, totals: BatchTotals) -> None:
         metrics.observe("cep_batch_duration_seconds", spent_ns / 1e9, phase=phase)
     for cause, count in totals.fed.items():
         metrics.add("cep_log_entries_fed_total", count, cause=cause)
+    metrics.add("cep_damaged_snapshots_total", totals.damaged)
     metrics.set("cep_waiting", totals.waiting)
 
 

@@ -295,6 +295,16 @@ class ControlPlane:
             raise NotReadyError("no catalog runs yet")
         return self._log.directive(batch, self._decide)
 
+    def settle(self) -> None:
+        """Waits until the latest directive survives a crash; before anything comes of it that does.
+
+        Raises:
+            NotReadyError: no catalog runs yet.
+        """
+        if self._log is None:
+            raise NotReadyError("no catalog runs yet")
+        self._log.settle()
+
     def begin_run(self) -> int:
         """Counts this run of the driver on its checkpoint; see `app.control.batch_log.BatchLog.begin_run`."""
         if self._log is None:

@@ -126,7 +126,7 @@ class StageReport:
         cost_ns: time spent, by phase (decode, select, shed, pack, match, encode …).
         waiting: held events, negated ends and open windows that only time will release.
         next_release_ms: the least event time at which one of them will be released, when known.
-        fed, handed, unpacked, records, sent: see `app.control.totals.BatchTotals`.
+        fed, damaged, handed, unpacked, records, sent: see `app.control.totals.BatchTotals`.
         undelivered: owners, as ``host:port``, that a task could not reach: the attempt has failed.
     """
 
@@ -144,6 +144,7 @@ class StageReport:
     state_bytes: int = 0
     selection: tuple[SelectionTally, ...] = ()
     fed: Mapping[str, int] = field(default_factory=dict)
+    damaged: int = 0
     handed: int = 0
     unpacked: int = 0
     records: int = 0

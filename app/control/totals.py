@@ -30,6 +30,7 @@ class BatchTotals:
 
     Attributes:
         fed: log entries that owners fed, by why: ``own`` (as the batch came), or why a bucket was rebuilt (`app.owners.orders.BucketOrder`).
+        damaged: snapshots that were passed over when buckets were rebuilt.
         handed: rows that the ingress handed out to buckets.
         unpacked: rows that buckets unpacked.
         records: output records that were told.
@@ -52,6 +53,7 @@ class BatchTotals:
     selection: Mapping[str, SelectionTally] = field(default_factory=dict)
     troubles: Mapping[str, Trouble] = field(default_factory=dict)
     fed: Mapping[str, int] = field(default_factory=dict)
+    damaged: int = 0
     handed: int = 0
     unpacked: int = 0
     records: int = 0
@@ -177,7 +179,7 @@ def joined(packed: Sequence[bytes], part: int) -> bytes:
     head = dict(heads[0]) if heads else {}
     for name in ("counts", "rejected", "cost_ns", "fed"):
         head[name] = _summed(one[name] for one in heads)
-    for name in ("waiting", "state_rows", "state_bytes", "handed", "unpacked", "records", "sent"):
+    for name in ("waiting", "state_rows", "state_bytes", "damaged", "handed", "unpacked", "records", "sent"):
         head[name] = sum(one[name] for one in heads)
     head["next_release_ms"] = _least(one["next_release_ms"] for one in heads)
     for name in ("sources", "selection"):
@@ -228,6 +230,7 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
         selection=selection,
         troubles=_joined_troubles(heads),
         fed=_summed(head["fed"] for head in heads),
+        damaged=sum(head["damaged"] for head in heads),
         handed=sum(head["handed"] for head in heads),
         unpacked=sum(head["unpacked"] for head in heads),
         records=sum(head["records"] for head in heads),

@@ -13,7 +13,7 @@ from typing import Any
 import fastavro
 
 from app.errors import CepError, ConfigurationError, Finding
-from app.events.rows import element_path
+from app.events.elements import element_path
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, types
 
 from app.events.failures import Failure
+from app.events.kernel import kernel
 from app.events.kernels_text import BYTES, bits_of_float, float_of_bits, is_utf8, load32, load64, single_of_bits, trailing_zeros
 
 
@@ -152,7 +153,7 @@ def quick_hash(data, start, end):  # type: ignore[no-untyped-def]
     return mixed(h ^ load64(data, end - 8))
 
 
-@njit(types.boolean(BYTES, types.intp, types.uint8[::1], types.intp, types.intp), cache=True)
+@kernel(types.boolean(BYTES, types.intp, types.uint8[::1], types.intp, types.intp))
 def equal_bytes(left, left_at, right, right_at, length):  # type: ignore[no-untyped-def]
     """Whether ``length`` bytes are the same; at least 8."""
     k = 0
@@ -186,7 +187,7 @@ def known_code(texts, dictionary, h, data, start, end):  # type: ignore[no-untyp
     return code
 
 
-@njit(types.int64(TEXTS, types.int64, types.uint64, BYTES, types.intp, types.intp, types.boolean), cache=True)
+@kernel(types.int64(TEXTS, types.int64, types.uint64, BYTES, types.intp, types.intp, types.boolean))
 def new_code(texts, dictionary, h, data, start, end, check):  # type: ignore[no-untyped-def]
     """Enters ``data[start:end]``, which the dictionary does not have. NO_ROOM, NOT_UTF8 are negative."""
     if check and not is_utf8(data, start, end):
@@ -213,7 +214,7 @@ def new_code(texts, dictionary, h, data, start, end, check):  # type: ignore[no-
     return code
 
 
-@njit(types.int64(TEXTS, types.int64, BYTES, types.intp, types.intp, types.boolean), cache=True)
+@kernel(types.int64(TEXTS, types.int64, BYTES, types.intp, types.intp, types.boolean))
 def intern(texts, dictionary, data, start, end, check):  # type: ignore[no-untyped-def]
     """The code of ``data[start:end]`` in a dictionary; a new entry if it has none yet. NO_ROOM, NOT_UTF8 are negative."""
     h = quick_hash(data, start, end)
@@ -221,7 +222,7 @@ def intern(texts, dictionary, data, start, end, check):  # type: ignore[no-untyp
     return code if code >= 0 else new_code(texts, dictionary, h, data, start, end, check)
 
 
-@njit(types.int64(TEXTS, types.int64, BYTES, LONGS, types.int64[::1], types.int64), cache=True)
+@kernel(types.int64(TEXTS, types.int64, BYTES, LONGS, types.int64[::1], types.int64))
 def intern_all(texts, dictionary, data, offsets, codes, first):  # type: ignore[no-untyped-def]
     """Codes of texts from the ``first`` on; returns how many are done (fewer than all: no room)."""
     for k in range(first, len(codes)):
@@ -232,7 +233,7 @@ def intern_all(texts, dictionary, data, offsets, codes, first):  # type: ignore[
     return len(codes)
 
 
-@njit(types.void(NUMBERS, types.int64, types.int64, types.int64[:, ::1], types.int64, types.int64), cache=True)
+@kernel(types.void(NUMBERS, types.int64, types.int64, types.int64[:, ::1], types.int64, types.int64))
 def rehash(table, base, mask, entries, first, used):  # type: ignore[no-untyped-def]
     """Enters all entries of a dictionary into its (new, empty) table."""
     for code in range(used):
@@ -243,7 +244,7 @@ def rehash(table, base, mask, entries, first, used):  # type: ignore[no-untyped-
         table[base + slot] = np.int64(h >> np.uint64(33)) << 32 | code
 
 
-@njit(types.void(types.uint8[::1], types.int64[:, ::1], types.uint8[::1], NUMBERS), cache=True)
+@kernel(types.void(types.uint8[::1], types.int64[:, ::1], types.uint8[::1], NUMBERS))
 def gather_entries(pool, entries, data, offsets):  # type: ignore[no-untyped-def]
     """Copies entries that lie scattered in the pool after each other."""
     for k in range(len(entries)):
@@ -252,7 +253,7 @@ def gather_entries(pool, entries, data, offsets):  # type: ignore[no-untyped-def
             data[to + j] = pool[start + j]
 
 
-@njit(types.void(BYTES, LONGS, types.int64[::1], types.int64[::1], types.uint8[::1]), cache=True)
+@kernel(types.void(BYTES, LONGS, types.int64[::1], types.int64[::1], types.uint8[::1]))
 def read_prefixes(data, offsets, starts, ids, failures):  # type: ignore[no-untyped-def]
     """Wire format: magic byte 0 and four bytes of id (big-endian), or magic byte 1 and 16 bytes of GUID (id -1).
 
@@ -283,7 +284,7 @@ def read_prefixes(data, offsets, starts, ids, failures):  # type: ignore[no-unty
             starts[k] = start + 17
 
 
-@njit(types.int64(RECORDS, CODE, CELLS, TEXTS, types.int64), cache=True)
+@kernel(types.int64(RECORDS, CODE, CELLS, TEXTS, types.int64))
 def decode_records(records, program, cells, texts, first):  # type: ignore[no-untyped-def]
     """Runs the program over ``records.rows[first:]``; returns how many rows are done (fewer than all: the dictionaries need room)."""
     data = records.data

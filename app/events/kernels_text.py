@@ -7,6 +7,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from app.events.kernel import kernel
+
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 """Read-only: Arrow buffers are; a signature without it refuses them."""
 
@@ -96,7 +98,7 @@ def _round(lane, word):  # type: ignore[no-untyped-def]
     return _rotate(lane + word * P2, 31) * P1
 
 
-@njit(types.uint64(BYTES, types.intp, types.intp), cache=True)
+@kernel(types.uint64(BYTES, types.intp, types.intp))
 def xxh64(data, start, end):  # type: ignore[no-untyped-def]
     """XXH64, seed 0, of ``data[start:end]``."""
     at = start
@@ -131,14 +133,14 @@ def xxh64(data, start, end):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(32))
 
 
-@njit(types.void(BYTES, types.Array(types.int64, 1, "C", readonly=True), types.uint64[::1]), cache=True)
+@kernel(types.void(BYTES, types.Array(types.int64, 1, "C", readonly=True), types.uint64[::1]))
 def hash_entries(data, offsets, hashes):  # type: ignore[no-untyped-def]
     """XXH64 of every entry."""
     for k in range(len(hashes)):
         hashes[k] = xxh64(data, offsets[k], offsets[k + 1])
 
 
-@njit(types.boolean(BYTES, types.intp, types.intp), cache=True)
+@kernel(types.boolean(BYTES, types.intp, types.intp))
 def is_utf8(data, start, end):  # type: ignore[no-untyped-def]
     """Whether ``data[start:end]`` is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF), as Python's strict decoder has it."""
     at = start

@@ -5,7 +5,6 @@ Pure. The hot way, decoding Kafka records, never sees a row; this is for files, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -18,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from app.events.batch import NULL, VALUE_TYPES, Column, Dictionary, EventBatch, source_number
+from app.events.elements import element_path
 from app.events.learnt import Learnt, Piece
 from app.events.types import Kind
 
@@ -73,23 +73,6 @@ def time_in_ms(value: object, unit: str = "ms") -> int:
 
 def _moment_in_ms(moment: datetime) -> int:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MILLISECOND
-
-
-def element_path(name: str) -> tuple[str | int, ...]:
-    """The steps from a record to an element.
-
-    >>> element_path("a.tags[0]"), element_path("labels['k']")
-    (('a', 'tags', 0), ('labels', 'k'))
-    """
-    steps: list[str | int] = []
-    for word, index, key in re.findall(r"([^.\[\]]+)|\[(\d+)\]|\['((?:[^']|'')*)'\]", _protect(name)):
-        steps.append(int(index) if index else (key.replace("''", "'").replace("\x00", ".") if key else word))
-    return tuple(steps)
-
-
-def _protect(name: str) -> str:
-    """Quoted keys may hold dots and brackets; words may not."""
-    return re.sub(r"\['((?:[^']|'')*)'\]", lambda match: "['" + match[1].replace(".", "\x00") + "']", name)
 
 
 def element(value: object, steps: Sequence[str | int]) -> object:

@@ -87,6 +87,11 @@ METRICS: tuple[Metric, ...] = (
         "Entries of buckets' logs that were fed: own as the batch came, or again, because an owner started, was lost, or a bucket moved.",
         ("cause",),
     ),
+    Metric(
+        "cep_damaged_snapshots_total",
+        "counter",
+        "Snapshots of buckets that were damaged and passed over: the one before and the log since then were used. The log names the bucket.",
+    ),
     Metric("cep_events_rejected_total", "counter", "Events refused, by reason: late, undecodable, schema, oversized.", ("reason",)),
     Metric("cep_matches_emitted_total", "counter", "Composite events written.", ("query", "severity")),
     Metric("cep_timeouts_emitted_total", "counter", "Partial matches that ran out of their window and were written.", ("query",)),

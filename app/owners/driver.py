@@ -13,12 +13,16 @@ from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.orders import OwnerSettings
 from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, connect
+from app.storage.store import StorageAwayError
 
 HELLO_S = 20.0
 """How long an owner may take to answer a greeting: it may be writing a snapshot of gigabytes when it is asked."""
 
 STACKS_S = 2.0
 """An owner in a kernel does not answer at all."""
+
+AWAY = frozenset({DependencyError.__name__, StorageAwayError.__name__})
+"""Errors by name, as owners tell them."""
 
 log = get_logger(__name__)
 
@@ -39,8 +43,8 @@ class OwnersFailedError(CepError):
 
     @property
     def unreachable(self) -> bool:
-        """Whether all of it is that Kafka cannot be reached."""
-        return not self.lost and all(error.kind == DependencyError.__name__ for error in self.refused.values())
+        """Whether all of it is that Kafka, or the checkpoint's storage, cannot be reached."""
+        return not self.lost and all(error.kind in AWAY for error in self.refused.values())
 
 
 @dataclass(frozen=True, slots=True)

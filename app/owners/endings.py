@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.engines import QueryEngine
 from app.bucket.matching import NO_ENDINGS, Ending
+from app.cep.runs.engine import RunsEngine
+from app.cep.runs.live import LiveRuns, end_runs, live_runs
 from app.control.directives import Directive
 from app.evaluation.known_matches import known_matches, progress_of_items
 from app.owners.deployment import load_deployment
@@ -21,9 +23,6 @@ from shedding.candidates import Mask
 from shedding.identity import identities
 from shedding.interface import Model
 from shedding.registry import METHODS, unlearned
-
-if TYPE_CHECKING:
-    from app.cep.runs.live import LiveRuns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +46,6 @@ class Judge:
         events_per_ms = (self.model.manifest.window_events or window_ms) / window_ms if window_ms else 1.0
 
         def end(engine: QueryEngine, now_ms: int) -> tuple[int, int]:
-            from app.cep.runs.engine import RunsEngine  # noqa: PLC0415 - its kernels take a minute to compile where no query needs them
-            from app.cep.runs.live import end_runs, live_runs  # noqa: PLC0415 - see above
-
             assert isinstance(engine, RunsEngine), "shedders of partial matches have plans for the runs evaluator"  # noqa: S101
             live = live_runs(engine)
             if not len(live):

@@ -216,7 +216,7 @@ class Home:
 
     def _work_off(self, bucket: BucketOrder, work: Work, deliveries: Deliveries, names: Sequence[str]) -> _Done:
         spent, order = work.spent, work.order
-        held, fed = self._before(bucket, order)
+        held, fed, damaged = self._before(bucket, order)
         held.answer = None
         spent.phase("recover")
         came = arrived(deliveries.values(), bucket.number)
@@ -231,13 +231,16 @@ class Home:
         held.batch = order.batch
         spent.phase("send")
         report = report_of(bucket.number, worked, work)
-        report = replace(report, fed={**fed, "own": 1}, state_bytes=held.snapshot_bytes + held.entry_bytes)
+        report = replace(report, fed={**fed, "own": 1}, damaged=damaged, state_bytes=held.snapshot_bytes + held.entry_bytes)
         returned = b"" if self._outlet is not None or not len(worked.records) else _stream(worked.records)
         return _Done(held, pack_report(report, names), returned, entry)
 
-    def _before(self, bucket: BucketOrder, order: Advance) -> tuple[Held, dict[str, int]]:
-        """The bucket as it was before the batch, under the batch's deployment; and the entries that had to be fed for it, by why."""
-        held, fed = self.held.get(bucket.number), {}
+    def _before(self, bucket: BucketOrder, order: Advance) -> tuple[Held, dict[str, int], int]:
+        """The bucket as it was before the batch, under the batch's deployment.
+
+        And what it took: entries that had to be fed, by why; snapshots that were damaged and passed over.
+        """
+        held, fed, damaged = self.held.get(bucket.number), {}, 0
         if held is None or held.epoch != bucket.epoch or held.batch != order.batch - 1:
             self.held.pop(bucket.number, None)
             state = self.log_of(bucket.number)
@@ -255,12 +258,13 @@ class Home:
                 known=(Known(), found.known),
             )
             self.held[bucket.number] = held
+            damaged = found.damaged
             if found.entries:
                 fed[bucket.why] = found.entries
         if held.deployment != order.directive.deployment:
             held.bucket = moved(self.settings.checkpoint, held.bucket, order.directive.deployment)
             held.deployment = order.directive.deployment
-        return held, fed
+        return held, fed, damaged
 
     def _finish(self, one: _Done, batch: int) -> None:
         if one.entry is not None:

@@ -1,7 +1,9 @@
 """Where to cut a long array into blocks such that equal content gives equal blocks, wherever it lies."""
 
 import numpy as np
-from numba import njit, types
+from numba import types
+
+from app.owners.kernel import kernel
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -9,7 +11,7 @@ FACTOR = np.uint64(0x9E3779B97F4A7C15)
 WORDS = types.Array(types.uint64, 1, "C", readonly=True)  # takes writable arrays as well
 
 
-@njit(types.int64(WORDS, types.int64, types.int64, types.uint64, types.int64[::1]), cache=True, nogil=True)
+@kernel(types.int64(WORDS, types.int64, types.int64, types.uint64, types.int64[::1]))
 def cut(words, least, most, mask, ends):
     """Ends of blocks, in words; returns how many. A border depends on the 64 words before it alone, so it moves with the content."""
     count, start, state = 0, 0, np.uint64(0)

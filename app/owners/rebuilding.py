@@ -22,7 +22,7 @@ from app.owners.orders import Advance, opened_orders, packed_orders
 from app.owners.snapshots import read_snapshot
 from app.owners.state_log import Generation, Listing, StateLog
 from app.owners.tuple_memory import tuple_memory
-from app.storage.store import Part, StorageError
+from app.storage.store import Part, StorageAwayError, StorageError
 
 log = get_logger(__name__)
 
@@ -62,6 +62,7 @@ def rebuilt(checkpoint: str, state: StateLog, number: int, order: Advance) -> Re
 
     Raises:
         SnapshotError: what there is does not reach there; the text names the file, and what to do.
+        StorageAwayError: nothing can be read now.
     """
     listing = state.listing()
     found = _newest(checkpoint, state, number, order, listing)
@@ -91,6 +92,8 @@ def _newest(checkpoint: str, state: StateLog, number: int, order: Advance, listi
             break  # it is there for its blocks only, the log since then is gone
         try:
             return _restored(checkpoint, state, number, generation, len(damaged))
+        except StorageAwayError:
+            raise  # nothing is known about the snapshot; the one before it would not be read either
         except (SnapshotError, StorageError) as error:
             damaged.append(str(error))
             log.error("snapshot is damaged, the one before it is used", bucket=number, batch_id=generation.batch, reason=str(error))  # noqa: TRY400
@@ -130,6 +133,8 @@ def _entry(state: StateLog, listing: Listing, batch: int) -> tuple[memoryview, .
         )
     try:
         return state.entry(batch, epoch)
+    except StorageAwayError:
+        raise
     except CepError as error:
         raise SnapshotError(f"{error}\nhint: cep checkpoint verify shows all that is damaged") from error
 

@@ -20,6 +20,7 @@ from app.owners.inventory import SPARK, newest_batch
 from app.owners.orders import EPOCHS_PER_RUN, Advance
 from app.owners.rebuilding import moved, rebuilt
 from app.owners.state_log import FORMAT, SNAPSHOT, Generation, StateHome, state_log
+from app.owners.tuple_memory import tuple_memory
 from app.storage.frames import write_frame
 from app.storage.open import open_store
 from app.storage.store import Store
@@ -70,7 +71,7 @@ def move(checkpoint: str, home: StateHome, buckets: int, deployment: Deployment,
     for number in range(buckets):
         snapshots.append(_state_of(checkpoint, store, home, number, order))
         tell(f"bucket {number} is read as it was after batch {committed}: {len(snapshots[-1]):,} bytes")
-    parts = rescaled(snapshots, deployment.catalog, [stream.rules for stream in deployment.streams], deployment.buckets)
+    parts = rescaled(snapshots, deployment.catalog, [stream.rules for stream in deployment.streams], deployment.buckets, tuple_memory)
     _clear(store, following)
     sizes, epoch = [], log.begin_run() * EPOCHS_PER_RUN
     for number, data in enumerate(parts):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.coalesce.memory import Finished, TupleMemory
+from app.coalesce.memory import Finished, MovedKeys, TupleMemory
 from app.query.plan import Plan
 from shedding.identity import identities
 from shedding.registry import unlearned
 from shedding.tuples.cals import TupleModel
 from shedding.tuples.intervals import Intervals
-from shedding.tuples.reservoirs import Coming, Reservoirs
+from shedding.tuples.reservoirs import Coming, Moving, Reservoirs
 
 Integers = NDArray[np.int64]
 
@@ -56,6 +56,10 @@ class ShedderMemory:
     def load(self, arrays: Mapping[str, Integers]) -> None:
         """See `TupleMemory.load`."""
         self._reservoirs.load(arrays)
+
+    def gather(self, parts: Sequence[MovedKeys]) -> None:
+        """See `TupleMemory.gather`."""
+        self._reservoirs.gather([Moving(one.arrays, one.keys, one.ranks) for one in parts])
 
 
 def memory_of(plan: Plan) -> TupleMemory:

@@ -9,11 +9,7 @@ from pathlib import Path
 
 from app.config.addresses import FolderAddress
 from app.config.settings import Settings
-from app.errors import CepError, ConfigurationError, Finding
-
-
-class CheckpointTakenError(CepError):
-    """Another driver works on this checkpoint (exit code 75)."""
+from app.errors import CheckpointTakenError, ConfigurationError, Finding
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Nothing of it is decided by the clock or by a directive: which tuples stay follo
 from __future__ import annotations
 
 from app.coalesce.memory import TupleMemory
+from app.owners.reservoirs import memory_of
 from app.query.plan import Plan
 
 
@@ -15,6 +16,4 @@ def tuple_memory(plan: Plan) -> TupleMemory:
     Raises:
         ValueError: it asks for none, or not with a shedder of tuples.
     """
-    from app.owners.reservoirs import memory_of  # noqa: PLC0415 - its kernels are needed where memory is bounded only
-
     return memory_of(plan)

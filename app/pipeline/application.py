@@ -5,24 +5,20 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from app import __version__
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import client_options, consumer_options
 from app.events.registry import Registry, Subjects
-from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.orders import OwnerSettings
 from app.pipeline.answers import RememberedRegistry
@@ -33,44 +29,10 @@ from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import load_numbers, store_numbers
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
+from app.pipeline.progress import ProgressListener
 from app.pipeline.schemas import KeptDecisions, SchemaKeeping
 from app.pipeline.session import slots_of
 from app.pipeline.warming import find_owners
-
-log = get_logger(__name__)
-
-
-class ProgressListener(StreamingQueryListener):
-    """Hands Spark's progress to the control plane; an error there must not end the stream.
-
-    Args:
-        plane: told of every batch.
-        committed: set after every batch.
-    """
-
-    def __init__(self, plane: ControlPlane, committed: threading.Event) -> None:
-        self._plane, self._committed = plane, committed
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Notes it."""
-        log.info("query started", run_id=str(event.runId))
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """A batch was committed."""
-        try:
-            self._plane.on_progress(json.loads(event.progress.json))
-        except Exception:
-            log.exception("progress could not be used")
-        finally:
-            self._committed.set()
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """A query with nothing to read is as ready as one that has read: a restart on quiet topics must not wait for the next event."""
-        self._plane.first_batch.good()
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Notes it."""
-        log.info("query terminated", run_id=str(event.runId), failed=event.exception is not None)
 
 
 def control_plane(settings: Settings) -> ControlPlane:

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from app.config.settings import Settings
 from app.pipeline.batches import Batches
 from app.pipeline.ingress import TaskSettings, ingress
-from app.pipeline.looking import REPORT_DDL
+from app.pipeline.task_answers import ANSWER_DDL
 from app.pipeline.worker import settle
 
 QUERY_NAME = "cep"
@@ -23,7 +23,7 @@ def ingested(records: DataFrame, settings: Settings, task_settings: TaskSettings
 
     ``coalesce`` merges topic partitions into as many tasks as cores: each costs 60–80 ms of CPU per batch.
     """
-    return records.coalesce(settings.spark.ingress_tasks).mapInArrow(partial(_ingress, settings=task_settings), REPORT_DDL)
+    return records.coalesce(settings.spark.ingress_tasks).mapInArrow(partial(_ingress, settings=task_settings), ANSWER_DDL)
 
 
 def matched(reports: DataFrame, settings: Settings, batches: Batches) -> DataStreamWriter:

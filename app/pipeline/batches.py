@@ -28,7 +28,7 @@ from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
-from app.pipeline.looking import look_around, owners_in
+from app.pipeline.task_answers import answers_of_batch, look_around, owners_beside
 
 PHASES = ("decide", "wait", "ingress", "match", "add-up")
 """What the driver's time in a batch goes to: the directive; owners that still tend their state, or are found; the ingress job; all owners; totals."""
@@ -196,6 +196,7 @@ class Batches:
             self._wait_for_owners(frame.sparkSession)
         reports, beside = self._ingress(frame, directive)
         spent.phase("ingress")
+        self._plane.settle()
         self.find(beside)  # of executors that joined; they get buckets at the next border
         heads = [head_of(report) for report in reports]
         self._require_delivered(heads)
@@ -219,8 +220,8 @@ class Batches:
         """Runs the ingress; gives back its tasks' reports, and the owners that the tasks have beside them."""
         orders = TaskOrders(self._settings.application, self._attempt, directive, self._places())
         frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, orders.to_text())
-        rows = frame.toArrow()
-        return rows.column("report").to_pylist(), owners_in(rows)
+        answers = answers_of_batch(frame)
+        return [answer.report for answer in answers], owners_beside(answers)
 
     def _places(self) -> tuple[OwnerPlace, ...]:
         return tuple(OwnerPlace(owner.host, owner.port, tuple(held)) for owner, held in self._placement.by_owner().items())

@@ -30,7 +30,7 @@ from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, StreamDeployment
 from app.owners.sole import sole_driver
 from app.pipeline.answers import RememberedRegistry
-from app.pipeline.application import ProgressListener, control_plane, matching, open_catalog, remembered_registry, task_settings
+from app.pipeline.application import control_plane, matching, open_catalog, remembered_registry, task_settings
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
@@ -40,13 +40,15 @@ from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import Numbers, store_numbers
 from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
+from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
-from app.pipeline.session import start_session
+from app.pipeline.session import bound_arrow_batches
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
+from app.pipeline.starting import spark_starting
 from app.query.compile import Compilation
-from app.storage.check import try_out
+from app.storage.trial import try_out
 
 PAUSE_S = 0.2
 STOP_PAUSE_S = 0.02
@@ -115,6 +117,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         cleanup.callback(plane.close)
         registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
         streams, compiled = _compiled(settings, registry, stop)  # before the broker is asked: broken files are told while it is away
+        starting = cleanup.enter_context(spark_starting(settings))  # not before: a broken file should be told at once
         resumed = _resumed(settings, stop)
         streams = numbered_streams(settings, streams, resumed.numbers)
         deployment = _prepared(settings, compiled, streams, registry, numbers=resumed.numbers, stop=stop)
@@ -126,8 +129,8 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         plane.limit_batches(limits.records)
         fingerprint = open_catalog(settings, plane, deployment)
         plane.assign(_partitions(settings))
-        spark = start_session(settings, limits.arrow_bytes)
-        cleanup.callback(_stop_spark, spark)
+        spark = starting.result()
+        bound_arrow_batches(spark, settings, limits.arrow_bytes)
         plane.started.good()
         committed = threading.Event()
         listener = ProgressListener(plane, committed)
@@ -252,11 +255,6 @@ def _forget(spark: SparkSession, listener: ProgressListener) -> None:
     """The JVM must not call an interpreter that is going away."""
     with contextlib.suppress(Py4JError, OSError):
         spark.streams.removeListener(listener)
-
-
-def _stop_spark(spark: SparkSession) -> None:
-    with contextlib.suppress(Py4JError, OSError):  # a JVM that is gone need not be stopped
-        spark.stop()
 
 
 def _stop_between_batches(query: StreamingQuery, batches: Batches, settings: Settings, stop: Stop) -> None:

@@ -40,9 +40,9 @@ from app.owners.models import restored
 from app.owners.orders import PROPERTY, TaskOrders
 from app.owners.shipment import CHUNK, Refused
 from app.pipeline.gate import Learned, dropped_before_decoding, shedding_gate
-from app.pipeline.looking import reported
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.slices import Places, Read, slices
+from app.pipeline.task_answers import answered
 
 LETTERS_PER_ROW = 1000
 
@@ -156,7 +156,7 @@ def _learned(checkpoint: str, deployment: str, query: int) -> Learned:
 
 
 def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
-    """The stage's function for ``mapInArrow``: (value, source, offset, ingested_us[, headers]) → one row, `app.pipeline.looking.REPORT_DDL`."""
+    """The stage's function for ``mapInArrow``: (value, source, offset, ingested_us[, headers]) → one row, `app.pipeline.task_answers.ANSWER_DDL`."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("runs only inside a Spark task")
@@ -193,7 +193,7 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
         handed=work.handed,
         undelivered=undelivered,
     )
-    yield reported(pack_report(report, [plan.name for plan in deployment.catalog.plans]))
+    yield answered(pack_report(report, [plan.name for plan in deployment.catalog.plans]))
 
 
 @lru_cache(maxsize=2)

@@ -16,7 +16,7 @@ from app.delivery.security import jvm_options
 from app.events.batch import PARTITION_BITS
 from app.events.topics import topic_numbers
 
-FETCH_WAIT_MS = 5
+FETCH_WAIT_MS = 1
 """Spark's consumer asks for a partition's first and last offset after every poll, and a broker answers one request of a connection after the other:
 at the end of the log the answer waited behind a fetch for records that were not there yet, Kafka's 500 ms per topic partition."""
 RECORDED_SCHEMA = "topic string, partition int, offset long, timestamp timestamp, key binary, value binary"

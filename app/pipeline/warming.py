@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from app.observe.logs import get_logger
 from app.pipeline.batches import Batches
-from app.pipeline.looking import look_around
+from app.pipeline.task_answers import look_around
 
 EXECUTORS_S = 30.0
 """How long to wait for all executors that were asked for; the application begins with those that are there, the others join later."""

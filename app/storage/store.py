@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from app.errors import CepError
+from app.errors import CepError, DependencyError
 
 Part = bytes | bytearray | memoryview
 LEFT_OVER_S = 3600
@@ -22,6 +22,10 @@ class StorageError(CepError):
 
 class MissingError(StorageError):
     """There is no file of this name."""
+
+
+class StorageAwayError(StorageError, DependencyError):
+    """The storage does nothing for us now: its server is away, or its disk is full. Says nothing about the file, which may be whole."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -96,6 +100,24 @@ def checked(name: str) -> str:
     return name
 
 
+_AWAY = frozenset(
+    {
+        errno.ECONNABORTED,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EDQUOT,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ENOSPC,
+        errno.ENOTCONN,
+        errno.EREMOTEIO,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+        None,  # an object store's answer, or that it gave none
+    }
+)
+"""What the system says where a later attempt may go well and the file may be whole. A block that cannot be read (EIO) is damage."""
 _HINTS = {
     errno.ENOSPC: "make room there; nothing of the file was kept",
     errno.EDQUOT: "raise the quota; nothing of the file was kept",
@@ -112,9 +134,8 @@ def failure(what: str, name: str, uri: str, error: OSError) -> StorageError:
     """The error to raise for what the system said, in words for an operator."""
     reason = (error.strerror or str(error)).strip()
     hint = _HINTS.get(error.errno or 0)
-    return StorageError(
-        f"cannot {what} {name or 'the folder'} in {uri}: {reason[:1].lower()}{reason[1:]}" + (f"\nhint: {hint}" if hint else "")
-    )
+    kind = StorageAwayError if error.errno in _AWAY else StorageError
+    return kind(f"cannot {what} {name or 'the folder'} in {uri}: {reason[:1].lower()}{reason[1:]}" + (f"\nhint: {hint}" if hint else ""))
 
 
 def too_short(name: str, uri: str, size: int, wanted: int) -> StorageError:

@@ -2,7 +2,7 @@
 
     python -m ops.bench.pipeline catch-up [--quotes N] [--rounds N] [--json FILE]
     python -m ops.bench.pipeline paced [--rates 1000,10000,100000] [--seconds N] [--json FILE]
-    python -m ops.bench.pipeline phases [--rates 10000] [--seconds N] [--rounds N] [--json FILE]
+    python -m ops.bench.pipeline phases [--rates 10000] [--seconds N] [--rounds N] [--busy] [--json FILE]
 
 *catch-up*: quotes in 4 topic partitions are read from the beginning, in turn by Spark's bare Kafka source into nothing and by the whole
 application (decode, selection, delivery to owners, matching, state log, output to Kafka); events per second of all batches but the first, and their ratio.
@@ -12,6 +12,8 @@ constituent (both topics LogAppendTime), after a warm-up that is left out.
 
 *phases*: where a batch's time goes, in turn with a bare Spark query from Kafka to Kafka at the same rate: medians of Spark's phases, of the driver's within
 ``addBatch``, and of the tasks' and owners' (added up over all of them, so they may be more than the driver waits).
+
+``--busy`` keeps one core busy with another process all the while.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ import argparse
 import io
 import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +119,17 @@ def send(settings: Settings, events: int, due: Due = at_once, rate: float = 1000
         sender.send(generate("stocks", events, seed=1, start_ms=start_ms or int(time.time() * 1000), rate_per_s=rate).batches)
 
 
+def send_paced(settings: Settings, rate: int, seconds: float) -> None:
+    """Sends from a process of its own: in this one the sender would hold the interpreter that the driver works in."""
+    sender = get_context("spawn").Process(target=_send_at_rate, args=(settings, rate, seconds))
+    sender.start()
+    sender.join()
+
+
+def _send_at_rate(settings: Settings, rate: int, seconds: float) -> None:
+    send(settings, int(rate * seconds), at_rate(rate), rate)
+
+
 @contextmanager
 def application(spark: SparkSession, settings: Settings, *, available_now: bool) -> Iterator[StreamingQuery]:
     """The application's query in this process."""
@@ -177,7 +193,7 @@ def paced(spark: SparkSession, services: Embedded, folder: Path, rates: list[int
         send(settings, 1000)
         with application(spark, settings, available_now=False) as query:
             started_ms = time.time() * 1000
-            send(settings, rate * (seconds + WARM_UP_S), at_rate(rate), rate)
+            send_paced(settings, rate, seconds + WARM_UP_S)
             time.sleep(3)
             batches = batches_of(query)[-20:]
         found = latencies(settings, f"paced{rate}", started_ms + WARM_UP_S * 1000)
@@ -197,14 +213,14 @@ def phases(spark: SparkSession, services: Embedded, folder: Path, rate: int, *, 
     for number in range(rounds):
         settings = bench_settings(folder, services, "phases")
         with application(spark, settings, available_now=False) as query:
-            send(settings, rate * seconds, at_rate(rate), rate)
+            send_paced(settings, rate, seconds)
             whole.append(batches_of(query)[-20:])
         log = BatchLog(open_store(settings.checkpoint.uri))
         within += [log.totals(batch["batchId"]) for batch in whole[-1]]
         writer = kafka_records(spark, settings).select("value").writeStream.format("kafka").option("topic", settings.topics.late)
         options = {**jvm_options(settings.kafka), "checkpointLocation": str(folder / f"bare-{uuid.uuid4().hex[:6]}")}
         query = writer.options(**options).start()
-        send(settings, rate * seconds, at_rate(rate), rate)
+        send_paced(settings, rate, seconds)
         bare.append(batches_of(query)[-20:])
         query.stop()
         print(f"round {number}: whole {duration(whole[-1]):.0f} ms, bare {duration(bare[-1]):.0f} ms", flush=True)
@@ -265,6 +281,17 @@ def everything(settings: Settings, topic: str) -> Iterator[Any]:
     consumer.close()
 
 
+@contextmanager
+def one_core_busy() -> Iterator[None]:
+    """Another process that never rests."""
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        spinning.kill()
+        spinning.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["catch-up", "paced", "phases"])
@@ -272,9 +299,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rates", default="1000,10000,100000")
     parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--busy", action="store_true")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, embedded_services() as services:
+    with tempfile.TemporaryDirectory() as folder, embedded_services() as services, one_core_busy() if chosen.busy else nullcontext():
         spark = start_session(bench_settings(Path(folder), services, "none"))
         if chosen.what == "catch-up":
             figures = catch_up(spark, services, Path(folder), chosen.quotes, chosen.rounds)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
+
+from shedding.kernel import kernel
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
 _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
 
 
-@njit(types.void(_ROWS, _INT32, _INT32, _FLOAT64, _INT32, types.float64[::1]), cache=True, nogil=True)
+@kernel(types.void(_ROWS, _INT32, _INT32, _FLOAT64, _INT32, types.float64[::1]))
 def mean_of_leaves(
     rows: NDArray[np.float32],
     feature: NDArray[np.int32],

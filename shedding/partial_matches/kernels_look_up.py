@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
+
+from shedding.kernel import kernel
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
 _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 _TABLE = types.Array(types.float64, 3, "C", readonly=True)
 
 
-@njit(types.void(_INT32, _INT32, _FLOAT64, _TABLE, _FLOAT64, types.float64[::1]), cache=True, nogil=True)
+@kernel(types.void(_INT32, _INT32, _FLOAT64, _TABLE, _FLOAT64, types.float64[::1]))
 def look_up(query, state, remaining, table, bin_size, utilities):
     """Utility by query, state and remaining events, linear between bins, that of the last bin behind it; infinite for what the table lacks."""
     last = table.shape[2] - 1

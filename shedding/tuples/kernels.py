@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
+
+from shedding.kernel import kernel
 
 Integers = NDArray[np.int64]
 
@@ -75,14 +77,14 @@ TABLES = types.NamedTuple([_COLUMN, _COLUMN, _TABLE, _TABLE, _TABLE, _COLUMN], T
 ARRIVALS = types.NamedUniTuple(_COLUMN, 4, Arrivals)
 
 
-@njit(types.int64(TABLES, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.int64(TABLES, types.int64), counted=False)
 def class_of(m, p):
     """0: alone in its piece, 1: at an end, 2: in the middle."""
     after = m.tuples[p, AFTER]
     return m.tuples[p, JOINED] + (m.tuples[after, JOINED] if after >= 0 else 0)
 
 
-@njit(types.float64(TABLES, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.float64(TABLES, types.int64), counted=False)
 def score_of(m, p):
     """delta+ and rho-, weighted: what dropping the tuple costs."""
     run = m.tuples[p, RUN]
@@ -93,7 +95,7 @@ def score_of(m, p):
     return m.rules[VALUE_WEIGHT] * delta + rho
 
 
-@njit(types.int64(TABLES, types.int64, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.int64(TABLES, types.int64, types.int64), counted=False)
 def lesser(m, p, q):
     """The one to drop first of two tuples of any runs; -1 is none."""
     if p < 0 or q < 0:
@@ -106,7 +108,7 @@ def lesser(m, p, q):
     return min(p, q)
 
 
-@njit(types.int64(TABLES, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.int64(TABLES, types.int64), counted=False)
 def best_of(m, node):
     """The one to drop first of the tuples under a node; -1: there are none."""
     if m.tree[node, OWNER] == GONE:
@@ -117,7 +119,7 @@ def best_of(m, node):
     return best
 
 
-@njit(types.void(TABLES, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.void(TABLES, types.int64), counted=False)
 def play(m, node):
     """Answers for a node from the answers of its children."""
     tree, left, right = m.tree, 2 * node, 2 * node + 1
@@ -140,7 +142,7 @@ def play(m, node):
         tree[node, BEST] = lesser(m, best_of(m, left), best_of(m, right))
 
 
-@njit(types.void(TABLES, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.void(TABLES, types.int64), counted=False)
 def set_leaf(m, p):
     """What a leaf says of its tuple."""
     node = m.tree.shape[0] // 2 + p
@@ -152,7 +154,7 @@ def set_leaf(m, p):
         m.tree[node, BEST + class_of(m, p)] = p
 
 
-@njit(types.int64(TABLES, types.int64, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.int64(TABLES, types.int64, types.int64), counted=False)
 def touch(m, count, p):
     """Notes that the answer of this tuple's leaf changed, or of ways up from it; keeps the notes in order."""
     if p < 0:
@@ -168,7 +170,7 @@ def touch(m, count, p):
     return count + 1
 
 
-@njit(types.void(TABLES, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.void(TABLES, types.int64), counted=False)
 def replay(m, count):
     """Brings all nodes above the noted leaves up to date; ways that meet are walked once from there."""
     leaves = m.tree.shape[0] // 2
@@ -186,7 +188,7 @@ def replay(m, count):
         count = kept
 
 
-@njit(types.int64(TABLES, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.int64(TABLES, types.int64), counted=False)
 def remove(m, p):
     """Takes a tuple out of memory; returns how many leaves are noted for `replay`."""
     tuples, state = m.tuples, m.state
@@ -216,7 +218,7 @@ def remove(m, p):
     return count
 
 
-@njit(types.void(TABLES), cache=True, nogil=True, _nrt=False)
+@kernel(types.void(TABLES), counted=False)
 def pack(m):
     """Moves tuples and runs to the first positions and plays the whole tournament: once in as many arrivals as it takes, so O(1) each."""
     tuples, runs, state = m.tuples, m.runs, m.state
@@ -255,7 +257,7 @@ def pack(m):
         play(m, node)
 
 
-@njit(types.int64(TABLES, ARRIVALS, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.int64(TABLES, ARRIVALS, types.int64), counted=False)
 def insert(m, arrivals, k):
     """Takes an arrival into memory, as the newest tuple of its run; returns how many leaves are noted for `replay`."""
     tuples, state, p, number = m.tuples, m.state, m.state[USED], m.state[RUN_COUNT] - 1
@@ -287,7 +289,7 @@ def insert(m, arrivals, k):
     return count
 
 
-@njit(types.void(TABLES, types.int64, types.int64), cache=True, nogil=True, _nrt=False)
+@kernel(types.void(TABLES, types.int64, types.int64), counted=False)
 def expire(m, ordinal, time):
     """Forgets the tuples that arrived before that rank or ended by that time; what is known of their runs begins behind them."""
     while m.state[HEAD] >= 0:
@@ -300,7 +302,7 @@ def expire(m, ordinal, time):
         replay(m, remove(m, p))
 
 
-@njit(types.void(TABLES, ARRIVALS, types.int64[::1]), cache=True, nogil=True, _nrt=False)
+@kernel(types.void(TABLES, ARRIVALS, types.int64[::1]), counted=False)
 def arrive(m, arrivals, dropped):
     """Takes arrivals in one after the other; ``dropped[k]``: rank of the tuple that arrival ``k`` drove out, or -1."""
     for k in range(arrivals.value.shape[0]):
@@ -317,7 +319,7 @@ def arrive(m, arrivals, dropped):
             replay(m, remove(m, p))
 
 
-@njit(types.void(TABLES, types.int64, types.int64[::1]), cache=True, nogil=True, _nrt=False)
+@kernel(types.void(TABLES, types.int64, types.int64[::1]), counted=False)
 def drop(m, count, dropped):
     """Drives out so many tuples one after the other; ``dropped``: their ranks."""
     for k in range(count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,21 @@ class Coming:
     rank: Integers
     oldest: Integers
     ended: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moving:
+    """Keys that go from some reservoirs to others.
+
+    Attributes:
+        arrays: what `Reservoirs.saved` gave of the ones.
+        keys: int64 (keys,), their numbers there; those that it does not know hold nothing.
+        ranks: gives tuples new ranks, in the same order.
+    """
+
+    arrays: Mapping[str, Integers]
+    keys: Integers
+    ranks: Callable[[Integers], Integers]
 
 
 class Reservoirs:
@@ -113,6 +128,26 @@ class Reservoirs:
             }
         )
 
+    def gather(self, parts: Sequence[Moving]) -> None:
+        """Takes over keys of other reservoirs (of the same score, memory and gap) in place of its own, numbered one after the other.
+
+        A key's tuples compete with each other alone, so what goes later is what would have gone there.
+        """
+        tables: dict[str, list[Integers]] = {
+            "state": [_nothing(0)],
+            "tuples": [np.zeros((0, at.TUPLE_WIDTH), np.int64)],
+            "runs": [np.zeros((0, at.RUN_WIDTH), np.int64)],
+        }
+        for part in parts:
+            unknown = int(part.keys.max(initial=-1)) + 1 - len(part.arrays["state"])
+            state = np.concatenate([part.arrays["state"], _nothing(max(unknown, 0))])
+            tables["state"].append(state[part.keys])
+            for name, column in (("tuples", at.USED), ("runs", at.RUN_COUNT)):
+                counts = state[:, column]
+                tables[name].append(part.arrays[name][_stretches(np.cumsum(counts)[part.keys] - counts[part.keys], counts[part.keys])])
+            tables["tuples"][-1][:, at.ORDINAL] = part.ranks(tables["tuples"][-1][:, at.ORDINAL])
+        self.load({name: np.concatenate(found) for name, found in tables.items()})
+
     def kept(self, key: int) -> Integers:
         """Ranks of the tuples in memory of one key, rising."""
         if key >= len(self._pool.state):
@@ -147,8 +182,7 @@ class Reservoirs:
             return
         news = max(keys - known, known)
         self._reserve(int(taken[pool_at.ROWS]) + FIRST_ROOM * news, int(taken[pool_at.RUN_ROWS]) + (FIRST_ROOM + 1) * news)
-        state = np.zeros((news, at.STATE), np.int64)
-        state[:, [at.HEAD, at.TAIL, at.PREVIOUS]] = -1
+        state = _nothing(news)
         added = np.arange(news)
         blocks = np.stack([taken[pool_at.ROWS] + FIRST_ROOM * added, taken[pool_at.RUN_ROWS] + (FIRST_ROOM + 1) * added], axis=1)
         blocks = np.concatenate([blocks, np.full((news, 1), FIRST_ROOM)], axis=1)
@@ -177,6 +211,13 @@ class Reservoirs:
         tuples, tree = _gone(rows, at.TUPLE_WIDTH, at.RUN, none), _gone(2 * rows, at.TREE_WIDTH, at.OWNER, none)
         runs = np.zeros((run_rows + 1, at.RUN_WIDTH), np.int64)
         return Pool(self._rules, np.ascontiguousarray(blocks), taken, state, tuples, runs, tree, np.zeros(at.TOUCHED, np.int64))
+
+
+def _nothing(keys: int) -> Integers:
+    """The states of keys that hold nothing."""
+    state = np.zeros((keys, at.STATE), np.int64)
+    state[:, [at.HEAD, at.TAIL, at.PREVIOUS]] = -1
+    return state
 
 
 def _gone(rows: int, width: int, mark: int, old: Integers) -> Integers:

@@ -53,7 +53,7 @@ def moved(rules: TimeRules, steps: list[list[EventBatch]], worlds: Mapping[int, 
             catalog, known = world.catalog, ([rules],)
             plan = IngressPlan(catalog, rules, world.buckets)
             if states:
-                snapshots = rescaled([state.snapshot() for state in states], catalog, [rules], world.buckets)
+                snapshots = rescaled([state.snapshot() for state in states], catalog, [rules], world.buckets, tuple_memory)
                 states = [Bucket.restore(catalog, *known, n, data, TOPICS, memory_of=tuple_memory) for n, data in enumerate(snapshots)]
                 for state in states:
                     state.validate()

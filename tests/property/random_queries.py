@@ -301,6 +301,6 @@ def domain(name: str, kind: str) -> list[object]:
 
 
 @st.composite
-def cuts(draw: st.DrawFn, length: int) -> list[int]:
-    """Ends of batches; batches may be empty."""
-    return [*sorted(draw(st.lists(st.integers(0, length), max_size=4))), length]
+def cuts(draw: st.DrawFn, length: int, most: int = 4) -> list[int]:
+    """Ends of batches, at most one more than ``most``; batches may be empty."""
+    return [*sorted(draw(st.lists(st.integers(0, length), max_size=most))), length]

@@ -102,10 +102,10 @@ def test_any_split_of_the_input_finds_what_the_sorted_events_give(data: st.DataO
     assert max(found.values(), default=1) == 1
 
 
-def in_steps(data: st.DataObject, batch: EventBatch) -> list[list[EventBatch]]:
-    """The batch cut into micro-batches, some of them into two tasks by source."""
+def in_steps(data: st.DataObject, batch: EventBatch, most: int = 4) -> list[list[EventBatch]]:
+    """The batch cut up to so many times into micro-batches, some of them into two tasks by source."""
     steps, begin = [], 0
-    for end in data.draw(cuts(len(batch))):
+    for end in data.draw(cuts(len(batch), most)):
         part, begin = np.arange(begin, end), end
         by_source = [part[batch.source[part] == one] for one in (0, 1)] if data.draw(st.booleans()) else [part]
         steps.append([take(batch, rows) for rows in by_source])

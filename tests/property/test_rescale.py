@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from app.bucket.bucket import Bucket
 from app.bucket.hold import TimeRules
-from app.bucket.rescale import decides_by_what_was_told, moved_groups, rescaled
+from app.bucket.rescale import moved_groups
 from app.errors import SnapshotError
-from app.events.batch import EventBatch
+from app.events.batch import EventBatch, take
 from app.events.files import parse_events
-from app.owners.tuple_memory import tuple_memory
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from app.query.vocabulary import Streams
@@ -28,7 +27,7 @@ from tests.property.application_way import plan_of
 from tests.property.event_arrays import event_batch
 from tests.property.moving import World, moved
 from tests.property.random_queries import Schemas, queries, streams
-from tests.property.temporal_cases import SCHEMAS, SHEDDERS, temporal_plan, temporal_queries, tuple_streams
+from tests.property.temporal_cases import SCHEMAS, SHEDDERS, TESTS, bounded_queries, temporal_plan, temporal_queries, tuple_streams
 from tests.property.test_bucket_way import LIVELY, A, arrivals_of, cases, split
 from tests.property.test_bucket_whole_language import in_steps
 
@@ -99,7 +98,6 @@ def test_queries_of_the_whole_language_find_what_they_find_undisturbed(data: st.
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     assume(not compiled.errors)
     (plan,) = compiled.catalog.plans
-    assume(not decides_by_what_was_told(plan))
     event(f"{plan.evaluator}, ranks {plan.ranks}, {'keyed' if plan.equivalence else 'no key'}")
     source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
     rules, steps = TimeRules(plan.streams[0], 1_000_000), in_steps(data, replace(file.batch, source=source))
@@ -161,7 +159,6 @@ def test_any_query_that_another_one_begins_or_ceases_to_read_goes_on(data: st.Da
     reader = '\n---\nname: reader\nfrom: query:q\nevent: "SEQ(q x, q y)"\nwithin: 5 ms\n'
     alone, read = (compile_texts([("q.yaml", one)], Streams(everything=file.schema)) for one in (text, text + reader))
     assume(not alone.errors and not read.errors)
-    assume(not any(map(decides_by_what_was_told, alone.catalog.plans)))
     event(next(plan.evaluator for plan in alone.catalog.plans))
     source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
     rules = TimeRules(alone.catalog.plans[0].streams[0], data.draw(st.sampled_from([0, 1_000_000])))
@@ -200,21 +197,49 @@ def test_a_state_that_would_have_to_be_moved_first_is_refused() -> None:
         bucket.reload(read, [TimeRules("input")])
 
 
-def test_bounded_memory_is_refused_and_its_query_is_named() -> None:
-    query = temporal_plan(TemporalQuery(("v",), ("g",), shedder=SHEDDERS[0], memory=2))
-    catalog = Catalog.of((query,))
-    buckets = [Bucket(catalog, [TimeRules("input")], n, memory_of=tuple_memory) for n in range(2)]
-    with pytest.raises(SnapshotError, match=f'the state of query "{query.name}" cannot be moved to other buckets: its memory is bounded'):
-        rescaled([bucket.snapshot() for bucket in buckets], catalog, [TimeRules("input")], 3)
+@st.composite
+def crowded(draw: st.DrawFn) -> tuple[TemporalQuery, list[Event]]:
+    """Memory for fewer tuples of a key than come, and several keys; now and then any bounded query."""
+    if draw(st.integers(0, 3)) == 0:
+        return draw(bounded_queries()), draw(tuple_streams(most=30))
+    query = TemporalQuery(
+        ("v",),
+        draw(st.sampled_from([("g",), ("g",), ("f",)])),
+        duration=draw(st.sampled_from([None, None, 3, 7])),
+        max_gap=draw(st.sampled_from([0, 0, 2, 5])),
+        range=draw(st.sampled_from([12, 30, 60])),
+        slide=draw(st.sampled_from([1, 2, 5])),
+        test=draw(st.sampled_from([None, None, *TESTS])),
+        everything=draw(st.booleans()),
+        shedder=draw(st.sampled_from(SHEDDERS)),
+        memory=draw(st.integers(1, 4)),
+    )
+    time, value, offsets, events = 0, 0, [0, 0], []
+    for _ in range(draw(st.integers(20, 60))):
+        time, value = time + draw(st.sampled_from([0, 1, 1, 2])), value ^ draw(st.sampled_from([0, 0, 1]))
+        attributes = {"v": value, "g": draw(st.sampled_from("uvwxyz")), "f": draw(st.sampled_from([0.0, 1.5, -2.5])), "b": True}
+        events.append({"type": "T", "time": time, "source": draw(st.integers(0, 1)), "offset": 0, "attributes": attributes})
+    events.sort(key=lambda one: (one["time"], one["source"]))
+    for one in events:
+        one["offset"] = offsets[one["source"]]
+        offsets[one["source"]] += 1
+    return query, events
 
 
-REFUSED_TEXTS = [
-    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
-    'event: "SEQ(A a, ANY(1; A, B) b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-next\n',
-    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nemit: longest\n',
-    'event: "SEQ(A a, B+ b)"\nwhere: "[s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-past-last-event\n',
-]
-LIVELY_TEXTS = [
+@EXAMPLES
+@given(st.data())
+def test_bounded_memory_keeps_the_tuples_that_it_keeps_undisturbed(data: st.DataObject) -> None:
+    """Memory is bounded by key: what goes does not depend on which keys live together."""
+    query, tuples = data.draw(crowded())
+    note(query.text("input"))
+    catalog = Catalog.of((temporal_plan(query),))
+    rules = TimeRules("input", data.draw(st.sampled_from([0, 2, 9])))
+    steps = split(data, arrivals_of(data, tuples))
+    parts = batches(steps, SCHEMAS)
+    assert moved(rules, parts, worlds(data, catalog, len(steps))) == moved(rules, parts, {0: World(catalog, 1)})
+
+
+WAITING_TEXTS = [
     'event: "SEQ(A a, B b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
     'event: "SEQ(A a, !(N n), B b)"\nwhere: "[k]"\nwithin: 9 ms\n',
@@ -227,43 +252,82 @@ LIVELY_TEXTS = [
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND sum(b.v) > 2"\nwithin: 9 ms\non_timeout: emit\n',
     'event: "SEQ(A a, AND(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\n',
 ]
+CHOOSING_TEXTS = [
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, ANY(1; A, B) b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b, B c)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-first b\n',
+    'event: "SEQ(A+ a, B b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-to-last a\nemit: longest\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND a.s = b.s"\nwithin: 9 ms\nemit: longest\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND [s]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-to-last b\nemit: longest\n',
+    'event: "SEQ(A a, !(N n), B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nstrategy: skip-till-next-match\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b, !(N n))"\nwhere: "[k]"\nwithin: 6 ms\nafter: skip-past-last-event\nemit: longest\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 8 ms, slide: 4 ms}\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 4 events, slide: 2 events, per: partition}\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwindow: {size: 6 events, slide: 3 events}\nafter: skip-to-next\n',
+    'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 5 events\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, OR(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',
+    'event: "SEQ(A a, B+ b)"\nwithin: 9 ms\nafter: skip-past-last-event\nemit: longest\n',
+]
+"""Of which what is told goes by what was told before."""
 
 
 @st.composite
 def lively_streams(draw: st.DrawFn) -> list[dict]:
     """Many events of few keys; those of type N belong to none."""
     lines, time = [], 0
-    for _ in range(draw(st.integers(10, 40))):
-        time += draw(st.sampled_from([0, 0, 1, 2]))
+    for _ in range(draw(st.integers(20, 60))):
+        time += draw(st.sampled_from([0, 1, 1, 2]))
         kind = draw(st.sampled_from("AABBBN"))
         key = {} if kind == "N" else {"k": draw(st.integers(1, 4))}
         lines.append({"type": kind, "time": time, **key, "v": draw(st.integers(0, 2)), "s": draw(st.sampled_from(["x", "y", "z"]))})
     return lines
 
 
+@pytest.mark.parametrize("texts", [WAITING_TEXTS, CHOOSING_TEXTS], ids=["waiting", "choosing"])
 @EXAMPLES
 @given(st.data())
-def test_what_queries_wait_for_goes_on_elsewhere(data: st.DataObject) -> None:
+def test_what_queries_wait_for_goes_on_elsewhere(texts: list[str], data: st.DataObject) -> None:
     """Queries that nearly every pair of events matters to, of every kind of state: random ones seldom hold much when they are moved."""
-    text = "---\n".join(f"name: q{n}\nversion: 1\n{own}return: {{s: a.s, v: b.v}}\n" for n, own in enumerate(LIVELY_TEXTS))
+    text = "---\n".join(f"name: q{n}\nversion: 1\n{own}return: {{s: a.s, v: b.v}}\n" for n, own in enumerate(texts))
     lines = data.draw(lively_streams())
     note("\n".join(map(json.dumps, lines)))
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
-    assume(not compiled.errors)
+    assert not compiled.errors
     source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
     rules = TimeRules(compiled.catalog.plans[0].streams[0], data.draw(st.sampled_from([0, 3])))
-    steps = in_steps(data, replace(file.batch, source=source))
-    changes = worlds(data, compiled.catalog, len(steps))
-    note(changes.keys())
+    steps = in_steps(data, replace(file.batch, source=source), most=8)
+    changes = {step: World(compiled.catalog, data.draw(st.integers(1, 3))) for step in range(len(steps) + 1)}
     assert moved(rules, steps, changes) == moved(rules, steps, {0: World(compiled.catalog, 1)})
 
 
-@pytest.mark.parametrize("text", REFUSED_TEXTS)
-def test_a_query_that_goes_by_what_was_told_is_refused_and_named(text: str) -> None:
-    file = parse_events(b"".join(b'{"type": "%c", "time": %d, "k": 1, "v": 1, "s": "x"}\n' % (kind, n) for n, kind in enumerate(b"ABA")))
-    catalog = compile_texts([("q.yaml", f"name: q\nversion: 1\n{text}return: {{s: a.s}}\n")], Streams(everything=file.schema)).catalog
-    rules = [TimeRules(catalog.plans[0].streams[0])]
-    buckets = [Bucket(catalog, rules, n, memory_of=tuple_memory) for n in range(2)]
-    with pytest.raises(SnapshotError, match='the state of query "q" cannot be moved to other buckets: after: and emit: longest'):
-        rescaled([bucket.snapshot() for bucket in buckets], catalog, rules, 3)
+def test_a_border_that_a_partition_left_behind_is_not_the_one_it_goes_by() -> None:
+    """`after: skip-past-last-event`: (2, 7) is told, all move, (14, 20) is told and (18, 20), which it skips, waits; all move again."""
+    text = f"name: q\nversion: 1\n{CHOOSING_TEXTS[0]}return: {{s: a.s}}\n"
+    keys, ticks = range(1, 9), [12, 24]
+    of_keys = [[(kind, time, k) for kind, time in own for k in keys] for own in ([("A", 2), ("B", 7)], [("A", 14), ("A", 18), ("B", 20)])]
+    lines = [*of_keys[0], ("C", ticks[0], 1), ("C", ticks[0], 1), *of_keys[1], ("C", ticks[1], 1), ("C", ticks[1], 1)]
+    source = np.array([lines[:n].count(one) if one[0] == "C" else 0 for n, one in enumerate(lines)], dtype=np.int64)
+    told = "".join(json.dumps({"type": kind, "time": time, "k": k, "s": "x"}) + "\n" for kind, time, k in lines)
+    file = parse_events(told.encode())
+    catalog = compile_texts([("q.yaml", text)], Streams(everything=file.schema)).catalog
+    batch, step = replace(file.batch, source=source), np.repeat(np.arange(4), [len(of_keys[0]), 2, len(of_keys[1]), 2])
+    steps = [[take(batch, np.flatnonzero(step == n))] for n in range(4)]
+    rules = TimeRules(catalog.plans[0].streams[0], 0)
+    undisturbed = moved(rules, steps, {0: World(catalog, 1)})
+    assert undisturbed[0].total() == 2 * len(keys)
+    assert moved(rules, steps, {0: World(catalog, 2), 2: World(catalog, 2), 4: World(catalog, 3)}) == undisturbed
+
+
+def test_a_partition_that_a_match_waits_for_is_not_forgotten() -> None:
+    """At the end of the input a match with a negated end has its partition's last time; nothing but the match is left of the partition."""
+    text = 'name: q\nversion: 1\nevent: "SEQ(E a?, A, !(ANY(C, D)))"\nwhere: "[k]"\nwithin: 5 events\nstrategy: skip-till-any-match\n'
+    lines = [("A", 0, 2), ("A", 2, 1), ("E", 7, 1), ("A", 10, 1)]
+    file = parse_events("".join(json.dumps({"type": kind, "time": time, "k": k}) + "\n" for kind, time, k in lines).encode())
+    catalog = compile_texts([("q.yaml", text)], Streams(everything=file.schema)).catalog
+    rules, steps = TimeRules(catalog.plans[0].streams[0], 0), [[file.batch]]
+    undisturbed = moved(rules, steps, {0: World(catalog, 1)})
+    assert sorted(found[3] for found in undisturbed[0]) == [0, 10, 10, 10]
+    assert moved(rules, steps, {0: World(catalog, 1), 1: World(catalog, 1)}) == undisturbed
+    assert moved(rules, steps, {0: World(catalog, 2), 1: World(catalog, 3)}) == undisturbed

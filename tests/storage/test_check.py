@@ -5,7 +5,8 @@ import pytest
 from app.config.addresses import BucketAddress, FolderAddress
 from app.errors import ConfigurationError, DependencyError, Severity
 from app.storage import check
-from app.storage.check import look, try_out
+from app.storage.check import look
+from app.storage.trial import try_out
 
 
 @pytest.fixture

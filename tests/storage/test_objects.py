@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from app.storage.open import open_store
-from app.storage.store import StorageError
+from app.storage.store import StorageAwayError, StorageError
 
 
 def test_a_missing_bucket_is_told(s3_server, tmp_path):
@@ -18,7 +18,7 @@ def test_a_missing_bucket_is_told(s3_server, tmp_path):
 def test_a_server_that_is_away_is_told(s3_server, tmp_path):
     store = open_store("s3://bucket/x?scheme=http&endpoint_override=127.0.0.1:9", tmp_path)
     for attempt in (lambda: store.write("a", [b"x"]), lambda: store.read("a"), store.names, lambda: store.delete(["a"])):
-        with pytest.raises(StorageError, match=r"in s3://bucket/x.*NETWORK_CONNECTION"):
+        with pytest.raises(StorageAwayError, match=r"in s3://bucket/x.*NETWORK_CONNECTION"):
             attempt()
 
 

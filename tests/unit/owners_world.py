@@ -44,8 +44,42 @@ return: {{symbol: b.symbol, price: b.price}}
 """
 
 
+CHOOSY = """\
+name: choosy
+version: {version}
+from: stocks
+event: SEQ(Quote a, Quote+ b)
+where: "[symbol] AND b[i].price > a.price"
+strategy: skip-till-next-match
+within: 2 s
+after: skip-past-last-event
+emit: longest
+return: {{symbol: a.symbol, price: a.price}}
+---
+name: choosy-runs
+version: {version}
+from: stocks
+event: SEQ(Quote a, ANY(1; Quote) b, Quote c)
+where: "[symbol] AND b.price > a.price AND c.price < b.price"
+strategy: skip-till-next-match
+within: 2 s
+after: skip-past-last-event
+return: {{symbol: a.symbol, price: a.price}}
+---
+name: bounded
+version: {version}
+from: stocks
+select: [volume]
+key: [symbol]
+coalesce: {{max_gap: 0 ms, duration: 700 ms}}
+window: {{range: 2 s, slide: 100 ms}}
+shedding: {{shedder: cals, memory: 2 tuples}}
+"""
+"""Queries of which what is told goes by what was told before, and one with bounded memory."""
+
+
 @lru_cache(maxsize=4)
-def _prepared(folder: Path, version: int) -> Deployment:
+def _prepared(folder: Path, version: int, query: str) -> Deployment:
     stocks = {
         "topics": ["stocks"],
         "schemas": [str(ROOT / "schemas" / "Quote.avsc")],
@@ -53,7 +87,7 @@ def _prepared(folder: Path, version: int) -> Deployment:
         "allowed_lateness": "300 ms",
         "idle_after": "1 h",
     }
-    (folder / "hasty.yaml").write_text(QUERY.format(version=version))
+    (folder / "hasty.yaml").write_text(query.format(version=version))
     (folder / "settings.yaml").write_text(
         yaml.safe_dump({"streams": {"stocks": stocks}, "queries": {"paths": ["hasty.yaml"]}, "spark": {"buckets": BUCKETS}})
     )
@@ -86,6 +120,7 @@ class World:
         changed_at: from this batch on the query has another version.
         buckets: that tasks deliver to.
         deployments: before the change and after it, by fingerprint; by default the query alone.
+        query: its text, or that of several.
     """
 
     def __init__(
@@ -96,11 +131,14 @@ class World:
         changed_at: int | None = None,
         buckets: int = BUCKETS,
         deployments: Sequence[str] = (),
+        query: str = QUERY,
     ) -> None:
         self.checkpoint = folder / "checkpoint"
         self.buckets = buckets
         self.settings = OwnerSettings("test", str(self.checkpoint), "state")
-        self.deployments = list(deployments) or [store_deployment(str(self.checkpoint), _prepared(folder, version)) for version in (1, 2)]
+        self.deployments = list(deployments) or [
+            store_deployment(str(self.checkpoint), _prepared(folder, version, query)) for version in (1, 2)
+        ]
         self.batches = self._cut(batches, events, batches if changed_at is None else changed_at)
 
     def home(self) -> Home:

@@ -54,7 +54,7 @@ def test_an_artifact_with_another_checksum_is_thrown_away_and_named(tmp_path):
 
 def test_a_running_environment_with_the_locked_versions_is_used_as_it_is(tmp_path):
     lock = tmp_path / "requirements.lock"
-    here = environment._installed_version("numpy")
+    here = environment._installed()["numpy"]
     lock.write_text(f"numpy=={here} \\\n    --hash=sha256:0\nnot-here==1.0 ; sys_platform == 'win32' \\\n    --hash=sha256:0\n")
     assert environment._all_installed(lock)
     lock.write_text(f"numpy=={here}.1 \\\n    --hash=sha256:0\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from app.control.totals import BatchTotals, total
 from app.errors import SnapshotError
 from app.storage.frames import write_frame
 from app.storage.posix import PosixStore
+from app.storage.store import Part, StorageError
 
 
 class Deciding:
@@ -56,8 +57,45 @@ def test_first_request_decides_and_later_ones_get_the_same(tmp_path: Path) -> No
     log, decide = opened(tmp_path), Deciding()
     first = log.directive(0, decide)
     assert log.directive(0, decide) == first
+    log.settle()
     assert opened(tmp_path).directive(0, decide) == first
     assert decide.asked == [0]
+
+
+class HeldStore(PosixStore):
+    """Writes when it is let, or fails."""
+
+    def __init__(self, root: Path, *, fails: bool = False) -> None:
+        super().__init__(root)
+        self.let, self._fails = threading.Event(), fails
+
+    def write(self, name: str, parts: Iterable[Part]) -> int:
+        assert self.let.wait(10)
+        if self._fails:
+            raise StorageError("no space is left")
+        return super().write(name, parts)
+
+
+def test_a_decision_is_on_its_way_when_it_is_told_and_safe_once_it_has_settled(tmp_path: Path) -> None:
+    store = HeldStore(tmp_path)
+    log = BatchLog(store)
+    first = log.directive(0, Deciding())
+    assert opened(tmp_path).logged(0) is None
+    store.let.set()
+    log.settle()
+    assert opened(tmp_path).logged(0) == first
+
+
+def test_what_became_of_a_batch_is_never_kept_without_its_directive(tmp_path: Path) -> None:
+    store = HeldStore(tmp_path, fails=True)
+    log = BatchLog(store)
+    log.directive(0, Deciding())
+    store.let.set()
+    with pytest.raises(StorageError, match="no space"):
+        log.settle()
+    with pytest.raises(StorageError, match="no space"):
+        log.finish(read(0, {1: 100}))
+    assert list(tmp_path.glob("batches/*")) == []
 
 
 def test_all_threads_get_the_one_decision(tmp_path: Path) -> None:
@@ -129,6 +167,7 @@ def test_totals_survive_a_restart_but_for_the_samples_of_selection(tmp_path: Pat
             waiting=2,
             next_release_ms=12,
             fed={"own": 1, "lost": 3},
+            damaged=1,
             unpacked=7,
             records=3,
             sent=3,
@@ -206,6 +245,7 @@ def test_latest_gives_what_a_restarted_driver_goes_on_from(tmp_path: Path) -> No
     assert log.latest() is None
     for batch in range(3):
         log.directive(batch, decide)
+    log.settle()
     latest = opened(tmp_path).latest()
     assert latest is not None
     assert (latest.directive.batch, latest.memory) == (2, {"asked": 3})
@@ -226,6 +266,7 @@ def test_deployments_that_directives_name_are_known(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for batch, deployment in enumerate(["a", "a", "b"]):
         log.directive(batch, lambda number, times, deployment=deployment: Frozen(Directive(number, deployment=deployment)))
+    log.settle()
     assert opened(tmp_path).deployments() == {"a", "b"}
 
 

@@ -50,6 +50,7 @@ def report_of(chance: random.Random) -> StageReport:
         state_bytes=few(),
         selection=some(lambda: SelectionTally(chance.choice("st"), few(), few(), few(), some(lambda: chance.choice("xyz"), 2)), 2),
         fed=counted(),
+        damaged=few(),
         handed=few(),
         unpacked=few(),
         records=few(),
@@ -69,7 +70,7 @@ seeds = st.integers(0, 1 << 32)
 def naive(of: Sequence[StageReport]) -> BatchTotals:
     """The twin: sums by name, one report after the other."""
     named: dict[str, defaultdict[str, int]] = {name: defaultdict(int) for name in ("counts", "rejected", "cost_ns", "fed")}
-    plain = dict.fromkeys(("waiting", "state_rows", "state_bytes", "handed", "unpacked", "records", "sent"), 0)
+    plain = dict.fromkeys(("waiting", "state_rows", "state_bytes", "damaged", "handed", "unpacked", "records", "sent"), 0)
     queries: dict[str, dict[str, int]] = {}
     ways: dict[str, list[int]] = {}
     by_source: dict[int, list[SourceProgress]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from app.control.totals import head_of
 from app.errors import SnapshotError
 from app.owners.home import Home, MissingDeliveryError
 from app.owners.snapshots import read_snapshot
+from app.storage.store import StorageAwayError
 from tests.unit.owners_world import BUCKETS, World
 
 BATCHES = 10
@@ -164,7 +166,23 @@ def test_a_torn_newest_snapshot_is_passed_over(world, expected, homes):
     homes.append(world.home())
     report, found = world.advance(homes[1], 6, 2, why="lost")
     assert fed(report) == {"lost": 4 + 1, "own": BUCKETS}, "one bucket from batch 1 on, the other one from batch 4"
+    assert head_of(report)["damaged"] == 1, "it is counted"
+    assert head_of(world.advance(homes[1], 7, 2)[0])["damaged"] == 0, "once"
     assert [found, *run(world, homes[1], 7, BATCHES, epoch=2)] == expected[6:]
+
+
+def test_storage_that_is_away_is_not_taken_for_a_damaged_snapshot(world, homes, monkeypatch):
+    homes.append(world.home())
+    run(world, homes[0], 0, 2)
+    snapshot_now(homes[0])
+
+    def away(*_, **__):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    homes.append(world.home())
+    monkeypatch.setattr(Path, "open", away)
+    with pytest.raises(StorageAwayError, match="cannot read state/bucket-"):
+        world.advance(homes[1], 2, 2, why="lost")
 
 
 def test_without_a_snapshot_that_can_be_read_the_error_names_the_files(world, homes):

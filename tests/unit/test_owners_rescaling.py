@@ -28,7 +28,7 @@ from app.pipeline.moving import RescaleError, move_to_readers, rescale, settled_
 from app.pipeline.numbers import Numbers, load_numbers, store_numbers
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.posix import PosixStore
-from tests.unit.owners_world import BUCKETS, TASKS, MicroBatch, World, identities
+from tests.unit.owners_world import BUCKETS, CHOOSY, TASKS, MicroBatch, World, identities
 
 COMMITTED, BATCHES = 4, 8
 
@@ -36,7 +36,11 @@ COMMITTED, BATCHES = 4, 8
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory) -> World:
     """An application that ended in the middle of a batch: planned, decided, not committed, and one of its two buckets had worked it off."""
-    world = World(tmp_path_factory.mktemp("stopped"), BATCHES, changed_at=3)
+    return ended(World(tmp_path_factory.mktemp("stopped"), BATCHES, changed_at=3))
+
+
+def ended(world: World) -> World:
+    """The application of this world ends in the middle of a batch."""
     store_numbers(str(world.checkpoint), Numbers().in_buckets(BUCKETS))
     log, store, home = BatchLog(PosixStore(world.checkpoint)), PosixStore(world.checkpoint), world.home()
     epoch = log.begin_run() * EPOCHS_PER_RUN
@@ -117,6 +121,18 @@ def test_the_batches_afterwards_find_what_they_find_undisturbed(stopped, deliver
     expected = stopped.expected()[COMMITTED + 1 :]
     assert sum(map(len, expected)) > 50
     assert goes_on(checkpoint, delivered(checkpoint)) == expected
+
+
+def test_what_was_told_and_bounded_memory_move_as_well(tmp_path_factory):
+    """What goes by what was told before, and which tuples stay in memory: from bucket to bucket, several times."""
+    plain = {"batches": BATCHES, "events": 1500, "query": CHOOSY}
+    world = ended(World(tmp_path_factory.mktemp("stopped"), **plain))
+    expected, checkpoint = world.expected(), str(world.checkpoint)
+    for buckets in (3, 2, 5):
+        rescale(checkpoint, buckets, untold)
+    delivered = World(tmp_path_factory.mktemp("delivered"), **plain, buckets=5).batches
+    assert goes_on(checkpoint, delivered) == expected[COMMITTED + 1 :]
+    assert sum(map(len, expected[COMMITTED + 1 :])) > 50
 
 
 def test_there_and_back_again(stopped, delivered, tmp_path):

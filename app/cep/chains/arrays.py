@@ -12,7 +12,7 @@ from typing import NamedTuple
 from numba import types
 
 from app.cep.arrays import Integers
-from app.cep.kernels_machine import INTEGERS, TABLE
+from app.cep.kernels_types import INTEGERS, TABLE
 
 # shape[...]: numbers of the plan
 WITHIN, STATES_AT, RELEVANT, LIMIT_MATCHES, LIMIT_RUNS, POLICY, LONGEST, ORDERED, BORDER_EVENT, BORDER_ITSELF = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9

@@ -8,8 +8,9 @@ from numba import types
 
 from app.cep.chains.arrays import ANCHOR_LOWEST, ANCHOR_NUMBER, AVG, FOUND_LENGTH, FOUND_NODE, MIN, NO_ROW, PARENT, ROW
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, SCRATCH, TABLE, TEXTS, arithmetic, cell_state, compare_values
+from app.cep.kernels_machine import arithmetic, cell_state, compare_values
 from app.cep.kernels_memory import load
+from app.cep.kernels_types import INTEGERS, SCRATCH, TABLE, TEXTS
 from app.cep.opcodes import ABSENT, BECAME_FLOAT, FLOAT, INTEGER, NULL, OP_ADD
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from app.cep.arrays import CANDIDATES, NEWEST, OUTSIDE
 from app.cep.arrays import FREE as FREE_SLOT
+from app.cep.arrays import NEWEST, OUTSIDE
 from app.cep.chains.arrays import (
     ACCEPTS,
     BEST_LENGTH,
@@ -86,9 +86,10 @@ from app.cep.chains.arrays import (
 )
 from app.cep.kernel import kernel
 from app.cep.kernels_construction import OUTCOMES
-from app.cep.kernels_machine import INTEGERS, compare_mixed
+from app.cep.kernels_machine import compare_mixed
 from app.cep.kernels_memory import as_float, load, prefetch, store
 from app.cep.kernels_slots import find_slot
+from app.cep.kernels_types import CANDIDATES, INTEGERS
 from app.cep.opcodes import ABSENT, BECAME_FLOAT, CELL_TIME, NULL, STATES_PER_WORD
 
 _AHEAD = 8

@@ -31,7 +31,7 @@ from app.cep.chains.arrays import (
 )
 from app.cep.chains.kernels_chains import report_in_order, retire
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, TABLE
+from app.cep.kernels_types import INTEGERS, TABLE
 from app.cep.opcodes import CELL_SOURCE
 
 

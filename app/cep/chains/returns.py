@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.cep.arrays import Integers
+from app.cep.arrays import Integers, machine_scratch
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_bound import fold, list_bound
 from app.cep.chains.layout import ChainLayout
 from app.cep.chains.store import ChainStore
-from app.cep.kernels_machine import machine_scratch
 from app.cep.layout import FieldSource
 from app.cep.matches import Constituents, EventTable, Lists, Matches
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.kernels_machine import INTEGERS, Programs, Scratch, Texts
+from app.cep.arrays import Programs, Scratch, Texts
 
 Integers = NDArray[np.int64]
 
@@ -199,8 +199,6 @@ T_CROSSES, T_BESIDE, T_PREDICATES, T_REFERENCES, T_ARGUMENTS, T_REGISTERS, T_FIX
 T_PARTS, T_UNTILS, T_KEYS, T_CODE, T_CONSTANTS, T_TEXT_DATA, T_TEXT_OFFSETS, T_TAGS = 16, 17, 18, 19, 20, 21, 22, 23
 T_VALUES, T_BOUND, T_NODES, T_CELLS, T_SLOTS, T_NEGATED, T_CROSSED, T_WAITING = 24, 25, 26, 27, 28, 29, 30, 31
 T_WINDOWS, T_STATE, T_FOUND, T_EXPIRED = 32, 33, 34, 35
-
-WORLD = INTEGERS
 
 
 def world_of(tables: RunTables, machine: RunMachine, memory: RunMemory) -> Integers:

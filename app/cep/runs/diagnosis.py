@@ -12,7 +12,7 @@ from itertools import permutations
 from typing import Any, Literal
 
 from app.cep.runs import arrays as at
-from app.cep.runs.layout import grammar_of, runs_of
+from app.cep.runs.grammar import grammar_of, runs_of
 from app.cep.runs.plain_events import Seen, Stream, shown_value
 from app.cep.runs.plain_run import Crossed, Run, Step, View
 from app.config.durations import format_duration

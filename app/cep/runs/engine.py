@@ -11,18 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input
+from app.cep.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
 from app.cep.candidates import Chunk, pin_kinds, take_up
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.horizons import capped, clipped, horizons_of, passing
-from app.cep.kernels_machine import machine_scratch
 from app.cep.matches import Matches
 from app.cep.preamble import Buffer, reading
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables
+from app.cep.runs.grammar import grammar_of
 from app.cep.runs.kernels_runs import advance
 from app.cep.runs.kernels_time import count_runs, pass_runs, pass_waiting
-from app.cep.runs.layout import RANK_BIT, STATE_FORMAT, grammar_of, layout_of, text_constants
+from app.cep.runs.layout import RANK_BIT, STATE_FORMAT, layout_of, text_constants
 from app.cep.runs.policies import Policies
 from app.cep.runs.returns import Read, RunParts, matches_of, read_matches
 from app.cep.runs.store import RunStore

@@ -8,9 +8,9 @@ from numba import types
 
 from app.cep.arrays import FREE, NEWEST
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, TABLE
-from app.cep.runs.arrays import LEFT, NEXT_RUN, S_COUNT, S_HEAD, STATE, T_KEYS, T_NODES, T_SLOTS, WORLD
-from app.cep.runs.kernels_world import line, table
+from app.cep.kernels_types import INTEGERS, TABLE
+from app.cep.runs.arrays import LEFT, NEXT_RUN, S_COUNT, S_HEAD, STATE, T_KEYS, T_NODES, T_SLOTS
+from app.cep.runs.kernels_world import WORLD, line, table
 
 
 @kernel(types.int64(WORLD, TABLE))

@@ -46,10 +46,9 @@ from app.cep.runs.arrays import (
     TEST_MODE,
     TEST_OFFSET,
     TEST_PREDICATE,
-    WORLD,
 )
 from app.cep.runs.kernels_tests import element
-from app.cep.runs.kernels_world import line, table
+from app.cep.runs.kernels_world import WORLD, line, table
 
 UNBOUND, NO_INSTANCE = -1, -2
 FAILS, HOLDS, ASK = 0, 1, 2

@@ -7,7 +7,7 @@ import numpy as np
 from numba import types
 
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS
+from app.cep.kernels_types import INTEGERS
 from app.cep.runs.arrays import (
     FIRST_ROW,
     HASH,
@@ -28,10 +28,9 @@ from app.cep.runs.arrays import (
     WINDOW_HIGH,
     WINDOW_KIND,
     WINDOW_LOW,
-    WORLD,
 )
 from app.cep.runs.kernels_time import slot_of
-from app.cep.runs.kernels_world import line, table
+from app.cep.runs.kernels_world import WORLD, line, table
 
 
 @kernel(types.void(WORLD, INTEGERS, INTEGERS, INTEGERS, INTEGERS))

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from numba import types
 
+from app.cep.arrays import Programs, Scratch, Texts
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, Programs, Scratch, Texts, cell_state, run_program
+from app.cep.kernels_machine import cell_state, run_program
+from app.cep.kernels_types import INTEGERS
 from app.cep.opcodes import FLOAT, INTEGER, NULL
 from app.cep.runs.arrays import (
     ABSENT_ROW,
@@ -34,11 +36,10 @@ from app.cep.runs.arrays import (
     T_TEXT_DATA,
     T_TEXT_OFFSETS,
     T_VALUES,
-    WORLD,
 )
 from app.cep.runs.kernels_plain import bound_node
 from app.cep.runs.kernels_tests import NO_I, place_references
-from app.cep.runs.kernels_world import line, octets, table
+from app.cep.runs.kernels_world import WORLD, line, octets, table
 
 
 @kernel(types.int64(WORLD, types.int64, INTEGERS, INTEGERS, types.uint8[::1]), counted=False)

@@ -7,11 +7,12 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.arrays import CANDIDATES, NEWEST, OUTSIDE
+from app.cep.arrays import NEWEST, OUTSIDE
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, cell_state
+from app.cep.kernels_machine import cell_state
 from app.cep.kernels_memory import load, store
 from app.cep.kernels_slots import find_slot
+from app.cep.kernels_types import CANDIDATES, INTEGERS
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
     ACCEPTS,
@@ -184,7 +185,6 @@ from app.cep.runs.arrays import (
     WITHIN,
     WITHIN_EVENTS,
     WITHOUT,
-    WORLD,
 )
 from app.cep.runs.kernels_plain import ASK, FAILS, plain_tests
 from app.cep.runs.kernels_tests import (
@@ -202,7 +202,7 @@ from app.cep.runs.kernels_tests import (
     program_holds,
     tests_hold,
 )
-from app.cep.runs.kernels_world import line, table
+from app.cep.runs.kernels_world import WORLD, line, table
 
 _NEVER = np.int64(-(2**63))
 _FOREVER = np.int64(2**63 - 1)

@@ -7,8 +7,10 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from app.cep.arrays import Programs, Scratch, Texts
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS, Programs, Scratch, Texts, arithmetic, cell_state, compare_values, run_program
+from app.cep.kernels_machine import arithmetic, cell_state, compare_values, run_program
+from app.cep.kernels_types import INTEGERS
 from app.cep.opcodes import ABSENT, CELL_TIME, FLOAT, INTEGER, NULL, OP_ADD
 from app.cep.runs.arrays import (
     ABSENT_ROW,
@@ -121,9 +123,8 @@ from app.cep.runs.arrays import (
     WINDOW_SLIDE,
     WITHIN,
     WITHIN_EVENTS,
-    WORLD,
 )
-from app.cep.runs.kernels_world import line, octets, table
+from app.cep.runs.kernels_world import WORLD, line, octets, table
 
 NO_I = -1
 AFTER_TIME, BEFORE_TIME, LOW_RANK, HIGH_RANK, LAST_RANK = 0, 1, 2, 3, 4

@@ -9,8 +9,8 @@ from numba import types
 
 from app.cep.arrays import FREE, NEWEST
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import INTEGERS
 from app.cep.kernels_slots import find_slot, hash_key
+from app.cep.kernels_types import INTEGERS
 from app.cep.opcodes import CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
     C_LOWER,
@@ -91,10 +91,9 @@ from app.cep.runs.arrays import (
     WINDOWS,
     WITHIN,
     WITHIN_EVENTS,
-    WORLD,
 )
 from app.cep.runs.kernels_runs import emit, ends_hold, expire, outlived, windows_of_event
-from app.cep.runs.kernels_world import WORDS, line, table
+from app.cep.runs.kernels_world import WORDS, WORLD, line, table
 
 
 @kernel(types.int64(WORLD, types.int64))
@@ -110,7 +109,13 @@ def slot_of(world, row):
 @kernel(types.int64(INTEGERS, INTEGERS, types.int64, types.int64))
 def watermark_of(sources, watermarks, default, source):
     """The watermark of a topic partition: its own, or the default where that is greater."""
-    at = np.searchsorted(sources, source)
+    at, end = 0, len(sources)
+    while at < end:  # numpy's search would load half of numba with the machine code, 0.5 s
+        middle = (at + end) >> 1
+        if sources[middle] < source:
+            at = middle + 1
+        else:
+            end = middle
     if at < len(sources) and sources[at] == source:
         return max(default, watermarks[at])
     return default
@@ -447,15 +452,26 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
 
 @kernel(types.void(WORLD))
 def mark_slots(world):
-    """Slots without runs and negated events are dead (NEWEST becomes DEAD); those whose ranks number windows never die."""
+    """Slots without runs, negated events and matches that wait are dead (NEWEST becomes DEAD); those whose ranks number windows never die.
+
+    A match that waits for ranks, or at the end of the input for its partition's last time, asks the slot.
+    """
     shape = line(world, T_SHAPE)
     keys = line(world, T_KEYS)
+    nodes = table(world, T_NODES)
     slots = table(world, T_SLOTS)
+    waiting = table(world, T_WAITING)
+    state = line(world, T_STATE)
     base = 1 + len(keys)
+    waited_for = np.zeros(len(slots), np.bool_)
+    for w in range(state[WAITS]):
+        slot = slot_of(world, nodes[waiting[w, W_NODE], ROW])
+        if slot >= 0:
+            waited_for[slot] = True
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE or shape[WINDOW_KIND] == PARTITION_WINDOW:
             continue
-        alive = slots[slot, base + S_HEAD] >= 0
+        alive = waited_for[slot] or slots[slot, base + S_HEAD] >= 0
         for j in range(shape[LISTS]):
             alive |= slots[slot, base + S_LISTS + j] >= 0
         if not alive:

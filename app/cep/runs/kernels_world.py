@@ -15,8 +15,9 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from app.cep.kernels_machine import INTEGERS, TABLE
+from app.cep.kernels_types import INTEGERS, TABLE
 
+WORLD = INTEGERS
 WORDS = 3
 """Per table: address, rows, columns."""
 _WORD = ir.IntType(64)

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from app.cep.arrays import Integers
 from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.runs import arrays as at
+from app.cep.runs.grammar import Grammar, runs_of
 from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, oldest_alive
-from app.cep.runs.layout import Grammar, runs_of
+from app.cep.runs.layout import RunLayout
 from app.cep.runs.returns import RunParts, chains
+from app.cep.texts import TextTable
 from app.query import plan as p
 
 Position = tuple[int, int, int]
@@ -151,7 +153,8 @@ class Policies:
         windows = parts.tables.shape[at.WINDOW_KIND] != at.NO_WINDOW
         for k, (items, rows) in enumerate(_chains(parts, found)):
             places = [_position(parts, row) for row in rows]
-            key = json.dumps([_key(parts, rows[0]), int(found[k, at.F_WINDOW]) if windows else None])
+            own = partition_of(parts.store.cells[rows[0]], parts.layout, parts.texts)
+            key = json.dumps([own, int(found[k, at.F_WINDOW]) if windows else None])
             groups[key].append((places[0], places[-1], self._order(items, places), k, items, places))
         kept = np.zeros(len(found), bool)
         for key, matches in groups.items():
@@ -216,12 +219,9 @@ def _position(parts: RunParts, row: int) -> Position:
     return int(cells[row, CELL_TIME]), int(cells[row, CELL_SOURCE]), int(cells[row, CELL_OFFSET])
 
 
-def _key(parts: RunParts, row: int) -> list[Any]:
-    cells = parts.store.cells
-    return [
-        parts.texts.text(int(cells[row, cell])).decode("latin-1") if kind.textual else int(cells[row, cell])
-        for _, kind, cell in parts.layout.taking.key
-    ]
+def partition_of(cells: Integers, layout: RunLayout, texts: TextTable) -> list[Any]:
+    """The key of an event's partition, as borders name it."""
+    return [texts.text(int(cells[cell])).decode("latin-1") if kind.textual else int(cells[cell]) for _, kind, cell in layout.taking.key]
 
 
 def _ambiguous(pattern: p.Pattern, plan: p.Plan) -> bool:

@@ -32,9 +32,12 @@ from app.cep.regroup import (
     renumbered,
 )
 from app.cep.runs import arrays as at
-from app.cep.runs.layout import STATE_FORMAT, RunLayout, grammar_of, layout_of, text_constants
+from app.cep.runs.grammar import grammar_of
+from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, text_constants
+from app.cep.runs.policies import partition_of
 from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
 from app.cep.snapshot import Header, pack
+from app.cep.texts import TextTable
 from app.errors import SnapshotError
 from app.query.plan import Plan
 
@@ -140,7 +143,7 @@ def _gathered(plan: Plan, layout: RunLayout, union: Union, sources: Sequence[_So
         kept[at.ABSENT_ROW] = False
         cells[source.rows[kept]] = source.state.arrays["cells"][kept]
         outside.append(_take(layout, source, np.array([terms[term] for term in automaton], np.int64), tables))
-        borders |= json.loads(source.state.arrays["borders"].tobytes())
+        borders |= _borders(layout, union.texts, source)
         state[at.LAST_TIME] = max(state[at.LAST_TIME], source.state.arrays["state"][at.LAST_TIME])
     arrays = {name: np.concatenate(parts) for name, parts in tables.items()}
     for number in range(int(shape[at.WILD_LISTS])):
@@ -208,6 +211,20 @@ def _take(layout: RunLayout, source: _Source, states: Integers, tables: dict[str
         tables[name].append(table)
     heads = arrays["state"][at.WILD_HEADS : at.WILD_HEADS + int(shape[at.WILD_LISTS])]
     return [new["negated"][followed(heads[k : k + 1], arrays["negated"][:, at.OLDER])] for k in range(len(heads))]
+
+
+def _borders(layout: RunLayout, texts: TextTable, source: _Source) -> dict[str, list[int]]:
+    """Up to where matches of a partition were told, of those that are moved with a beginning of a match: only that can lie before a border.
+
+    An engine that gets another one's border with its partition must be the only one that has it: the others would keep it as it was then.
+    """
+    borders: dict[str, list[int]] = json.loads(source.state.arrays["borders"].tobytes())
+    if not borders:
+        return {}
+    cells = source.state.arrays["cells"]
+    first = np.unique(source.state.arrays["nodes"][source.nodes, at.FIRST_ROW])
+    partitions = {json.dumps(partition_of(cells[row], layout, texts)) for row in first.tolist()}
+    return {key: border for key, border in borders.items() if json.dumps(json.loads(key)[0]) in partitions}
 
 
 def _ranked(ranks: Integers, old: Integers, new: Integers) -> Integers:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep import arrays as stacks
-from app.cep.arrays import Integers
-from app.cep.kernels_machine import Programs, Scratch, Texts
+from app.cep.arrays import Integers, Programs, Scratch, Texts
 from app.cep.kernels_slots import refill_slots
 from app.cep.opcodes import ALL_ABSENT
 from app.cep.runs import arrays as at
