@@ -67,6 +67,7 @@ class KeptApplication:
         """The folder's, with what depends on the place."""
         here = yaml.safe_load((self.folder / SETTINGS).read_text(encoding="utf-8"))
         here |= {"checkpoint": {"path": self.checkpoint}, "http": {"host": "127.0.0.1", "port": 0}}
+        here |= {"schema_registry": {"on_registry_down": "dead_letter"}}  # there is none to wait for
         file = self.folder / "run.yaml"
         file.write_text(yaml.safe_dump(here), encoding="utf-8")
         return load_settings(file, {})
