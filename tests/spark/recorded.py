@@ -38,10 +38,10 @@ COLUMNS = pa.schema(
 
 
 class KnownSchemas:
-    """A registry with the shipped schemas, numbered by name."""
+    """A registry with the schemas of a folder, the shipped ones by default, numbered by name."""
 
-    def __init__(self) -> None:
-        self.texts = {path.stem: path.read_text() for path in sorted((ROOT / "schemas").glob("*.avsc"))}
+    def __init__(self, folder: Path = ROOT / "schemas") -> None:
+        self.texts = {path.stem: path.read_text() for path in sorted(folder.glob("*.avsc"))}
         self.ids = {name: number for number, name in enumerate(self.texts, start=1)}
         self._next = 1000
 
