@@ -177,6 +177,9 @@ class BatchLog:
             try:
                 runs = _understood(RUN_FILE, lambda: int(orjson.loads(read_frame(self._store, RUN_FILE, RUN).parts[0])["runs"]))
             except MissingError:
+                if self._batches[TOTALS]:
+                    hint = "without it holders of buckets would be numbered from 1 again; restore it, or begin with another checkpoint.path"
+                    raise SnapshotError(f"{RUN_FILE} is missing, but batches are done\nhint: {hint}") from None
                 runs = 0
             write_frame(self._store, RUN_FILE, RUN, FORMAT, [orjson.dumps({"runs": runs + 1})])
             return runs + 1

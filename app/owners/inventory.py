@@ -98,12 +98,22 @@ def faults(store: Store, uri: str, state: str) -> Iterator[str]:
     """
     found = inventory(store, state)
     next_batch = 0 if found.committed is None else found.committed + 1
+    if missing := fault_of_spark_log(store):
+        yield missing
     yield from _faults_of_frames(store)
     yield from _faults_of_deployments(uri, found)
     for bucket in found.buckets:
         yield from _faults_of_bucket(state_log(store, state, bucket.number), bucket, next_batch)
     if found.committed is not None and not found.buckets:
         yield f"Spark has committed batch {found.committed}, but there is no state of any bucket"
+
+
+def fault_of_spark_log(store: Store) -> str | None:
+    """What is missing of Spark's log beside our own: without it Spark would begin anew, under old directives."""
+    done, planned = BatchLog(store).latest_batch(TOTALS), newest_batch(store, f"{SPARK}/offsets")
+    if done is None or (planned is not None and planned >= done):
+        return None
+    return f"batch {done} is done, but Spark's log ({SPARK}/offsets) {'is missing' if planned is None else f'ends with batch {planned}'}"
 
 
 def newest_batch(store: Store, folder: str) -> int | None:

@@ -10,7 +10,7 @@ import json
 from app.control.batch_log import BatchLog
 from app.control.directives import Frozen
 from app.control.totals import BatchTotals
-from app.errors import CepError
+from app.errors import CepError, SnapshotError
 from app.owners.inventory import SPARK, inventory
 from app.owners.orders import EPOCHS_PER_RUN, Advance
 from app.owners.rebuilding import entry_parts
@@ -76,8 +76,10 @@ def _ends(store: Store, batch: int) -> dict[str, dict[str, int]]:
     try:
         lines = store.read(f"{SPARK}/offsets/{batch}").decode().splitlines()
         found = json.loads(lines[2])
-    except (MissingError, ValueError, IndexError):
+    except MissingError:
         return {}
+    except (ValueError, IndexError):
+        raise SnapshotError(f"{SPARK}/offsets/{batch} is torn: which records the batch has cannot be told") from None
     return {topic: ends for topic, ends in found.items() if isinstance(ends, dict)} if isinstance(found, dict) else {}
 
 

@@ -46,7 +46,7 @@ def control_plane(settings: Settings) -> ControlPlane:
 
 def task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
     """What travels to the ingress tasks of one run of the driver; they ask it what to do while the schema registry is away."""
-    return TaskSettings(settings.checkpoint.uri, schema_keeping(settings), plane.desk)
+    return TaskSettings(settings.checkpoint.uri, schema_keeping(settings), plane.desk, settings.spark.stall_after / 1000)
 
 
 def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 from collections.abc import Iterator
 from functools import partial
 
@@ -34,5 +35,9 @@ def matched(reports: DataFrame, settings: Settings, batches: Batches) -> DataStr
 
 
 def _ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:
-    yield from ingress(batches, settings)
+    faulthandler.dump_traceback_later(settings.stall_after_s, exit=False)
+    try:
+        yield from ingress(batches, settings)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     settle()

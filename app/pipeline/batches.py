@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from app.control.accounts import breaches
@@ -28,6 +30,7 @@ from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
+from app.pipeline.causes import cause, lies_outside
 from app.pipeline.task_answers import answers_of_batch, look_around, owners_beside
 
 PHASES = ("decide", "wait", "ingress", "match", "add-up")
@@ -179,6 +182,13 @@ class Batches:
             spent.phase("wait")
             try:
                 self._attempted(frame, directive, len(failures) + 1, spent)
+            except (PySparkException, Py4JError) as error:
+                told = str(error)
+                if self._asked_to_stop.is_set() or lies_outside(told):
+                    raise
+                failures.append(cause(told, hint=False))
+                self._plane.count_failed_attempt()
+                log.warning("attempt failed", batch_id=batch, attempt=len(failures), **{"error.stack": told})
             except OwnersFailedError as error:
                 self._lose(error.lost)
                 failures.append(str(error))

@@ -17,7 +17,20 @@ _HINTS = (
 )
 
 
-def cause(failure: str) -> str:
+_OUTSIDE = (*(word for word, _ in _HINTS), "SPARK_JOB_CANCELLED", "Py4JNetworkError", "SparkContext was shut down")
+"""Words of failures that records have no part in."""
+
+
+def lies_outside(failure: str) -> bool:
+    """Whether a failure has nothing to do with the records of its batch, so that leaving them out would not help.
+
+    >>> lies_outside("AuthorizationException: not allowed"), lies_outside("ValueError: a value too many")
+    (True, False)
+    """
+    return any(word in failure for word in _OUTSIDE)
+
+
+def cause(failure: str, *, hint: bool = True) -> str:
     r"""What happened and what to do, from the text of a query's exception.
 
     >>> print(cause("[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n  File \"x.py\"\nOSError: disk full\n SQLSTATE: 38000\n=== Streaming Query ===\nplan"))
@@ -29,5 +42,5 @@ def cause(failure: str) -> str:
     first, *more = told.splitlines() or ["no reason is known"]
     kept = [line.strip() for line in more if line.strip() and not _TRACE.match(line)]
     lines = [first.replace("Traceback (most recent call last):", "").rstrip(" :"), *kept[-2:]]
-    hint = next((hint for word, hint in _HINTS if word in failure), _RESTART)
-    return "\n".join([*dict.fromkeys(lines), hint])
+    hints = [next((text for word, text in _HINTS if word in failure), _RESTART)] if hint else []
+    return "\n".join([*dict.fromkeys(lines), *hints])

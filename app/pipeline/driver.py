@@ -24,10 +24,11 @@ from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
 from app.delivery.security import client_options
 from app.delivery.topics import TopicAdministrator
-from app.errors import CepError, ConfigurationError, DependencyError, Finding
+from app.errors import CepError, ConfigurationError, DependencyError, Finding, SnapshotError
 from app.events.topics import topic_numbers
 from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, StreamDeployment
+from app.owners.inventory import fault_of_spark_log
 from app.owners.sole import sole_driver
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.application import control_plane, matching, open_catalog, remembered_registry, task_settings
@@ -48,6 +49,7 @@ from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
 from app.pipeline.starting import spark_starting
 from app.query.compile import Compilation
+from app.storage.open import open_store
 from app.storage.trial import try_out
 
 PAUSE_S = 0.2
@@ -169,9 +171,14 @@ def _resumed(settings: Settings, stop: Stop) -> Resumption:
     """How the checkpoint's topics go on.
 
     Raises:
+        SnapshotError: Spark's log is missing beside our own.
         ConfigurationError: it is in another number of buckets, or records are gone that it has not read.
         DependencyError: the broker does not answer.
     """
+    if fault := fault_of_spark_log(open_store(settings.checkpoint.uri)):
+        raise SnapshotError(
+            f"{fault}\nhint: restore it, or begin with another checkpoint.path; cep checkpoint verify says what else is amiss"
+        )
     numbers = settled_numbers(settings.checkpoint.uri).in_buckets(settings.spark.buckets)
     topics, wait_ms = settings.source_topics, settings.schema_registry.retry_for
     ids = patiently("broker", lambda: TopicAdministrator(settings).ids(topics), wait_ms, stop)

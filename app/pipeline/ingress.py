@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from threading import RLock, Thread
@@ -55,6 +56,8 @@ class TaskSettings:
     schemas: SchemaKeeping
     desk: Desk
     """Asks the driver."""
+    stall_after_s: float = 300.0
+    """After so long a task writes where it is to its standard error."""
 
 
 @dataclass(slots=True)
@@ -170,13 +173,15 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
     for records in slices(batches):
         places = read.add(records)
         work.spend("read", started)
-        _decode_streams(work, records, places, deployment, parts)
+        with _named(f"ingress, batch {directive.batch}, task {part}"):
+            _decode_streams(work, records, places, deployment, parts)
         del records  # its bytes must be gone before the next slice comes in
         started = perf_counter_ns()
     work.spend("read", started)
     for decoded in parts:
         if decoded.batches:
-            _route(work, decoded)
+            with _named(f"stream {decoded.context.stream.rules.stream}, batch {directive.batch}, task {part}"):
+                _route(work, decoded)
     started = perf_counter_ns()
     undelivered = _outbox().deliver(orders, part, work.rows)
     work.spend("deliver", started)
@@ -194,6 +199,16 @@ def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterat
         undelivered=undelivered,
     )
     yield answered(pack_report(report, [plan.name for plan in deployment.catalog.plans]))
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """What goes wrong says where."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(what)
+        raise
 
 
 @lru_cache(maxsize=2)

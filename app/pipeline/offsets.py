@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app.config.addresses import FolderAddress, parse_address
 from app.config.settings import SPARK_FOLDER
+from app.errors import SnapshotError
 from app.storage.open import open_store
 
 Offsets = dict[tuple[str, int], int]
@@ -60,7 +61,7 @@ class OffsetLog:
 
     def committed(self) -> Offsets:
         """Up to where everything was committed, 0 for what was only planned; empty in a fresh checkpoint, and where the source is not Kafka."""
-        parts = [_parsed(self._read(name)) for name in self._last_entries()]
+        parts = [_understood(name, self._read(name)) for name in self._last_entries()]
         if len(parts) < 2:
             return parts[0] if parts else {}
         planned, begins = parts
@@ -97,6 +98,22 @@ class OffsetLog:
         if isinstance(self._address, FolderAddress):
             path = Path(self._address.path) / SPARK_FOLDER / name
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def _understood(name: str, text: str) -> Offsets:
+    """The offsets of an entry of Spark's; none where its source is not Kafka.
+
+    Raises:
+        SnapshotError: it is torn.
+    """
+    last = (text.splitlines() or [""])[-1]
+    try:
+        if last != "-":  # a source that had nothing to read yet
+            json.loads(last)
+    except ValueError:
+        hint = "restore it from a copy of the checkpoint, or begin with another checkpoint.path"
+        raise SnapshotError(f"{SPARK_FOLDER}/{name} is torn\nhint: {hint}") from None
+    return _parsed(text)
 
 
 def _parsed(text: str) -> Offsets:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -124,6 +127,33 @@ def test_a_batch_that_is_left_out_never_happened(world, parts, spark, tmp_path):
     expected = set().union(*(undisturbed.found[batch] for batch in (1, 2)))
     assert world.found[2] | world.found[3] == expected
     assert expected
+
+
+def test_records_that_no_task_can_read_end_the_application_in_the_same_way(world, parts):
+    world.run(*parts[:2])
+    poison = pq.read_table(parts[2])
+    times = poison.column("timestamp").to_pylist()
+    place = poison.schema.get_field_index("timestamp")
+    column = pa.array([None, *times[1:]], poison.schema.field(place).type)
+    file = world.folder / "topics" / parts[2].name
+    pq.write_table(poison.set_column(place, poison.schema.field(place), column), file)
+    os.utime(file, (parts[2].stat().st_atime, parts[2].stat().st_mtime))  # Spark's source takes no file that is much older than another
+    failures = []
+    with pytest.raises(Exception, match="could not be done"):
+        run_recorded(
+            world.spark,
+            load_settings(world.file, {}),
+            str(world.folder / "topics"),
+            KnownSchemas(),
+            before=lambda ready: failures.append(ready.batches),
+        )
+    failure = failures[0].failure
+    assert isinstance(failure, BatchFailedError)
+    for word in ("batch 2 failed 4 times", "ingress, batch 2", "cep checkpoint skip 2"):
+        assert word in str(failure)
+    assert world.cep("skip", "2").exit_code == 0
+    world.run(parts[3])
+    assert 3 in world.found
 
 
 def test_a_batch_that_cannot_be_done_ends_the_application_and_says_what_and_where(world, parts):

@@ -277,6 +277,16 @@ def test_runs_of_the_driver_are_counted_through_restarts(tmp_path: Path) -> None
         opened(tmp_path).begin_run()  # from 1 again would give epochs that are on files already
 
 
+def test_a_count_of_runs_that_is_gone_is_not_begun_again(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    assert log.begin_run() == 1
+    log.directive(0, Deciding())
+    log.finish(read(0, {1: 100}))
+    (tmp_path / "run.bin").unlink()
+    with pytest.raises(SnapshotError, match=r"run\.bin is missing"):
+        opened(tmp_path).begin_run()
+
+
 def test_directives_survive_json() -> None:
     directive = Directive(
         7,

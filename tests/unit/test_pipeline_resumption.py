@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from app.errors import SnapshotError
 from app.pipeline.numbers import Numbers
 from app.pipeline.offsets import Correction, OffsetLog
 from app.pipeline.resumption import Kafka, resumption
@@ -128,6 +131,22 @@ def test_a_first_batch_begins_where_spark_has_noted_it(tmp_path: Path) -> None:
     assert log.committed() == {("a", 0): 0}
     log.correct(CORRECTION)
     assert (tmp_path / "spark" / "sources" / "0" / "0").read_text() == '\0v1\n{"a":{"0":0},"c":{"0":5}}'
+
+
+@pytest.mark.parametrize("cut", [0, 2, 3])
+def test_a_torn_entry_is_told_and_not_taken_for_an_empty_one(tmp_path: Path, cut: int) -> None:
+    log = log_of(tmp_path, {7: {"a": {"0": 1}}}, [7])
+    path = tmp_path / "spark" / "offsets" / "7"
+    path.write_text(path.read_text()[: -cut or None] if cut else "")
+    with pytest.raises(SnapshotError, match=r"spark/offsets/7 is torn"):
+        log.committed()
+
+
+@pytest.mark.parametrize("last", ['{"logOffset":3}', "-"])
+def test_sources_that_are_not_kafka_or_have_not_begun_have_no_offsets(tmp_path: Path, last: str) -> None:
+    log = log_of(tmp_path, {7: {}}, [7])
+    (tmp_path / "spark" / "offsets" / "7").write_text(f"v1\n{{}}\n{last}")
+    assert log.committed() == {}
 
 
 def test_a_fresh_checkpoint_has_no_log(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""What `cep checkpoint verify` and a start find missing beside our own state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.control.batch_log import BatchLog
+from app.control.directives import Directive, Frozen
+from app.control.totals import BatchTotals
+from app.owners.inventory import fault_of_spark_log
+from app.storage.posix import PosixStore
+
+
+def checkpoint(folder: Path, *, done: int, planned: list[int]) -> PosixStore:
+    store = PosixStore(folder)
+    log = BatchLog(store)
+    for batch in range(done):
+        log.directive(batch, lambda number, times: Frozen(Directive(number, greatest_times=times), {}))
+        log.finish(BatchTotals(batch))
+    for batch in planned:
+        path = folder / "spark" / "offsets" / str(batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("v1")
+    return store
+
+
+@pytest.mark.parametrize(("done", "planned"), [(0, []), (0, [0]), (2, [0, 1]), (2, [1, 2])])
+def test_a_log_of_sparks_that_reaches_as_far_as_ours_is_whole(tmp_path: Path, done: int, planned: list[int]) -> None:
+    assert fault_of_spark_log(checkpoint(tmp_path, done=done, planned=planned)) is None
+
+
+def test_a_log_of_sparks_that_is_gone_or_older_is_told(tmp_path: Path) -> None:
+    store = checkpoint(tmp_path, done=3, planned=[0, 1])
+    assert fault_of_spark_log(store) == "batch 2 is done, but Spark's log (spark/offsets) ends with batch 1"
+    for path in (tmp_path / "spark" / "offsets").iterdir():
+        path.unlink()
+    assert fault_of_spark_log(store) == "batch 2 is done, but Spark's log (spark/offsets) is missing"

@@ -1,0 +1,51 @@
+"""A batch that does not end: told once, with what the owners are doing, and over when another one runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from app.control.health import Flag
+from app.observe.metrics import Metrics
+from app.pipeline.batches import Running
+from app.pipeline.stalls import StallWatch
+
+
+@dataclass
+class Plane:
+    """What the watch uses of the control plane."""
+
+    moving: Flag = field(default_factory=lambda: Flag("nothing moves yet"))
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+@dataclass
+class Batches:
+    """What the watch uses of the batches."""
+
+    running: Running | None = None
+
+    def stacks(self) -> dict[str, Any]:
+        return {"127.0.0.1:5": "in a kernel"}
+
+
+def test_a_batch_that_does_not_end_is_told_once_and_is_over_with_the_next() -> None:
+    plane, batches = Plane(), Batches()
+    plane.moving.good()
+    watch = StallWatch(plane, batches, 60_000)
+    batches.running = Running(7, time.monotonic() - 59)
+    watch.look()
+    assert plane.moving.check() is None
+    batches.running = Running(7, time.monotonic() - 61)
+    with capture_logs() as logs:
+        watch.look()
+        watch.look()
+    assert plane.moving.check() == "batch 7 has not ended for 1 m"
+    assert [(entry["batch_id"], entry["owners"]) for entry in logs] == [(7, {"127.0.0.1:5": "in a kernel"})]
+    assert plane.metrics.value("cep_stalled_batches_total") == 1
+    batches.running = Running(8, time.monotonic())
+    watch.look()
+    assert plane.moving.check() is None
