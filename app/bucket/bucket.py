@@ -1,4 +1,4 @@
-"""A bucket: the state and the work of one task of the matching stage. A pure function of its state and what it is fed.
+"""A bucket: the state and the work of what an owner holds under one number. A pure function of its state and what it is fed.
 
 It holds events back until the watermark, feeds them to the queries' engines in total order, and says what was found. Which chunks come
 together in one step, and how the input was split into them, has no influence on what is found in the end.

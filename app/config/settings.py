@@ -317,7 +317,7 @@ class Checkpoint(_Section):
     """Where offsets, state and directives survive a restart."""
 
     path: Annotated[str, AfterValidator(_place)] = "checkpoint"
-    """Folder (relative to the working directory; all executors must see it under this path) or ``s3a://bucket/path``; one driver per checkpoint. Buckets are fixed when it is created."""
+    """Folder (relative to the working directory; all executors must see it under this path) or ``s3a://bucket/path``; one driver per checkpoint. `cep checkpoint rescale` changes the number of buckets."""
     s3: S3 = S3()
     """The server, for a checkpoint in S3."""
 

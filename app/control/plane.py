@@ -181,7 +181,7 @@ class ControlPlane:
             Whether it was opened; no when another deployment has run since.
 
         Raises:
-            SnapshotError: the directive log was written by a newer version.
+            SnapshotError: the log of batches was written by a newer version.
         """
         # The log is asked before our own lock is taken: `_decide` comes the other way round.
         log_ = self._log or BatchLog(open_store(self._settings.checkpoint.uri))

@@ -1,4 +1,4 @@
-"""Shedders of partial matches in the matching stage: made from the directive, so that a batch that is fed again ends the same ones."""
+"""Shedders of partial matches in an owner: made from the directive, so that a batch that is fed again ends the same ones."""
 
 from __future__ import annotations
 

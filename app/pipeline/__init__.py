@@ -1,1 +1,1 @@
-"""The only floor that knows Spark: assemble, source, ingress, CEP stage, egress."""
+"""The only floor that knows Spark: source, ingress, what the driver does in a batch, driver."""

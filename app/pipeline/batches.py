@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -184,7 +184,7 @@ class Batches:
                 self._attempted(frame, directive, len(failures) + 1, spent)
             except (PySparkException, Py4JError) as error:
                 told = str(error)
-                if self._asked_to_stop.is_set() or lies_outside(told):
+                if self._asked_to_stop.is_set() or isinstance(error, Py4JNetworkError) or lies_outside(told):
                     raise
                 failures.append(cause(told, hint=False))
                 self._plane.count_failed_attempt()

@@ -17,7 +17,7 @@ _HINTS = (
 )
 
 
-_OUTSIDE = (*(word for word, _ in _HINTS), "SPARK_JOB_CANCELLED", "Py4JNetworkError", "SparkContext was shut down")
+_OUTSIDE = (*(word for word, _ in _HINTS), "SPARK_JOB_CANCELLED", "SparkContext was shut down")
 """Words of failures that records have no part in."""
 
 

@@ -46,7 +46,7 @@ class Item:
     """Empty: any type."""
     negated: bool = False
     tests: tuple[ConstantTest, ...] = ()
-    """A conjunction; evaluated by selection before the shuffle."""
+    """A conjunction; evaluated by selection before events travel."""
     local: tuple[Expression, ...] = ()
     """Conditions on this event alone that are no `ConstantTest`; evaluated by the engine, vectorised, before the event enters a stack."""
     lacks: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Resolved query → plan: every predicate goes where it is cheapest without changing what matches.
 
-On one attribute and constants: to the selection before the shuffle. On one event: to its item. On several: joins.
+On one attribute and constants: to the selection before events travel. On one event: to its item. On several: joins.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Resolved temporal query → plan: one item that takes every tuple, and how tuples are coalesced.
 
-Nothing is tested before the shuffle: which tuple ends another one is decided by the tuples of its key *before* ``where``.
+Nothing is tested before events travel: which tuple ends another one is decided by the tuples of its key *before* ``where``.
 """
 
 from __future__ import annotations
