@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from app.local.generators import generate
 from app.owners.deployment import Deployment, load_deployment
@@ -102,6 +102,36 @@ def test_a_topic_that_was_created_again_does_not_repeat_identities(embedded, tmp
     after = ids(told(embedded, application, "shoplifting")) - ids(before)
     assert len(after) == len(ids(before)), "the same events at the same offsets a day later"
     assert newest(application).topics[-1] == f"{retail}#2"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+def test_partitions_that_are_added_while_it_runs_are_read_from_their_beginning(
+    embedded, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    name = "wider"
+    settings, retail = settings_for(name, embedded, ["shoplifting"]), f"{name}.retail"
+    apply_topics(settings, tmp_path)
+    application = Application(tmp_path, settings)
+    request.addfinalizer(lambda: application.process and application.kill())
+    events = list(generate("retail", 3000, seed=5, start_ms=START_MS, batch_rows=1000).batches)
+    send(application, "retail", events[:1])
+    start(application, settings, 1000, retail)
+    before = {place for place in application.committed() if place[0] == retail}
+    admin = AdminClient({"bootstrap.servers": embedded.broker.bootstrap_servers, "log_level": 0})
+    admin.create_partitions([NewPartitions(retail, len(before) + 2)])[retail].result(30)
+    until(lambda: len(admin.list_topics(retail, timeout=10).topics[retail].partitions) == len(before) + 2)
+    send(application, "retail", events[1:])
+    until(lambda: application.has_consumed(3000, retail), seconds=300, alive=application.alive)
+    expected = expected_composites(embedded.broker.bootstrap_servers, embedded.registry.url, newest(application))["shoplifting"]
+    until(lambda: {event.id for event in expected} <= ids(told(embedded, application, "shoplifting")), alive=application.alive)
+    assert application.stop() == 0
+    thefts = told(embedded, application, "shoplifting")
+    assert ids(thefts) == {event.id for event in expected}
+    assert len(thefts) == len(expected) > 20
+    added = {place: end for place, end in application.committed().items() if place[0] == retail and place not in before}
+    assert len(added) == 2
+    assert all(added.values()), "both got records"
 
 
 def start(application: Application, settings: dict, wanted: int, *topics: str) -> None:
