@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import orjson
 
 from app.control.batch_log import DIRECTIVE, RUN, RUN_FILE, TOTALS, BatchLog
+from app.control.batch_log import FOLDER as BATCHES
 from app.errors import CepError
 from app.owners.deployment import FOLDER as DEPLOYMENTS
 from app.owners.deployment import load_deployment
 from app.owners.snapshots import read_snapshot
 from app.owners.state_log import ENTRY, Generation, Listing, StateLog, state_log
-from app.storage.frames import read_frame
+from app.storage.frames import read_frame, require_whole
 from app.storage.store import Store, Stored
 
 SPARK = "spark"
@@ -102,6 +103,8 @@ def faults(store: Store, uri: str, state: str) -> Iterator[str]:
         yield missing
     yield from _faults_of_frames(store)
     yield from _faults_of_deployments(uri, found)
+    yield from _faults_of_single_files(store, state)
+    yield from _faults_of_spark(store)
     for bucket in found.buckets:
         yield from _faults_of_bucket(state_log(store, state, bucket.number), bucket, next_batch)
     if found.committed is not None and not found.buckets:
@@ -144,6 +147,36 @@ def _faults_of_frames(store: Store) -> Iterator[str]:
             yield str(error)
     if log.latest_batch(TOTALS) is not None and log.latest_batch(DIRECTIVE) is None:
         yield "there are totals of batches, but no directive"
+
+
+def _faults_of_single_files(store: Store, state: str) -> Iterator[str]:
+    """Numbers, runs, schemas, what the registry answered: all that is neither of a batch, nor a deployment, nor of a bucket."""
+    others = (f"{SPARK}/", f"{DEPLOYMENTS}/", f"{BATCHES}/", f"{state}/")
+    for one in store.names():
+        if one.name.endswith(".bin") and not one.name.startswith(others):
+            try:
+                require_whole(store.read(one.name), one.name)
+            except CepError as error:
+                yield str(error)
+
+
+def _faults_of_spark(store: Store) -> Iterator[str]:
+    """Of Spark's log as much as we know of it: a version, and lines of JSON."""
+    for folder in (f"{SPARK}/offsets", f"{SPARK}/commits"):
+        for one in store.names(folder):
+            if not one.name.rpartition("/")[2].isdecimal():
+                continue
+            version, *lines = store.read(one.name).decode(errors="replace").splitlines() or [""]
+            if not version.startswith("v") or not lines or not all(line == "-" or _is_json(line) for line in lines):
+                yield f"{one.name} is torn"
+
+
+def _is_json(line: str) -> bool:
+    try:
+        orjson.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _faults_of_deployments(uri: str, found: Inventory) -> Iterator[str]:

@@ -63,6 +63,16 @@ def framed(kind: str, format: int, parts: Sequence[Part]) -> Iterator[Part]:  # 
     yield _SUM.pack(checksum)
 
 
+def require_whole(data: Part, name: str = "") -> None:
+    """Checks a file of any kind and format.
+
+    Raises:
+        TornError, ForeignError: it is not whole, or not one of ours.
+    """
+    kind, number, _, _ = _head(_flat(data), f"{name} is " if name else "")
+    opened(kind, data, (number,), name)
+
+
 def opened(kind: str, data: Part, formats: Collection[int] = FIRST, name: str = "") -> Frame:
     """The parts of a file made by `framed`, all of it checked.
 

@@ -9,7 +9,8 @@ import pytest
 from app.control.batch_log import BatchLog
 from app.control.directives import Directive, Frozen
 from app.control.totals import BatchTotals
-from app.owners.inventory import fault_of_spark_log
+from app.owners.inventory import fault_of_spark_log, faults
+from app.storage.frames import write_frame
 from app.storage.posix import PosixStore
 
 
@@ -37,3 +38,26 @@ def test_a_log_of_sparks_that_is_gone_or_older_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "spark" / "offsets").iterdir():
         path.unlink()
     assert fault_of_spark_log(store) == "batch 2 is done, but Spark's log (spark/offsets) is missing"
+
+
+@pytest.mark.parametrize("name", ["run.bin", "schemas/4/7.bin", "registry-answers.bin", "numbers.bin"])
+def test_every_single_file_is_looked_at(tmp_path: Path, name: str) -> None:
+    store = PosixStore(tmp_path)
+    write_frame(store, name, "anything", 9, [b"what it says"])
+    assert list(faults(store, str(tmp_path), "state")) == []
+    data = bytearray((tmp_path / name).read_bytes())
+    data[-7] ^= 1
+    (tmp_path / name).write_bytes(data)
+    assert list(faults(store, str(tmp_path), "state")) == [f"{name} is damaged: its checksum does not fit"]
+
+
+@pytest.mark.parametrize("text", ["", "v1", 'v1\n{"a":'])
+@pytest.mark.parametrize("folder", ["offsets", "commits"])
+def test_torn_files_of_sparks_are_told(tmp_path: Path, folder: str, text: str) -> None:
+    path = tmp_path / "spark" / folder / "3"
+    path.parent.mkdir(parents=True)
+    path.write_text('v1\n{"a":1}\n-')
+    store = PosixStore(tmp_path)
+    before = list(faults(store, str(tmp_path), "state"))
+    path.write_text(text)
+    assert sorted(set(faults(store, str(tmp_path), "state")) - set(before)) == [f"spark/{folder}/3 is torn"]
