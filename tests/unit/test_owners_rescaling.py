@@ -46,10 +46,10 @@ def ended(world: World) -> World:
     epoch = log.begin_run() * EPOCHS_PER_RUN
     for batch in range(COMMITTED + 2):
         log.directive(batch, lambda number, _: Frozen(world.batches[number].directive, {"watchdogs": {"known": 7}}))
-        store.write(f"spark/offsets/{batch}", [b"v1"])
+        store.write(f"spark/offsets/{batch}", [b"v1\n{}\n-"])
         if batch <= COMMITTED:
             world.advance(home, batch, epoch)
-            store.write(f"spark/commits/{batch}", [b"v1"])
+            store.write(f"spark/commits/{batch}", [b"v1\n{}"])
     world.advance(home, COMMITTED + 1, epoch, buckets=[1])
     home.close()
     return world
