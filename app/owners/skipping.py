@@ -75,7 +75,7 @@ def _offsets(store: Store, batch: int) -> dict[str, dict[str, list[int | None]]]
 def _ends(store: Store, batch: int) -> dict[str, dict[str, int]]:
     try:
         lines = store.read(f"{SPARK}/offsets/{batch}").decode().splitlines()
-        found = json.loads(lines[2])
+        found = {} if lines[2] == "-" else json.loads(lines[2])
     except MissingError:
         return {}
     except (ValueError, IndexError):
