@@ -127,8 +127,9 @@ def start_session(settings: Settings) -> SparkSession:
     for name, value in {**own_settings(settings), **owners, **settings.spark.conf}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    for name, value in LOCAL_FILES.items():
-        session.conf.set(name, value)
+    if not isinstance(settings.checkpoint.address, BucketAddress):  # there Hadoop's client of S3 would look for the class, and not see it
+        for name, value in LOCAL_FILES.items():
+            session.conf.set(name, value)
     return session
 
 
