@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
+
+from app.cli.kernel import kernel
 
 
-@njit(types.int64(types.int64[::1], types.uint8[::1], types.int64[::1]), cache=True)
+@kernel(types.int64(types.int64[::1], types.uint8[::1], types.int64[::1]))
 def write_numbers(values, data, ends):  # type: ignore[no-untyped-def]
     """Zigzag numbers one after the other; returns the place behind the last one.
 

@@ -6,6 +6,8 @@ from collections import namedtuple
 
 from numba import njit, types
 
+from app.cli.kernel import kernel
+
 COLUMN = types.Array(types.int64, 1, "C", readonly=True)
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 
@@ -30,7 +32,7 @@ RUN = 16
 """Matches that are sorted by moving them one by one; longer runs are merged."""
 
 
-@njit(types.boolean(KEYS, types.int64, types.int64), cache=True)
+@kernel(types.boolean(KEYS, types.int64, types.int64))
 def comes_before(keys, left, right):  # type: ignore[no-untyped-def]
     """Whether one match is written before another one: by match time, events in total order, query, window, items."""
     if keys.match_time[left] != keys.match_time[right]:
@@ -58,7 +60,7 @@ def comes_before(keys, left, right):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(types.void(KEYS, types.int64[::1], types.int64[::1]), cache=True)
+@kernel(types.void(KEYS, types.int64[::1], types.int64[::1]))
 def sort_matches(keys, order, spare):  # type: ignore[no-untyped-def]
     """Sorts matches, those that are equal as they were; quick where they are almost in order, as engines find them.
 
@@ -109,7 +111,7 @@ def copied(source, start, end, target, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(types.void(TEMPLATE, CELLS, types.int64[::1]), cache=True)
+@kernel(types.void(TEMPLATE, CELLS, types.int64[::1]))
 def measure_lines(template, cells, ends):  # type: ignore[no-untyped-def]
     """Where every line will end.
 
@@ -138,7 +140,7 @@ def measure_lines(template, cells, ends):  # type: ignore[no-untyped-def]
         ends[match + 1] = at
 
 
-@njit(types.void(TEMPLATE, CELLS, types.int64[::1], types.uint8[::1]), cache=True)
+@kernel(types.void(TEMPLATE, CELLS, types.int64[::1], types.uint8[::1]))
 def write_lines(template, cells, places, data):  # type: ignore[no-untyped-def]
     """Puts the lines together.
 
@@ -165,7 +167,7 @@ def write_lines(template, cells, places, data):  # type: ignore[no-untyped-def]
         at = copied(template.text, template.end[0], template.end[1], data, at)
 
 
-@njit(types.void(types.uint8[::1], types.int64[::1], types.int64[::1], types.int64[::1], types.uint8[::1], types.int64[::1]), cache=True)
+@kernel(types.void(types.uint8[::1], types.int64[::1], types.int64[::1], types.int64[::1], types.uint8[::1], types.int64[::1]))
 def join_lists(text, starts, ends, bounds, data, list_ends):  # type: ignore[no-untyped-def]
     """Lists of elements that are texts already: ``[a,b]``, or ``null`` where there are none.
 

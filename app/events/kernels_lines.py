@@ -11,6 +11,7 @@ from collections import namedtuple
 import numpy as np
 from numba import njit, types
 
+from app.events.kernel import kernel
 from app.events.kernels import NUMBERS, TEXTS, equal_bytes, known_code, new_code, quick_hash
 from app.events.kernels_text import BYTES, bits_of_float, load64, trailing_zeros
 
@@ -77,7 +78,7 @@ def end_of_text(data, at):  # type: ignore[no-untyped-def]
     return at if at < size and data[at] == QUOTE else -1
 
 
-@njit(types.boolean(BYTES, types.int64, types.int64, types.uint8[::1], types.int64, types.int64), cache=True)
+@kernel(types.boolean(BYTES, types.int64, types.int64, types.uint8[::1], types.int64, types.int64))
 def same_name(data, start, end, names, first, last):  # type: ignore[no-untyped-def]
     """Whether a key is a name."""
     length = end - start
@@ -91,7 +92,7 @@ def same_name(data, start, end, names, first, last):  # type: ignore[no-untyped-
     return True
 
 
-@njit(types.int64(BYTES, types.int64, types.int64, NAMES), cache=True)
+@kernel(types.int64(BYTES, types.int64, types.int64, NAMES))
 def column_of_key(data, start, end, names):  # type: ignore[no-untyped-def]
     """The column of a key, or -1."""
     for column in range(len(names.offsets) - 1):
@@ -108,7 +109,7 @@ def is_word(data, at, first, second, third, fourth):  # type: ignore[no-untyped-
     return data[at + 1] == second and data[at + 2] == third and data[at + 3] == fourth
 
 
-@njit(types.int64(BYTES, NAMES, LINES, HARD_NUMBERS, TEXTS, types.int64[::1]), cache=True)
+@kernel(types.int64(BYTES, NAMES, LINES, HARD_NUMBERS, TEXTS, types.int64[::1]))
 def read_lines(data, names, lines, hard, texts, state):  # type: ignore[no-untyped-def]
     """Reads a piece from ``state`` on, until it ends or the kernel cannot go on; a row that was begun is then read again.
 
