@@ -285,15 +285,19 @@ class ControlPlane:
         )
         self._heartbeat.start()
 
+    @property
+    def _running_log(self) -> BatchLog:
+        if self._log is None:
+            raise NotReadyError("no catalog runs yet")
+        return self._log
+
     def directive(self, batch: int) -> Directive:
         """The directive of a batch, decided now if nobody asked before.
 
         Raises:
             NotReadyError: no catalog runs yet.
         """
-        if self._log is None:
-            raise NotReadyError("no catalog runs yet")
-        return self._log.directive(batch, self._decide)
+        return self._running_log.directive(batch, self._decide)
 
     def settle(self) -> None:
         """Waits until the latest directive survives a crash; before anything comes of it that does.
@@ -301,15 +305,11 @@ class ControlPlane:
         Raises:
             NotReadyError: no catalog runs yet.
         """
-        if self._log is None:
-            raise NotReadyError("no catalog runs yet")
-        self._log.settle()
+        self._running_log.settle()
 
     def begin_run(self) -> int:
         """Counts this run of the driver on its checkpoint; see `app.control.batch_log.BatchLog.begin_run`."""
-        if self._log is None:
-            raise NotReadyError("no catalog runs yet")
-        return self._log.begin_run()
+        return self._running_log.begin_run()
 
     def planned(self, batch: int) -> Planned | None:
         """By source, the offsets that Spark has planned for a batch; None where nobody knows."""
@@ -335,9 +335,7 @@ class ControlPlane:
         Raises:
             NotReadyError: no catalog runs yet.
         """
-        if self._log is None:
-            raise NotReadyError("no catalog runs yet")
-        self._log.finish(totals)
+        self._running_log.finish(totals)
         self.metrics.set("cep_owners", owners)
         heard = [source.source for source in totals.sources.values() if source.events > 0]
         if heard:

@@ -13,6 +13,7 @@ from app.errors import CepError
 from app.owners.deployment import FOLDER as DEPLOYMENTS
 from app.owners.deployment import load_deployment
 from app.owners.snapshots import read_snapshot
+from app.owners.spark_log import NO_OFFSET
 from app.owners.state_log import ENTRY, Generation, Listing, StateLog, state_log
 from app.storage.frames import read_frame, require_whole
 from app.storage.store import Store, Stored
@@ -167,7 +168,7 @@ def _faults_of_spark(store: Store) -> Iterator[str]:
             if not one.name.rpartition("/")[2].isdecimal():
                 continue
             version, *lines = store.read(one.name).decode(errors="replace").splitlines() or [""]
-            if not version.startswith("v") or not lines or not all(line == "-" or _is_json(line) for line in lines):
+            if not version.startswith("v") or not lines or not all(line == NO_OFFSET or _is_json(line) for line in lines):
                 yield f"{one.name} is torn"
 
 

@@ -10,10 +10,11 @@ import json
 from app.control.batch_log import BatchLog
 from app.control.directives import Frozen
 from app.control.totals import BatchTotals
-from app.errors import CepError, SnapshotError
+from app.errors import CepError
 from app.owners.inventory import SPARK, inventory
 from app.owners.orders import EPOCHS_PER_RUN, Advance
 from app.owners.rebuilding import entry_parts
+from app.owners.spark_log import Offsets, read_offsets
 from app.owners.state_log import state_log
 from app.storage.store import MissingError, Store
 
@@ -67,20 +68,18 @@ def _quiet(log: BatchLog, batch: int) -> Frozen:
 def _offsets(store: Store, batch: int) -> dict[str, dict[str, list[int | None]]]:
     """By topic and partition, the first offset and the one after the last."""
     ends, starts = _ends(store, batch), _ends(store, batch - 1)
-    return {
-        topic: {partition: [starts.get(topic, {}).get(partition), end] for partition, end in parts.items()} for topic, parts in ends.items()
-    }
+    found: dict[str, dict[str, list[int | None]]] = {}
+    for (topic, partition), end in ends.items():
+        found.setdefault(topic, {})[str(partition)] = [starts.get((topic, partition)), end]
+    return found
 
 
-def _ends(store: Store, batch: int) -> dict[str, dict[str, int]]:
+def _ends(store: Store, batch: int) -> Offsets:
+    name = f"{SPARK}/offsets/{batch}"
     try:
-        lines = store.read(f"{SPARK}/offsets/{batch}").decode().splitlines()
-        found = {} if lines[2] == "-" else json.loads(lines[2])
+        return read_offsets(name, store.read(name).decode()) or {}
     except MissingError:
         return {}
-    except (ValueError, IndexError):
-        raise SnapshotError(f"{SPARK}/offsets/{batch} is torn: which records the batch has cannot be told") from None
-    return {topic: ends for topic, ends in found.items() if isinstance(ends, dict)} if isinstance(found, dict) else {}
 
 
 def _commit(store: Store, batch: int) -> bytes:

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from app.config.addresses import FolderAddress, parse_address
 from app.config.settings import SPARK_FOLDER
-from app.errors import SnapshotError
+from app.owners.spark_log import OF_BATCH, OF_FIRST_SOURCE, Offsets, read_offsets
 from app.storage.open import open_store
 
-Offsets = dict[tuple[str, int], int]
 _FIRST_SOURCE = "sources/0/0"
 """Where Spark keeps the offsets at which the first batch begins."""
 
@@ -61,7 +60,7 @@ class OffsetLog:
 
     def committed(self) -> Offsets:
         """Up to where everything was committed, 0 for what was only planned; empty in a fresh checkpoint, and where the source is not Kafka."""
-        parts = [_understood(name, self._read(name)) for name in self._last_entries()]
+        parts = [_offsets_of(name, self._read(name)) for name in self._last_entries()]
         if len(parts) < 2:
             return parts[0] if parts else {}
         planned, begins = parts
@@ -91,7 +90,7 @@ class OffsetLog:
     def _rewrite(self, name: str, correction: Correction) -> None:
         text = self._read(name)
         self._forget_checksum(name)
-        self._store.write(f"{SPARK_FOLDER}/{name}", [_corrected(text, correction).encode()])
+        self._store.write(f"{SPARK_FOLDER}/{name}", [_corrected(name, text, correction).encode()])
 
     def _forget_checksum(self, name: str) -> None:
         """Hadoop's local file systems check it, and read what has none; in a bucket there are none. First: a checksum must never be of another text."""
@@ -100,34 +99,15 @@ class OffsetLog:
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-def _understood(name: str, text: str) -> Offsets:
-    """The offsets of an entry of Spark's; none where its source is not Kafka.
-
-    Raises:
-        SnapshotError: it is torn.
-    """
-    last = (text.splitlines() or [""])[-1]
-    try:
-        if last != "-":  # a source that had nothing to read yet
-            json.loads(last)
-    except ValueError:
-        hint = "restore it from a copy of the checkpoint, or begin with another checkpoint.path"
-        raise SnapshotError(f"{SPARK_FOLDER}/{name} is torn\nhint: {hint}") from None
-    return _parsed(text)
+def _offsets_of(name: str, text: str) -> Offsets:
+    """None of them where the source is not Kafka."""
+    return read_offsets(f"{SPARK_FOLDER}/{name}", text, OF_FIRST_SOURCE if name == _FIRST_SOURCE else OF_BATCH) or {}
 
 
-def _parsed(text: str) -> Offsets:
-    try:
-        topics = json.loads(text.splitlines()[-1])
-        return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
-    except (ValueError, IndexError, AttributeError):
-        return {}
-
-
-def _corrected(text: str, correction: Correction) -> str:
+def _corrected(name: str, text: str, correction: Correction) -> str:
     """The offsets are the last line of a log entry, and of the beginning of the first batch."""
     lines = text.splitlines()
     topics: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in correction.of(_parsed(text)).items():
+    for (topic, partition), offset in correction.of(_offsets_of(name, text)).items():
         topics.setdefault(topic, {})[str(partition)] = offset
     return "\n".join([*lines[:-1], json.dumps(topics, separators=(",", ":"))])

@@ -6,18 +6,12 @@ whose records wait behind a slow batch is not idle.
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from app.config.settings import SPARK_FOLDER
-from app.errors import SnapshotError
+from app.owners.spark_log import Offsets, read_offsets
 from app.storage.open import open_store
 from app.storage.store import MissingError
 
 OFFSETS = f"{SPARK_FOLDER}/offsets"
-NO_OFFSET = "-"
-"""Spark's word for a source that has none yet."""
-Offsets = dict[tuple[str, int], int]
 
 
 class PlannedOffsets:
@@ -65,14 +59,6 @@ class PlannedOffsets:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
         path = f"{OFFSETS}/{batch}"
         try:
-            lines = self._store.read(path).decode().splitlines()
+            return read_offsets(path, self._store.read(path).decode())
         except MissingError:
-            return None
-        try:
-            topics: Any = None if lines[2] == NO_OFFSET else json.loads(lines[2])
-        except (ValueError, IndexError) as error:
-            raise SnapshotError(f"{path}: no offsets of a batch: {error}") from error
-        try:
-            return {(topic, int(partition)): int(end) for topic, ends in topics.items() for partition, end in ends.items()}
-        except (ValueError, AttributeError):
             return None

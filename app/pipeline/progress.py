@@ -34,7 +34,7 @@ class ProgressListener(StreamingQueryListener):
     def _jlistener(self) -> Any:
         if self._in_java is None:
             jvm: Any = SparkContext._jvm  # noqa: SLF001 - pyspark's own way to it
-            self._in_java = jvm.PythonStreamingQueryListenerWrapper(_CalledByJava(self))
+            self._in_java = jvm.PythonStreamingQueryListenerWrapper(self)
         return self._in_java
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
@@ -58,26 +58,7 @@ class ProgressListener(StreamingQueryListener):
         """Notes it."""
         log.info("query terminated", run_id=str(event.runId()), failed=event.exception().isDefined())
 
-
-class _CalledByJava:
-    """The listener as py4j wants it."""
-
-    def __init__(self, listener: ProgressListener) -> None:
-        self._listener = listener
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._listener.onQueryStarted(event)
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._listener.onQueryProgress(event)
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._listener.onQueryIdle(event)
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        self._listener.onQueryTerminated(event)
-
     class Java:
-        """Read by py4j."""
+        """Read by py4j, which calls the listener as it is."""
 
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)

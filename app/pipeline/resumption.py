@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from app.errors import Finding
+from app.owners.spark_log import Offsets
 from app.pipeline.numbers import Numbers
-from app.pipeline.offsets import Correction, Offsets
+from app.pipeline.offsets import Correction
 
 
 @dataclass(frozen=True, slots=True)
