@@ -20,7 +20,7 @@ from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
-from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
+from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, GroupMatching, no_clock
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
@@ -122,13 +122,16 @@ class Bucket:
             self._drains.load(live.drains.saved())
             self._composition.go_on(live.composition)
 
-    def advance(self, chunks: Iterable[bytes | Chunk], progress: Progress, endings: Mapping[int, Ending] = NO_ENDINGS) -> BucketOutput:
+    def advance(
+        self, chunks: Iterable[bytes | Chunk], progress: Progress, endings: Mapping[int, Ending] = NO_ENDINGS, clock: Clock = no_clock
+    ) -> BucketOutput:
         """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
 
         Args:
             chunks: of all ingress tasks, in any order.
             progress: what was decided about time for this batch.
             endings: by query, shedders of partial matches, as decided for this batch; with them it does matter how the input was cut.
+            clock: tells what queries cost (`Found.cost_ns`); it changes no result.
 
         Raises:
             SnapshotError: a chunk was made under another catalog.
@@ -152,7 +155,7 @@ class Bucket:
             batch, bitmaps = self._due(state, late)
             matched += len(batch)
             watermarks = self._watermarks(state, progress)
-            news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings)]
+            news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
             state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
             if state.matching.group.composed:

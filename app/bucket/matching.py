@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ class Found:
         timeouts: partial matches that timed out; None unless the plan emits them.
         fed: the events of the query's group that were fed in this step, with the columns that rode along.
         shed: partial matches that were asked about before the step, and those of them that a shedder ended.
+        cost_ns: what it took, by the clock that was handed in.
     """
 
     query: int
@@ -41,6 +42,7 @@ class Found:
     fed: EventBatch
     timeouts: Matches | None = None
     shed: tuple[int, int] = (0, 0)
+    cost_ns: int = 0
 
     @property
     def news(self) -> bool:
@@ -60,6 +62,13 @@ NAMED = 5
 Ending = Callable[[QueryEngine, int], tuple[int, int]]
 """Ends some of an engine's partial matches before it is fed events from this time (ms) on; says how many it asked about, and how many it ended."""
 NO_ENDINGS: Mapping[int, Ending] = {}
+Clock = Callable[[], int]
+"""Nanoseconds since some moment, or time of the processor; this floor reads none of its own."""
+
+
+def no_clock() -> int:
+    """For whoever does not want to know what queries cost."""
+    return 0
 
 
 def named(error: Exception, queries: Sequence[str]) -> None:
@@ -152,7 +161,12 @@ class GroupMatching:
         return not self.engines
 
     def feed(
-        self, batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
+        self,
+        batch: EventBatch,
+        bitmaps: NDArray[np.uint64],
+        watermarks: Watermarks,
+        endings: Mapping[int, Ending] = NO_ENDINGS,
+        clock: Clock = no_clock,
     ) -> list[Found]:
         """Feeds events, in the order in which they are to be processed, and lets time come to the watermarks.
 
@@ -161,18 +175,26 @@ class GroupMatching:
             bitmaps: uint64 (events, words) in the group's layout.
             watermarks: after the batch.
             endings: by query, shedders of partial matches.
+            clock: tells what each query costs; what queries that share an engine cost is split by their candidates.
         """
         selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
-        return self.feed_selected(batch, selected, watermarks, endings)
+        return self.feed_selected(batch, selected, watermarks, endings, clock)
 
     def feed_selected(
-        self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
+        self,
+        batch: EventBatch,
+        selected: SelectedEvents,
+        watermarks: Watermarks,
+        endings: Mapping[int, Ending] = NO_ENDINGS,
+        clock: Clock = no_clock,
     ) -> list[Found]:
         """As `feed`, for events with the answer of any selection that knows the group's queries."""
-        found = self._alone(batch, selected, watermarks, endings)
+        found = self._alone(batch, selected, watermarks, endings, clock)
         for family in self._distinct:
             try:
-                found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).told()]
+                began = clock()
+                told = [Found(*one, batch) for one in family.feed(batch, selected, watermarks).told()]
+                found += _split(told, clock() - began)
             except Exception as error:
                 named(error, [plan.name for query, plan in self._plans.items() if self._families.get(query) is family])
                 raise
@@ -180,12 +202,14 @@ class GroupMatching:
 
     def news_of_selected(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
         """As `feed_selected`; gives back only what there is to be written, or to be told."""
-        found = [one for one in self._alone(batch, selected, watermarks, NO_ENDINGS) if one.news]
+        found = [one for one in self._alone(batch, selected, watermarks, NO_ENDINGS, no_clock) if one.news]
         for family in self._distinct:
             found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).matched()]
         return sorted(found, key=lambda one: one.query)
 
-    def _alone(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending]) -> list[Found]:
+    def _alone(
+        self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending], clock: Clock
+    ) -> list[Found]:
         """Feeds the queries that have engines of their own."""
         found = []
         counting = self.group.ranks != "none"
@@ -194,6 +218,7 @@ class GroupMatching:
             rows, items = selected.of_query(query)
             if self._asleep[query] and not len(batch if counting else rows):
                 continue
+            began = clock()
             part = _with_counted(batch, rows, items, counted) if counting else self._candidates(query, batch, rows, items)
             try:
                 shed = endings[query](engine, int(batch.time[0])) if query in endings and len(batch) else (0, 0)
@@ -202,7 +227,7 @@ class GroupMatching:
                 named(error, [self._plans[query].name])
                 raise
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
-            found.append(Found(query, matches, tally, batch, engine.timeouts, shed))
+            found.append(Found(query, matches, tally, batch, engine.timeouts, shed, clock() - began))
         return found
 
     def states(self) -> Iterator[tuple[int, Sequence[Buffer]]]:
@@ -233,6 +258,13 @@ class GroupMatching:
             spread[rows] = items
             return batch, spread
         return take(with_columns(batch, self._plans[query].columns), rows), items
+
+
+def _split(told: Sequence[Found], cost_ns: int) -> list[Found]:
+    """What an engine took, split over the queries that share it by their candidates; whoever only holds events counts as one."""
+    parts = [1 + one.tally.candidates for one in told]
+    whole = sum(parts)
+    return [replace(one, cost_ns=cost_ns * part // whole) for one, part in zip(told, parts, strict=True)]
 
 
 def _engine(plan: Plan, state: Buffer | None, memory_of: MemoryOf | None) -> QueryEngine:

@@ -140,6 +140,11 @@ SHEDDING = Record(
         Key("pane", _SIZE, "Length of a pane (gspice), in events or as a duration"),
         Key("allow_false_positives", Flag(), "false: never drop an event that a negation or a strict strategy needs", default=True),
         Key("memory", Count("tuples"), "Tuples kept per key (temporal queries)"),
+        Key(
+            "catch_up",
+            Choice(("shed", "complete")),
+            "After an outage: shed keeps the bound for new events, complete sheds nothing until it has caught up (watchdog.catch_up when not given)",
+        ),
     )
 )
 

@@ -255,4 +255,5 @@ def shedding_of(record: object) -> Shedding:
         pane=values.get("pane"),
         allow_false_positives=values.get("allow_false_positives", True),
         memory_tuples=memory.size if memory is not None else None,
+        catch_up=values.get("catch_up"),
     )

@@ -1,0 +1,278 @@
+"""What each query costs: its work per event, or per event and partial match, as its owners measured it, and what its candidates are of the stream.
+
+The work is that of the slowest owner, in time of the processor: a batch is over when its last owner is done, and what others do on the machine is no cost of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shedding.detector_matches import Curve, fitted
+
+NEWEST = 0.3
+"""Weight of the newest batch in sliding estimates: three batches to follow a change."""
+CURVE_SAMPLES = 24
+"""Batches that the cost by partial matches is fitted to."""
+LEAST_SPREAD = 1.5
+"""The most partial matches of the samples by the fewest: below, they say nothing about how the cost grows, and it is taken to be in proportion."""
+NO_EFFECT = 0.1
+"""Of what was asked: when less than this is dropped, shedding is in vain (all events are guarded, say)."""
+FORGIVEN = 0.003
+"""Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryObservation:
+    """One query in one batch.
+
+    Attributes:
+        candidates: events that it could use, shed ones included.
+        shed: of them.
+        work_ms: that the slowest owner spent on it, time of the processor.
+        matches: partial matches that an event was held against on average, as far as known.
+        reference: where partial matches are shed, how many there would be without; else 0.
+        asked: the drop ratio under which the batch ran.
+        latency_ms: of its composite events, broker time of the last constituent to the end of matching, on average; None without any.
+    """
+
+    candidates: int = 0
+    shed: int = 0
+    work_ms: float = 0.0
+    matches: float = 0.0
+    reference: int = 0
+    asked: float = 0.0
+    latency_ms: float | None = None
+
+
+@dataclass(slots=True)
+class QueryCost:
+    """What is known of one query; all of it goes through `snapshot`.
+
+    Attributes:
+        share: candidates per record of its streams.
+        per_event_ms: work per event that reaches it.
+        effect: share of what it was asked to drop that it did drop.
+        offset_ms: by how much its composite events are later than the batches explain.
+        reference: partial matches without shedding.
+        matches: partial matches when ``per_event_ms`` was measured.
+        samples: partial matches, and ms per event with so many.
+    """
+
+    share: float | None = None
+    per_event_ms: float = 0.0
+    effect: float = 1.0
+    offset_ms: float = 0.0
+    reference: float = 0.0
+    matches: float = 0.0
+    samples: list[list[float]] = field(default_factory=list)
+
+    def learn(self, seen: QueryObservation, consumed: int, explained_ms: float, *, warm: bool) -> None:
+        """Takes a batch into account.
+
+        Args:
+            seen: of the query.
+            consumed: records of its streams.
+            explained_ms: how late composite events are on average by what is known of the batch.
+            warm: whether the processes are; until then only what is cheaper than before is believed.
+        """
+        candidates = seen.candidates or (
+            consumed if seen.work_ms > 0 else 0
+        )  # composite events of others: what they are counts as the stream
+        if consumed > 0:
+            self.share = _followed(self.share, candidates / consumed)
+        kept = candidates - seen.shed
+        if kept > 0:
+            per_event = seen.work_ms / kept
+            first = self.per_event_ms == 0 or not warm
+            self.per_event_ms = (
+                min(per_event, self.per_event_ms or per_event) if not warm else _followed(self.per_event_ms or None, per_event)
+            )
+            self.matches = _followed(None if first else self.matches, seen.matches)
+            if seen.reference:
+                self.samples = [*self.samples, [seen.matches, per_event]][-CURVE_SAMPLES:]
+        self.reference = float(seen.reference)
+        self._learn_effect(seen)
+        if seen.latency_ms is not None:
+            self.offset_ms = _followed(self.offset_ms, max(0.0, seen.latency_ms - explained_ms))
+
+    def _learn_effect(self, seen: QueryObservation) -> None:
+        if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
+            self.effect = _followed(self.effect, min(1.0, seen.shed / seen.candidates / seen.asked))
+        else:
+            self.effect += FORGIVEN * (1 - self.effect)
+
+    def candidates(self, records: float) -> float:
+        """Of so many records of its streams."""
+        return (self.share or 0.0) * records
+
+    def by_matches_ms(self, ratio: float) -> float:
+        """Work per event when so much of the partial matches is gone: by the curve that fits what was seen, or in proportion while all batches had equally many."""
+        wanted = self.reference * (1 - ratio)
+        curve = self._curve()
+        if curve is not None:
+            return curve.latency_s(wanted)
+        return self.per_event_ms * wanted / self.matches if self.matches > 0 else self.per_event_ms
+
+    def _curve(self) -> Curve | None:
+        counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T
+        if len(counts) < 4 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0):
+            return None
+        return fitted(counts, spent)
+
+
+@dataclass(slots=True)
+class Rest:
+    """What is known of all queries that never shed, together; per record of all streams.
+
+    Attributes:
+        work_ms: work.
+        candidates: events that are shipped for them, each counted for every one of them.
+        most: candidates of the one that has most.
+    """
+
+    work_ms: float = 0.0
+    candidates: float = 0.0
+    most: float = 0.0
+
+    def learn(self, seen: Iterable[QueryObservation], records: int) -> None:
+        """Takes a batch into account."""
+        listed = list(seen)
+        first = self.work_ms == self.candidates == 0
+        for name, newest in (
+            ("work_ms", sum(one.work_ms for one in listed)),
+            ("candidates", sum(one.candidates for one in listed)),
+            ("most", max((one.candidates for one in listed), default=0)),
+        ):
+            setattr(self, name, _followed(None if first else getattr(self, name), newest / records))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Records and what is known of costs: what they take at which ratios. Queries are rows, in the order of `QueryCosts.queries`.
+
+    Attributes:
+        records: of all streams.
+        candidates: float64 (queries,).
+        effect: float64 (queries,), see `QueryCost`.
+        per_event_ms: float64 (queries,).
+        by_matches: rows of queries whose partial matches are what is shed.
+        overlap: see `QueryCosts`.
+    """
+
+    records: float
+    candidates: NDArray[np.float64]
+    effect: NDArray[np.float64]
+    per_event_ms: NDArray[np.float64]
+    by_matches: Mapping[int, QueryCost]
+    rest: Rest
+    overlap: float
+
+    def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
+        return self.candidates * (1 - self.effect * ratios)
+
+    def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): their work."""
+        work = self.kept(ratios) * self.per_event_ms
+        for row, known in self.by_matches.items():
+            work[row] = self.candidates[row] * known.by_matches_ms(float(ratios[row]))
+        return work
+
+    def total_ms(self, ratios: NDArray[np.float64]) -> float:
+        """Work of all queries."""
+        return float(self.work_ms(ratios).sum()) + self.rest.work_ms * self.records
+
+    def shipped(self, ratios: NDArray[np.float64]) -> float:
+        """Events that some query keeps: at least those of the query that keeps most."""
+        kept = self.kept(ratios)
+        most = max(float(kept.max(initial=0.0)), self.rest.most * self.records)
+        return max(most, self.overlap * (float(kept.sum()) + self.rest.candidates * self.records))
+
+
+class QueryCosts:
+    """All queries of a catalog: one by one those that may shed, together those that never do.
+
+    Args:
+        streams: by query that may shed, the streams that it reads.
+
+    Attributes:
+        queries: those that may shed.
+        overlap: events that are shipped for each candidate of a query: 1 where no two queries want the same events, a third where three do.
+    """
+
+    def __init__(self, streams: Mapping[str, Iterable[str]]) -> None:
+        self.queries = tuple(streams)
+        self._streams = {query: tuple(names) for query, names in streams.items()}
+        self._known = {query: QueryCost() for query in streams}
+        self._rest = Rest()
+        self.overlap = 1.0
+
+    def __getitem__(self, query: str) -> QueryCost:
+        return self._known[query]
+
+    def learn(
+        self, seen: Mapping[str, QueryObservation], consumed: Mapping[str, int], relevant: int, explained_ms: float, *, warm: bool = True
+    ) -> None:
+        """Takes a batch into account.
+
+        Args:
+            seen: by query.
+            consumed: records, by stream.
+            relevant: events that any query could use.
+            explained_ms: see `QueryCost.learn`.
+            warm: see `QueryCost.learn`.
+        """
+        everything = sum(consumed.values())
+        if everything <= 0:
+            return
+        for query, known in self._known.items():
+            known.learn(seen.get(query, QueryObservation()), round(self._records_of(query, consumed)), explained_ms, warm=warm)
+        self._rest.learn((one for query, one in seen.items() if query not in self._known), everything)
+        candidates = sum(one.candidates for one in seen.values())
+        if candidates > 0:
+            self.overlap = _followed(self.overlap, min(1.0, relevant / candidates))
+
+    def load(self, records: Mapping[str, float]) -> Load:
+        """What so many records are, by stream."""
+        known = list(self._known.values())
+        candidates = [one.candidates(self._records_of(query, records)) for query, one in self._known.items()]
+        return Load(
+            float(sum(records.values())),
+            np.array(candidates, dtype=np.float64),
+            np.array([0.0 if one.reference else one.effect for one in known], dtype=np.float64),
+            np.array([one.per_event_ms for one in known], dtype=np.float64),
+            {row: one for row, one in enumerate(known) if one.reference},
+            self._rest,
+            self.overlap,
+        )
+
+    def rows(self, ratios: Mapping[str, float]) -> NDArray[np.float64]:
+        """float64 (queries,): ratios in the order of `queries`; 0 where there is none."""
+        return np.array([ratios.get(query, 0.0) for query in self.queries], dtype=np.float64)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "queries": {query: asdict(known) for query, known in self._known.items()},
+            "rest": asdict(self._rest),
+            "overlap": self.overlap,
+        }
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Goes on from a snapshot, with the queries that there still are."""
+        self._known |= {query: QueryCost(**values) for query, values in plain["queries"].items() if query in self._known}
+        self._rest, self.overlap = Rest(**plain["rest"]), plain["overlap"]
+
+    def _records_of(self, query: str, records: Mapping[str, float]) -> float:
+        """Of the query's streams; of all streams, where it reads what other queries emit."""
+        own = [records[name] for name in self._streams[query] if name in records]
+        return sum(own) if own else sum(records.values())
+
+
+def _followed(average: float | None, newest: float) -> float:
+    return newest if average is None else average + NEWEST * (newest - average)
