@@ -71,8 +71,8 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
 class _Candidates:
     """The events of a batch as shedders see them; masks are of its relevant rows.
 
-    What a model knows of the stream it learned from one in total order, so that is what it gets: the task's part of the stream, irrelevant events
-    included, since panes hold them too. Every batch begins with an empty pane: what stood before is in other tasks and batches.
+    What a model knows of the stream it learned from one in total order, so that is what it gets, irrelevant events included, since panes hold them too. Panes are formed inside a
+    topic partition and begin anew with every batch: which others came to the same task, and what stood before, depends on executors and restarts, and decisions must not.
     """
 
     def __init__(self, batch: EventBatch, relevant: NDArray[np.int64]) -> None:
@@ -86,11 +86,12 @@ class _Candidates:
 
     def kept_by_model(self, learned: Learned, orders: QueryShedding) -> Mask:
         """By a model, whose ratio is the one at which the ordered share of candidates goes."""
-        batch, features = self._in_order, learned.features
-        events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
+        features, entry = learned.features, METHODS[orders.shedder]
         gate = learned.model.gate(learned.model.manifest.ratio_for(orders.drop_ratio))
-        kept = np.empty(len(batch), dtype=np.bool_)
-        kept[self._order] = kept_events(gate, features.plan, events, METHODS[orders.shedder].level)
+        kept = np.empty(len(self._batch), dtype=np.bool_)
+        for rows, batch in self._by_partition if entry.panes else [(self._order, self._in_order)]:
+            events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
+            kept[rows] = kept_events(gate, features.plan, events, entry.level)
         return kept[self._relevant]
 
     @cached_property
@@ -100,6 +101,14 @@ class _Candidates:
     @cached_property
     def _in_order(self) -> EventBatch:
         return take(self._batch, self._order)
+
+    @cached_property
+    def _by_partition(self) -> list[tuple[NDArray[np.int64], EventBatch]]:
+        """Rows and events of each topic partition, in total order."""
+        sources = self._batch.source[self._order]
+        grouped = self._order[np.argsort(sources, kind="stable")]
+        ends = np.cumsum(np.unique(sources, return_counts=True)[1])[:-1]
+        return [(rows, take(self._batch, rows)) for rows in np.split(grouped, ends)]
 
 
 def dropped_before_decoding(
