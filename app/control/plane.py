@@ -410,6 +410,7 @@ class ControlPlane:
                 "predicted_latency_ms": None if forecast is None else round(forecast.latency_ms),
                 "matches": int(self._value("cep_matches_emitted_total", query=plan.name, severity=dict(plan.labels).get("severity", ""))),
                 "partial_matches": 0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].partial_matches,
+                "cost_ms": 0.0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].cost_ns / 1e6,
                 "last_batch": None if totals is None else totals.batch,
                 "broken": plan.name in told.broken,
             }

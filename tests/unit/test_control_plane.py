@@ -269,12 +269,13 @@ def test_queries_page(world: World) -> None:
     world.plane.running.good()
     world.run(0, 10)
     (query,) = world.plane.queries()
-    assert {k: query[k] for k in ("query", "version", "status", "matches", "drop_ratio", "last_batch")} == {
+    assert {k: query[k] for k in ("query", "version", "status", "matches", "drop_ratio", "cost_ms", "last_batch")} == {
         "query": "q",
         "version": 2,
         "status": "running",
         "matches": 2,
         "drop_ratio": 0.0,
+        "cost_ms": 0.05,
         "last_batch": 0,
     }
 
