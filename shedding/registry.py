@@ -34,7 +34,9 @@ class Entry:
 METHODS: dict[str, Entry] = {
     "none": Entry("events", "drops nothing", "shedding.events.none:NoShedding", learns=False),
     "random": Entry("events", "drops events at random", "shedding.events.random:RandomShedding", learns=False),
-    "gspice": Entry("events", "gSPICE: by type, attributes and predecessor pane, in hash tables", "shedding.events.gspice:Gspice", panes=True),
+    "gspice": Entry(
+        "events", "gSPICE: by type, attributes and predecessor pane, in hash tables", "shedding.events.gspice:Gspice", panes=True
+    ),
     "gspice-tree": Entry("events", "gSPICE with a decision tree", "shedding.events.gspice_trees:gspice_tree", panes=True),
     "gspice-forest": Entry("events", "gSPICE with a random forest", "shedding.events.gspice_trees:gspice_forest", panes=True),
     "espice": Entry("events per window", "eSPICE: by type and position in the window", "shedding.events.espice:Espice"),

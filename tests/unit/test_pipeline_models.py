@@ -154,7 +154,10 @@ def test_what_is_shed_does_not_depend_on_which_task_got_which_topic_partitions(w
     batch = read_shed_queries([tmp_path / "theft.yaml"], tmp_path / "events.jsonl", tmp_path / "settings.yaml", None)[0].batch
     source = np.random.default_rng(2).integers(0, 4, len(batch))
     batch = replace(batch, source=source, offset=np.arange(len(batch)))
-    learned = [None if stored is None else Learned(restored(stored), Features.of(plan)) for stored, plan in zip(deployment.models, catalog.plans, strict=True)]
+    learned = [
+        None if stored is None else Learned(restored(stored), Features.of(plan))
+        for stored, plan in zip(deployment.models, catalog.plans, strict=True)
+    ]
     directive = Directive(3, seed=9, shedding={"theft": QueryShedding(0.6, shedder)})
     selection = Selection(catalog, None)
     gate = shedding_gate(catalog, selection, directive, lambda query: learned[query])
