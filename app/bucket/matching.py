@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
+from app.audit.verdicts import Verdicts
 from app.bucket.engines import QueryEngine, new_engine, restore_engine, taken_over
 from app.bucket.family import Family, families_of, is_family_state, shape_of
 from app.bucket.route import group_identity, in_partitions
@@ -18,7 +19,7 @@ from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.preamble import Buffer
 from app.events.batch import EventBatch, take, with_columns
-from app.query.plan import Catalog, Plan
+from app.query.plan import Catalog, Plan, QueryGroup
 
 DENSE = 8
 """When at least one event in so many is a candidate, the engine skips the others faster (about 1 ns) than a copy of the candidates is made."""
@@ -34,6 +35,7 @@ class Found:
         fed: the events of the query's group that were fed in this step, with the columns that rode along.
         shed: partial matches that were asked about before the step, and those of them that a shedder ended.
         cost_ns: what it took, by the clock that was handed in.
+        verdicts: on the matches; None where nobody judges them.
     """
 
     query: int
@@ -43,6 +45,7 @@ class Found:
     timeouts: Matches | None = None
     shed: tuple[int, int] = (0, 0)
     cost_ns: int = 0
+    verdicts: Verdicts | None = None
 
     @property
     def news(self) -> bool:
@@ -219,7 +222,7 @@ class GroupMatching:
             if self._asleep[query] and not len(batch if counting else rows):
                 continue
             began = clock()
-            part = _with_counted(batch, rows, items, counted) if counting else self._candidates(query, batch, rows, items)
+            part = _with_counted(batch, rows, items, counted) if counting else _candidates(self._plans[query], batch, rows, items)
             try:
                 shed = endings[query](engine, int(batch.time[0])) if query in endings and len(batch) else (0, 0)
                 matches, tally = engine.feed(*part, watermarks)
@@ -248,23 +251,39 @@ class GroupMatching:
         for family in self._distinct:
             family.validate()
 
-    def _candidates(
-        self, query: int, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]
-    ) -> tuple[EventBatch, NDArray[np.uint64]]:
-        if len(rows) == len(batch):
-            return batch, items
-        if len(rows) * DENSE >= len(batch):
-            spread = np.zeros(len(batch), dtype=np.uint64)
-            spread[rows] = items
-            return batch, spread
-        return take(with_columns(batch, self._plans[query].columns), rows), items
-
 
 def _split(told: Sequence[Found], cost_ns: int) -> list[Found]:
     """What an engine took, split over the queries that share it by their candidates; whoever only holds events counts as one."""
     parts = [1 + one.tally.candidates for one in told]
     whole = sum(parts)
     return [replace(one, cost_ns=cost_ns * part // whole) for one, part in zip(told, parts, strict=True)]
+
+
+def engine_input(
+    plan: Plan, group: QueryGroup, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]
+) -> tuple[EventBatch, NDArray[np.uint64]]:
+    """What the engine of a query is fed of the events of its group.
+
+    Args:
+        plan: of the query.
+        group: of the query.
+        batch: of the group, in the order of feeding.
+        rows: int64 (candidates,).
+        items: uint64 (candidates,).
+    """
+    if group.ranks == "none":
+        return _candidates(plan, batch, rows, items)
+    return _with_counted(batch, rows, items, in_partitions(batch, group) if group.ranks == "partition" else None)
+
+
+def _candidates(plan: Plan, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]) -> tuple[EventBatch, NDArray[np.uint64]]:
+    if len(rows) == len(batch):
+        return batch, items
+    if len(rows) * DENSE >= len(batch):
+        spread = np.zeros(len(batch), dtype=np.uint64)
+        spread[rows] = items
+        return batch, spread
+    return take(with_columns(batch, plan.columns), rows), items
 
 
 def _engine(plan: Plan, state: Buffer | None, memory_of: MemoryOf | None) -> QueryEngine:
