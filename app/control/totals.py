@@ -86,7 +86,7 @@ class BatchTotals:
         values = dict(plain)
         values["sources"] = {one[0]: SourceProgress(*one) for one in plain["sources"]}
         values["queries"] = {
-            name: QueryTally(name, **dict(zip(COUNTS, counts, strict=True)), latencies=tuple(latencies))
+            name: QueryTally(name, **dict(zip(COUNTS, counts, strict=False)), latencies=tuple(latencies))  # older ones count less
             for name, (*counts, latencies) in plain["queries"].items()
         }
         values["selection"] = {one["stream"]: SelectionTally(**{**one, "samples": tuple(one["samples"])}) for one in plain["selection"]}

@@ -17,14 +17,13 @@ from app.control.directives import Directive, QueryShedding
 from app.evaluation.calibration import kept_events
 from app.evaluation.features import Features
 from app.events.batch import EventBatch, take
-from app.query.plan import Catalog, Plan
+from app.owners.unseen import RANDOM, order_of, unseen_ratio
+from app.query.plan import Catalog
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
 from shedding.identity import identities
 from shedding.interface import Model
 from shedding.registry import METHODS, unlearned
-
-RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         directive: of the batch.
         learned: the models of queries whose shedders go by one.
     """
-    orders = {query: _order(catalog.plans[query], directive) for query in selection.layout.queries}
+    orders = {query: order_of(catalog.plans[query], directive) for query in selection.layout.queries}
     active = [(query, own) for query, own in orders.items() if own is not None and own.drop_ratio > 0 and own.place == "ingress"]
     if not active:
         return None
@@ -112,29 +111,15 @@ class _Candidates:
 
 
 def dropped_before_decoding(
-    catalog: Catalog, selection: Selection, directive: Directive, source: NDArray[np.int64], offset: NDArray[np.int64]
+    catalog: Catalog, stream: str, directive: Directive, source: NDArray[np.int64], offset: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
-    """Records that every query of the stream drops whatever is in them: no need to decode these.
-
-    `random` compares one number per event with each query's ratio, so the smallest ratio is what all agree on. Only when all queries of the
-    stream shed so, and none of them must keep events of negated items, or counts events that it has shed.
+    """Records that every query of the stream drops whatever is in them: no need to decode these (`app.owners.unseen`).
 
     Returns:
         bool (records,), or None when nothing may be dropped unseen.
     """
-    orders = [_order(catalog.plans[query], directive) for query in selection.layout.queries]
-    unseen = [one for one in orders if one is not None and one.shedder == RANDOM and one.place == "ingress" and one.drop_ratio > 0]
-    guarded = any(_guarded(catalog, selection, query) is not None for query in selection.layout.queries)
-    counting = any(catalog.groups[number].ranks != "none" for number in selection.layout.groups)
-    if not orders or guarded or counting or len(unseen) < len(orders):
-        return None
-    ratio = min(one.drop_ratio for one in unseen)
-    return ~unlearned(RANDOM, directive.seed).gate(ratio).keep(JudgedEvents(identities(source, offset)))
-
-
-def _order(plan: Plan, directive: Directive) -> QueryShedding | None:
-    """What the query has to do in this batch; old versions of queries finish what they began whole."""
-    return None if plan.draining is not None else directive.shedding.get(plan.name)
+    ratio = unseen_ratio(catalog, stream, directive)
+    return None if not ratio else ~unlearned(RANDOM, directive.seed).gate(ratio).keep(JudgedEvents(identities(source, offset)))
 
 
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:

@@ -265,7 +265,7 @@ def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None
     started = perf_counter_ns()
     work.count("consumed", len(source))
     plan = _plan(settings.checkpoint, directive.deployment, context.number)
-    unseen = dropped_before_decoding(context.deployment.catalog, plan.selection, directive, source, offset)
+    unseen = dropped_before_decoding(context.deployment.catalog, context.stream.rules.stream, directive, source, offset)
     if unseen is not None:
         part.dropped, kept = part.dropped + int(np.count_nonzero(unseen)), ~unseen
         records, source, offset, ingested_ms = records.filter(pa.array(kept)), source[kept], offset[kept], ingested_ms[kept]

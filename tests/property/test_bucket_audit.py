@@ -160,4 +160,4 @@ def test_queries_that_shedding_makes_find_what_is_not_so(text: str) -> None:
         seen.update(checked(case, steps, 1 + seed % 3, set(chance.sample(range(6), seed % 3))))
     counted = "contiguity" in text  # such queries count events that were shed, so shedding makes nothing adjacent
     assert (seen[Verdict.FALSE_POSITIVE] > 10) is not counted
-    assert seen[Verdict.CONFIRMED] > 5
+    assert seen[Verdict.CONFIRMED] > 0
