@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from app.bucket import regroup_tuples
 from app.bucket.family import is_family_state, merged_family_states, parted_family_state
 from app.bucket.temporal import MemoryOf, TemporalEngine
-from app.cep import regroup_stacks
 from app.cep.chains import regroup as regroup_chains
 from app.cep.chains.engine import ChainsEngine
-from app.cep.engine import Engine, Tally, Watermarks
+from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer
-from app.cep.regroup import Owner
 from app.cep.runs import regroup as regroup_runs
 from app.cep.runs.engine import RunsEngine
-from app.cep.snapshot import engine_of
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import Owner
+from app.cep.snapshot.state import engine_of
+from app.cep.stacks import regroup as regroup_stacks
+from app.cep.stacks.engine import StacksEngine
 from app.errors import SnapshotError
 from app.events.batch import EventBatch
 from app.query.chains import chain_of
@@ -62,11 +63,11 @@ class _Kind:
 
 
 def _new_stacks(plan: Plan, memory_of: MemoryOf | None) -> QueryEngine:
-    return Engine(plan)
+    return StacksEngine(plan)
 
 
 def _restored_stacks(plan: Plan, data: Buffer, memory_of: MemoryOf | None) -> QueryEngine:
-    return Engine.restore(plan, data)
+    return StacksEngine.restore(plan, data)
 
 
 def _merged_stacks(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None) -> Buffer:

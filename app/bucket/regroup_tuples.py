@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.temporal import STATE_FORMAT, MemoryOf, TemporalEngine
-from app.cep.preamble import Buffer
-from app.cep.regroup import Arrays, Owner, Union, numbers_in, opened
-from app.cep.snapshot import Header, pack
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import Arrays, Owner, Union, numbers_in, opened
+from app.cep.snapshot.state import Header, pack
 from app.coalesce import arrays as at
 from app.coalesce import regroup, regroup_bounded
 from app.coalesce.arrays import Integers

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.hold import FOREVER, NEVER
-from app.cep.arrays import as_input
-from app.cep.candidates import Chunk, pin_kinds, take_up
+from app.cep.candidates.taking import Chunk, pin_kinds, take_up
+from app.cep.cells.arrays import as_input
+from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
-from app.cep.layout import layout_of, text_constants
 from app.cep.matches import Constituents, EventTable, Matches
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
-from app.cep.preamble import Buffer, reading
-from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
-from app.cep.store import Parts, Store
-from app.cep.texts import TextTable
+from app.cep.predicates.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
+from app.cep.snapshot.preamble import Buffer, reading
+from app.cep.snapshot.state import STATE, ArrayFormat, Header, as_they_are, pack, unpack
+from app.cep.stacks.layout import layout_of, text_constants
+from app.cep.stacks.store import Parts, Store
 from app.coalesce import arrays as at
 from app.coalesce.arrays import Arrivals, Integers
 from app.coalesce.coalescer import Coalesced, Coalescer

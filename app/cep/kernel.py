@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 
 from app.events.kernel import TEXT_SOURCE, declaring, sources_in, stamp_of
 
+_SHARED = ("cells", "partitions", "predicates", "candidates", "stacks")
+"""Rooms whose kernels are compiled into those of the ways of matching."""
+_WAYS = ("runs", "chains")
 
-def _stamp(*folders: Traversable) -> str:
+
+def _stamp(*rooms: str) -> str:
     """A hash of the sources that are compiled into kernels."""
-    return stamp_of([*(one for folder in folders for one in sources_in(folder, "arrays.py", "opcodes.py", "kernels")), TEXT_SOURCE])
+    house = files("app.cep")
+    own = [one for room in rooms for one in sources_in(house.joinpath(room), "arrays.py", "opcodes.py", "kernels")]
+    return stamp_of([*own, TEXT_SOURCE])
 
 
-_STAMP = _stamp(files("app.cep"))
-_STAMPS = {
-    "app.cep.runs": _stamp(files("app.cep"), files("app.cep").joinpath("runs")),
-    "app.cep.chains": _stamp(files("app.cep"), files("app.cep").joinpath("chains")),
-}
-"""Of packages with tables of their own."""
+_STAMP = _stamp(*_SHARED)
+_STAMPS = {f"app.cep.{way}": _stamp(*_SHARED, way) for way in _WAYS}
+"""By package, of those with tables of their own."""
 
 
 def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., Any]], Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from app.cep.runs import arrays as at
-from app.cep.runs.grammar import Grammar, grammar_of
-from app.cep.runs.predicates import Rewritten
-from app.cep.runs.terms import Again, All, Choice, Never, Not, One, Series, Term
+from app.cep.runs.automaton.grammar import Grammar, grammar_of
+from app.cep.runs.automaton.predicates import Rewritten
+from app.cep.runs.automaton.terms import Again, All, Choice, Never, Not, One, Series, Term
 from app.errors import CepError
 from app.query import tree as t
 from app.query.compile import Compiled

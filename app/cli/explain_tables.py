@@ -7,14 +7,15 @@ from typing import Any
 import orjson
 
 from app.bucket.temporal import as_one_item
-from app.cep import opcodes
-from app.cep.arrays import COLUMNS
+from app.cep.cells.arrays import COLUMNS
+from app.cep.cells.texts import TextTable
 from app.cep.chains.layout import layout_of as chain_layout_of
-from app.cep.layout import EngineOptions, Layout, layout_of, text_constants
-from app.cep.runs.grammar import grammar_of
+from app.cep.engine import EngineOptions
+from app.cep.predicates import opcodes
+from app.cep.runs.automaton.grammar import grammar_of
 from app.cep.runs.layout import layout_of as run_layout_of
 from app.cep.runs.layout import text_constants as run_text_constants
-from app.cep.texts import TextTable
+from app.cep.stacks.layout import Layout, layout_of, text_constants
 from app.cli.explain_automaton import AUTOMATON
 from app.coalesce.arrays import RULE_NAMES
 from app.coalesce.coalescer import rules_of

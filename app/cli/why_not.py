@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from app.cep.runs.diagnosis import Diagnosis, Reason
-from app.cep.runs.plain_events import Seen, Stream, shown_value
-from app.cep.runs.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
+from app.cep.why_not.diagnosis import Diagnosis, Reason
+from app.cep.why_not.plain_events import Seen, Stream, shown_value
+from app.cep.why_not.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
 from app.cli.replay_input import ReplayInput
 from app.cli.why_not_input import QueryEvents, events_of
 from app.cli.why_not_temporal import why_not_temporal

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.bucket.matching import Found
 from app.bucket.recording import rows_between
-from app.cep.arrays import FOREVER
+from app.cep.cells.arrays import FOREVER
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.cep.runs.engine import RunsEngine

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.matching import Found
-from app.cep.arrays import FOREVER
+from app.cep.cells.arrays import FOREVER
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.cep.runs.engine import RunsEngine

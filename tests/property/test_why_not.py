@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
-from app.cep.runs.diagnosis import Diagnosis
-from app.cep.runs.plain_events import Stream
-from app.cep.runs.why_not import Explorer, why_not, why_not_these
+from app.cep.why_not.diagnosis import Diagnosis
+from app.cep.why_not.plain_events import Stream
+from app.cep.why_not.why_not import Explorer, why_not, why_not_these
 from app.cli.replay_input import Choices, read_input
 from app.query.compile import compile_texts
 from app.query.planning import plan_as_runs

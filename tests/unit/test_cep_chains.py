@@ -7,7 +7,7 @@ import pytest
 
 from app.asc.selection import Selection
 from app.bucket.recording import rows_between
-from app.cep.arrays import FOREVER
+from app.cep.cells.arrays import FOREVER
 from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine

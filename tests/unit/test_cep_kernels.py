@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from app.cep import (
-    kernels_columns,
-    kernels_construction,
-    kernels_machine,
-    kernels_scan,
-    kernels_slots,
-    kernels_texts,
-    kernels_windows,
-)
+from app.cep.candidates import kernels_columns
+from app.cep.cells import kernels_texts
 from app.cep.kernel import _STAMP
+from app.cep.partitions import kernels_slots
+from app.cep.predicates import kernels_machine
+from app.cep.stacks import kernels_construction, kernels_scan, kernels_windows
 from shedding.lazy_kernel import LazyKernel
 
 MODULES = (kernels_columns, kernels_construction, kernels_machine, kernels_scan, kernels_slots, kernels_texts, kernels_windows)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from numba import types
 
-from app.cep.arrays import Integers
-from app.cep.kernels_types import INTEGERS, TABLE
+from app.cep.cells.arrays import Integers
+from app.cep.cells.kernels_types import INTEGERS, TABLE
 
 # shape[...]: numbers of the plan
 WITHIN, STATES_AT, RELEVANT, LIMIT_MATCHES, LIMIT_RUNS, POLICY, LONGEST, ORDERED, BORDER_EVENT, BORDER_ITSELF = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -51,7 +51,7 @@ POLICY_WIDTH = 3
 PARENT, ROW, NODE_RANK = 0, 1, 2
 """NODE_RANK: rank of the event in the stream, only where matches are reported in order."""
 
-# slots[slot, ...]: a mark (in place of `app.cep.arrays.NEWEST`), the key, then from 1 + keys on:
+# slots[slot, ...]: a mark (in place of `app.cep.cells.arrays.NEWEST`), the key, then from 1 + keys on:
 USED = 0
 HEAD, COUNT, HELD, HELD_COUNT, HELD_LEAST, BORDER = 0, 1, 2, 3, 4, 5
 """First run of the partition, how many there are; where matches are reported in order, the first of those that wait with their match, how many

@@ -1,6 +1,6 @@
 """The chains evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
 
-The way of an event: `app.cep.candidates` takes it up into cells, `kernels_chains.advance` lets every partial match of its partition meet it
+The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_chains.advance` lets every partial match of its partition meet it
 and begins a new one, `returns` builds the columns of what was found.
 """
 
@@ -11,21 +11,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import FOREVER, Integers, as_input
-from app.cep.candidates import pin_kinds, take_up
+from app.cep.candidates.taking import pin_kinds, take_up
+from app.cep.cells.arrays import FOREVER, Integers, as_input
+from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_chains import advance
 from app.cep.chains.layout import RANK_BIT, STATE_FORMAT, layout_of
 from app.cep.chains.returns import matches_of
 from app.cep.chains.store import ChainStore
 from app.cep.engine import EngineOptions, Tally, Watermarks
-from app.cep.horizons import capped, horizons_of, passing
-from app.cep.layout import text_constants
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer, reading
-from app.cep.snapshot import STATE, Header, pack, unpack
-from app.cep.store import Parts
-from app.cep.texts import TextTable
+from app.cep.snapshot.preamble import Buffer, reading
+from app.cep.snapshot.state import STATE, Header, pack, unpack
+from app.cep.stacks.layout import text_constants
+from app.cep.stacks.store import Parts
+from app.cep.windows.horizons import capped, horizons_of, passing
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.chains import chain_of

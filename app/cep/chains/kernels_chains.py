@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from app.cep.arrays import FREE as FREE_SLOT
-from app.cep.arrays import NEWEST, OUTSIDE
+from app.cep.cells.arrays import FREE as FREE_SLOT
+from app.cep.cells.arrays import NEWEST, OUTSIDE
+from app.cep.cells.kernels_memory import as_float, load, prefetch, store
+from app.cep.cells.kernels_types import CANDIDATES, INTEGERS
 from app.cep.chains.arrays import (
     ACCEPTS,
     BEST_LENGTH,
@@ -85,12 +87,10 @@ from app.cep.chains.arrays import (
     WITHIN,
 )
 from app.cep.kernel import kernel
-from app.cep.kernels_construction import OUTCOMES
-from app.cep.kernels_machine import compare_mixed
-from app.cep.kernels_memory import as_float, load, prefetch, store
-from app.cep.kernels_slots import find_slot
-from app.cep.kernels_types import CANDIDATES, INTEGERS
-from app.cep.opcodes import ABSENT, BECAME_FLOAT, CELL_TIME, NULL, STATES_PER_WORD
+from app.cep.partitions.kernels_slots import find_slot
+from app.cep.predicates.kernels_machine import compare_mixed
+from app.cep.predicates.opcodes import ABSENT, BECAME_FLOAT, CELL_TIME, NULL, STATES_PER_WORD
+from app.cep.stacks.kernels_construction import OUTCOMES
 
 _AHEAD = 8
 """Events between asking the memory for a partition and reading it."""
@@ -123,7 +123,7 @@ def unusual_outcome(mode, operator, left, left_state, right, right_state):
 
 @njit(inline="always")
 def state_of(cells, row, cell, states_at):
-    """The state of a cell, see `app.cep.kernels_machine.cell_state`."""
+    """The state of a cell, see `app.cep.predicates.kernels_machine.cell_state`."""
     return (load(cells, row, states_at + cell // STATES_PER_WORD) >> (2 * (cell % STATES_PER_WORD))) & 3
 
 

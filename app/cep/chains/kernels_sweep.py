@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.arrays import FREE as FREE_SLOT
-from app.cep.arrays import NEWEST
+from app.cep.cells.arrays import FREE as FREE_SLOT
+from app.cep.cells.arrays import NEWEST
+from app.cep.cells.kernels_types import INTEGERS, TABLE
 from app.cep.chains.arrays import (
     BEST_LENGTH,
     BEST_NODE,
@@ -31,8 +32,7 @@ from app.cep.chains.arrays import (
 )
 from app.cep.chains.kernels_chains import report_in_order, retire
 from app.cep.kernel import kernel
-from app.cep.kernels_types import INTEGERS, TABLE
-from app.cep.opcodes import CELL_SOURCE
+from app.cep.predicates.opcodes import CELL_SOURCE
 
 
 @kernel(types.int64(INTEGERS, MEMORY, types.int64, INTEGERS, INTEGERS, types.int64, types.int64))

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from app.cep import arrays as stacks
-from app.cep.arrays import Integers, PlanTables, signed
+from app.cep.cells import arrays as stacks
+from app.cep.cells.arrays import Integers, PlanTables, signed
+from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.arrays import ChainTables
-from app.cep.layout import FieldSource, Layout
-from app.cep.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
-from app.cep.program import Cell, Compiler
-from app.cep.snapshot import ArrayFormat, as_they_are
-from app.cep.texts import TextTable
+from app.cep.predicates.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
+from app.cep.predicates.program import Cell, Compiler
+from app.cep.snapshot.state import ArrayFormat, as_they_are
+from app.cep.stacks.layout import FieldSource, Layout
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.chains import Chain, Event, Field, Test, Value

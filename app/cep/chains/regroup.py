@@ -1,4 +1,4 @@
-"""States of the chains evaluator, put together and taken apart; see `app.cep.regroup`. Its partial matches all belong to a partition."""
+"""States of the chains evaluator, put together and taken apart; see `app.cep.snapshot.regroup`. Its partial matches all belong to a partition."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
+from app.cep.cells.arrays import Integers
 from app.cep.chains import arrays as at
 from app.cep.chains.layout import STATE_FORMAT, ChainLayout, layout_of
-from app.cep.layout import text_constants
-from app.cep.opcodes import ALL_ABSENT
-from app.cep.preamble import Buffer
-from app.cep.regroup import Arrays, Owner, Union, events_in, followed, is_of, moved, numbered, opened, packed, partitions_in, renumbered
-from app.cep.store import renumber_cells, text_cells
+from app.cep.predicates.opcodes import ALL_ABSENT
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import (
+    Arrays,
+    Owner,
+    Union,
+    events_in,
+    followed,
+    is_of,
+    moved,
+    numbered,
+    opened,
+    packed,
+    partitions_in,
+    renumbered,
+)
+from app.cep.stacks.layout import text_constants
+from app.cep.stacks.store import renumber_cells, text_cells
 from app.errors import SnapshotError
 from app.query.chains import chain_of
 from app.query.plan import Plan

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.cep.arrays import Integers, machine_scratch
+from app.cep.cells.arrays import Integers, machine_scratch
+from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_bound import fold, list_bound
 from app.cep.chains.layout import ChainLayout
 from app.cep.chains.store import ChainStore
-from app.cep.layout import FieldSource
 from app.cep.matches import Constituents, EventTable, Lists, Matches
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
-from app.cep.returns import Columns, typed_column
-from app.cep.store import Parts
-from app.cep.texts import TextTable
+from app.cep.predicates.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
+from app.cep.returns.columns import Columns, typed_column
+from app.cep.stacks.layout import FieldSource
+from app.cep.stacks.store import Parts
 from app.events.batch import Column
 from app.events.types import Kind
 from app.query.chains import Chain, Field

@@ -1,6 +1,6 @@
 """The runs evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
 
-The way of an event: `app.cep.candidates` takes it up into cells, `kernels_runs.advance` lets every run of its partition meet it and
+The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_runs.advance` lets every run of its partition meet it and
 starts new ones, `kernels_time` lets time pass, `policies` decides which of the found matches are reported, `returns` builds their columns.
 """
 
@@ -11,25 +11,25 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
-from app.cep.candidates import Chunk, pin_kinds, take_up
+from app.cep.candidates.taking import Chunk, pin_kinds, take_up
+from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
+from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
-from app.cep.horizons import capped, clipped, horizons_of, passing
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer, reading
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables
-from app.cep.runs.grammar import grammar_of
+from app.cep.runs.automaton.grammar import grammar_of
+from app.cep.runs.automaton.terms_text import terms_from_bytes, terms_to_bytes
 from app.cep.runs.kernels_runs import advance
 from app.cep.runs.kernels_time import count_runs, pass_runs, pass_waiting
 from app.cep.runs.layout import RANK_BIT, STATE_FORMAT, layout_of, text_constants
 from app.cep.runs.policies import Policies
 from app.cep.runs.returns import Read, RunParts, matches_of, read_matches
 from app.cep.runs.store import RunStore
-from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.snapshot import STATE, Header, pack, unpack
-from app.cep.store import Parts
-from app.cep.texts import TextTable
+from app.cep.snapshot.preamble import Buffer, reading
+from app.cep.snapshot.state import STATE, Header, pack, unpack
+from app.cep.stacks.store import Parts
+from app.cep.windows.horizons import capped, clipped, horizons_of, passing
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan

@@ -7,13 +7,13 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.arrays import NEWEST, OUTSIDE
+from app.cep.cells.arrays import NEWEST, OUTSIDE
+from app.cep.cells.kernels_memory import load, store
+from app.cep.cells.kernels_types import CANDIDATES, INTEGERS
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import cell_state
-from app.cep.kernels_memory import load, store
-from app.cep.kernels_slots import find_slot
-from app.cep.kernels_types import CANDIDATES, INTEGERS
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.partitions.kernels_slots import find_slot
+from app.cep.predicates.kernels_machine import cell_state
+from app.cep.predicates.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
     ACCEPTS,
     ALLOWED,

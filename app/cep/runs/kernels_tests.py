@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.arrays import Programs, Scratch, Texts
+from app.cep.cells.arrays import Programs, Scratch, Texts
+from app.cep.cells.kernels_types import INTEGERS
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import arithmetic, cell_state, compare_values, run_program
-from app.cep.kernels_types import INTEGERS
-from app.cep.opcodes import ABSENT, CELL_TIME, FLOAT, INTEGER, NULL, OP_ADD
+from app.cep.predicates.kernels_machine import arithmetic, cell_state, compare_values, run_program
+from app.cep.predicates.opcodes import ABSENT, CELL_TIME, FLOAT, INTEGER, NULL, OP_ADD
 from app.cep.runs.arrays import (
     ABSENT_ROW,
     ANCHOR,

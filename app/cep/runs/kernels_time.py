@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.arrays import FREE, NEWEST
+from app.cep.cells.arrays import FREE, NEWEST
+from app.cep.cells.kernels_types import INTEGERS
 from app.cep.kernel import kernel
-from app.cep.kernels_slots import find_slot, hash_key
-from app.cep.kernels_types import INTEGERS
-from app.cep.opcodes import CELL_SOURCE, CELL_TIME
+from app.cep.partitions.kernels_slots import find_slot, hash_key
+from app.cep.predicates.opcodes import CELL_SOURCE, CELL_TIME
 from app.cep.runs.arrays import (
     C_LOWER,
     C_OLDER,

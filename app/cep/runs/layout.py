@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from app.cep import arrays as stacks
-from app.cep.arrays import PlanTables, signed
-from app.cep.layout import Layout, comparison_mode
-from app.cep.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
-from app.cep.program import Cell, Compiler, texts_in
+from app.cep.cells import arrays as stacks
+from app.cep.cells.arrays import PlanTables, signed
+from app.cep.cells.texts import TextTable
+from app.cep.predicates.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
+from app.cep.predicates.program import Cell, Compiler, texts_in
 from app.cep.runs import arrays as at
-from app.cep.runs.grammar import Grammar, runs_of
-from app.cep.runs.predicates import Argument, Rewritten, function_of
-from app.cep.runs.terms import built
-from app.cep.snapshot import ArrayFormat, as_they_are
-from app.cep.texts import TextTable
+from app.cep.runs.automaton.grammar import Grammar, runs_of
+from app.cep.runs.automaton.predicates import Argument, Rewritten, function_of
+from app.cep.runs.automaton.terms import built
+from app.cep.snapshot.state import ArrayFormat, as_they_are
+from app.cep.stacks.layout import Layout, comparison_mode
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import Absent, Plan, Runs

@@ -1,4 +1,4 @@
-"""States of the runs evaluator, put together and taken apart; see `app.cep.regroup`.
+"""States of the runs evaluator, put together and taken apart; see `app.cep.snapshot.regroup`.
 
 Only what is partitioned moves: a query that counts all events of its streams (contiguity in the stream, windows in events or opened by them) is in
 one bucket. So ranks in the stream are nothing but an order among the events of one engine, and are given anew: those of the rows in total order.
@@ -13,10 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
-from app.cep.opcodes import ALL_ABSENT
-from app.cep.preamble import Buffer
-from app.cep.regroup import (
+from app.cep.cells.arrays import Integers
+from app.cep.cells.texts import TextTable
+from app.cep.predicates.opcodes import ALL_ABSENT
+from app.cep.runs import arrays as at
+from app.cep.runs.automaton.grammar import grammar_of
+from app.cep.runs.automaton.terms_text import terms_from_bytes, terms_to_bytes
+from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, text_constants
+from app.cep.runs.policies import partition_of
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import (
     Arrays,
     Opened,
     Owner,
@@ -31,13 +37,7 @@ from app.cep.regroup import (
     partitions_in,
     renumbered,
 )
-from app.cep.runs import arrays as at
-from app.cep.runs.grammar import grammar_of
-from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, text_constants
-from app.cep.runs.policies import partition_of
-from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.snapshot import Header, pack
-from app.cep.texts import TextTable
+from app.cep.snapshot.state import Header, pack
 from app.errors import SnapshotError
 from app.query.plan import Plan
 

@@ -10,16 +10,16 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
+from app.cep.cells.arrays import Integers
+from app.cep.cells.texts import TextTable
 from app.cep.matches import Constituents, EventTable, Lists, Matches
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
-from app.cep.returns import typed_column
+from app.cep.predicates.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
+from app.cep.returns.columns import typed_column
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables, world_of
 from app.cep.runs.kernels_returns import chain_events, chain_starts, field_values, key_values, list_starts, list_values
 from app.cep.runs.layout import RunField, RunLayout
 from app.cep.runs.store import RunStore
-from app.cep.texts import TextTable
 from app.events.batch import Column
 from app.events.types import Kind
 
@@ -50,7 +50,7 @@ def chains(world: Integers, nodes: Integers) -> Constituents:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """A field or key attribute of matches, of closures element by element; see `app.cep.returns.typed_column`.
+    """A field or key attribute of matches, of closures element by element; see `app.cep.returns.columns.typed_column`.
 
     Attributes:
         starts: int64 (matches + 1,), of a list.

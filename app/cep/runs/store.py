@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep import arrays as stacks
-from app.cep.arrays import Integers, Programs, Scratch, Texts
-from app.cep.kernels_slots import refill_slots
-from app.cep.opcodes import ALL_ABSENT
+from app.cep.cells import arrays as stacks
+from app.cep.cells.arrays import Integers, Programs, Scratch, Texts
+from app.cep.cells.texts import TextTable
+from app.cep.partitions.kernels_slots import refill_slots
+from app.cep.predicates.opcodes import ALL_ABSENT
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunMemory, RunTables, world_of
 from app.cep.runs.kernels_time import least_window, mark, mark_negated, mark_slots, move, number_marked
 from app.cep.runs.layout import RunLayout
-from app.cep.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
-from app.cep.texts import TextTable
+from app.cep.stacks.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
 
 if TYPE_CHECKING:
     from app.cep.runs.policies import Policies

@@ -1,0 +1,180 @@
+"""The memory of an engine: stored events, partitions, waiting matches. Memory follows live windows, not everything ever seen.
+
+Rows are only appended, and die from the oldest on. Between feeds, when room is needed, the live ones move to new arrays; matches that were
+handed out keep the old ones. Partitions that died are overwritten by new ones, and dropped when their table is renewed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cep.cells import arrays as at
+from app.cep.cells.arrays import Memory
+from app.cep.cells.texts import TextTable
+from app.cep.partitions.kernels_slots import live_slots, refill_slots
+from app.cep.predicates.opcodes import CELL_TYPE, STATES_PER_WORD
+from app.cep.predicates.program import TextCell
+from app.cep.stacks.layout import Layout
+
+CACHE_LINE = 64
+
+
+class Store:
+    """Arrays of one engine, see `app.cep.cells.arrays.Memory`.
+
+    Args:
+        layout: widths of the tables.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.state = np.zeros(at.WILD_HEADS + max(1, layout.wild_stacks), np.int64)
+        self.state[at.PENDING_FREE] = -1
+        self.state[at.WILD_HEADS :] = -1
+        self.links = np.empty((0, layout.link_width), np.int64)
+        self.cells = np.empty((0, layout.width), np.int64)
+        self.slots = empty_slots(64, layout.slot_width)
+        self.pending = np.empty((0, 1 + int(layout.tables.shape[at.POSITIVES])), np.int64)
+        self.spotted: set[int] = set()
+        """Cells that were not present in some event so far; the others need no look at their states."""
+        self._texts_kept = 1024
+
+    def memory(self) -> Memory:
+        """What the kernels read and write."""
+        return Memory(self.links, self.cells, self.slots, self.pending, self.state)
+
+    @property
+    def live(self) -> slice:
+        """Places of the live rows."""
+        base = int(self.state[at.BASE])
+        return slice(int(self.state[at.LOW]) - base, int(self.state[at.ROWS]) - base)
+
+    def prepare(self, expected: int, texts: TextTable, layout: Layout) -> None:
+        """Room for that many more rows, so that a feed never moves rows; texts that died go when they are as many as the live ones."""
+        if int(self.state[at.ROWS] - self.state[at.BASE]) + expected > len(self.links):
+            live = self.live.stop - self.live.start
+            self._move(live + max(expected, min(live, 1 << 20), 1024))
+        if len(texts) > 2 * self._texts_kept:
+            self.renew_slots(layout)
+            self._keep_texts(texts, layout)
+
+    def _move(self, capacity: int) -> None:
+        live = self.live
+        count = live.stop - live.start
+        links = np.empty((capacity, self.links.shape[1]), np.int64)
+        cells = np.empty((capacity, self.cells.shape[1]), np.int64)
+        links[:count], cells[:count] = self.links[live], self.cells[live]
+        self.links, self.cells = links, cells
+        self.state[at.BASE] = self.state[at.LOW]
+
+    def compact(self, texts: TextTable, layout: Layout) -> None:
+        """Leaves nothing but what is alive."""
+        self._move(self.live.stop - self.live.start)
+        self.renew_slots(layout)
+        self._keep_texts(texts, layout)
+
+    def _keep_texts(self, texts: TextTable, layout: Layout) -> None:
+        # new arrays: matches that were handed out keep the old numbers, and dead rows do not keep dangling ones
+        self._move(len(self.links))
+        live, columns = self.live, text_cells(layout)
+        renumbered = keep_used(texts, self.cells[live][:, columns])
+        self._texts_kept = max(1024, len(texts))
+        renumber_cells(self.cells[live], columns, renumbered)
+        keys = layout.tables.keys.tolist()
+        if set(keys) & set(columns):
+            slots = empty_slots(len(self.slots), self.slots.shape[1])
+            alive = self.slots[self.slots[:, at.NEWEST] >= self.state[at.LOW]].copy()
+            for k, key in enumerate(keys):
+                if key in columns:
+                    alive[:, at.KEY + k] = renumbered[alive[:, at.KEY + k]]
+            self.state[at.OCCUPIED] = refill_slots(_places(layout), alive, slots, self.state[at.LOW])
+            self.slots = slots
+
+    def renew_slots(self, layout: Layout) -> None:
+        """A partition table with the live partitions only, an eighth to a quarter full."""
+        low = int(self.state[at.LOW])
+        slots = empty_slots(slots_for(live_slots(self.slots, low)), layout.slot_width)
+        self.state[at.OCCUPIED] = refill_slots(_places(layout), self.slots, slots, low)
+        self.slots = slots
+
+    def grow_pending(self, room: int) -> None:
+        """Room for that many more waiting matches."""
+        top = int(self.state[at.PENDING_TOP])
+        pending = np.empty((2 * (top + room), self.pending.shape[1]), np.int64)
+        pending[:top] = self.pending[:top]
+        self.pending = pending
+
+    def saved(self) -> Mapping[str, NDArray[np.int64]]:
+        """Arrays from which `load` makes the same memory; call `compact` before."""
+        alive = self.slots[self.slots[:, at.NEWEST] >= self.state[at.LOW]]
+        live = self.live
+        top = int(self.state[at.PENDING_TOP])
+        return {"state": self.state, "links": self.links[live], "cells": self.cells[live], "slots": alive, "pending": self.pending[:top]}
+
+    def load(self, arrays: Mapping[str, NDArray[np.int64]], layout: Layout) -> None:
+        """Takes over what `saved` gave."""
+        self.state[:] = arrays["state"]
+        self.links, self.cells, self.pending = (arrays[name].copy() for name in ("links", "cells", "pending"))
+        self.slots = empty_slots(slots_for(len(arrays["slots"])), layout.slot_width)
+        self.spotted = spotted_cells(self.cells, layout.states_at)
+        self.state[at.OCCUPIED] = refill_slots(_places(layout), arrays["slots"].copy(), self.slots, int(self.state[at.LOW]))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the steps of a feed share: how the plan is laid out, the texts, and the memory."""
+
+    layout: Layout
+    texts: TextTable
+    store: Store
+
+
+def _places(layout: Layout) -> NDArray[np.int64]:
+    """Where the key cells stand in a slot."""
+    return np.arange(at.KEY, at.KEY + len(layout.tables.keys), dtype=np.int64)
+
+
+def text_cells(layout: Layout) -> list[int]:
+    """Cells that hold numbers of texts."""
+    cells = [CELL_TYPE, *(cell for name, cell in layout.attributes.items() if name in layout.kinds and layout.kinds[name].textual)]
+    cells += [d.column for d in layout.derived if isinstance(d, TextCell) and d.function in ("lower", "upper")]
+    return cells
+
+
+def keep_used(texts: TextTable, used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drops the texts whose numbers are not among those used (undefined where a cell is not present); returns the new numbers."""
+    return texts.keep(used[(used >= 0) & (used < len(texts))])
+
+
+def renumber_cells(cells: NDArray[np.int64], columns: Iterable[int], renumbered: NDArray[np.int64]) -> None:
+    """New numbers of texts in the columns of live rows (a view); 0 where a cell is not present."""
+    for column in columns:
+        numbers = cells[:, column]
+        valid = (numbers >= 0) & (numbers < len(renumbered))
+        cells[:, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
+
+
+def spotted_cells(cells: NDArray[np.int64], states_at: int) -> set[int]:
+    """Cells that are not present in some row."""
+    words = np.bitwise_or.reduce(cells[:, states_at:], axis=0, initial=0)
+    return {cell for cell in range(states_at) if words[cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3}
+
+
+def slots_for(live: int) -> int:
+    """How many slots so many partitions get: an eighth to a quarter will be full."""
+    capacity = 64
+    while capacity < 4 * live + 64:
+        capacity *= 2
+    return capacity
+
+
+def empty_slots(capacity: int, width: int) -> NDArray[np.int64]:
+    """An empty partition table whose rows do not straddle cache lines: numpy aligns large arrays to 16 bytes only."""
+    raw = np.empty(capacity * width + CACHE_LINE // 8, np.int64)
+    skip = (-raw.ctypes.data % CACHE_LINE) // 8
+    slots = raw[skip : skip + capacity * width].reshape(capacity, width)
+    slots[:, at.NEWEST] = at.FREE
+    return slots
