@@ -25,8 +25,8 @@ from app.cep.stacks import regroup as regroup_stacks
 from app.cep.stacks.engine import StacksEngine
 from app.errors import SnapshotError
 from app.events.batch import EventBatch
-from app.query.chains import chain_of
 from app.query.plan import Plan
+from app.query.planning.chains import chain_of
 
 
 class QueryEngine(Protocol):

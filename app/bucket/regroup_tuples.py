@@ -18,7 +18,7 @@ from app.coalesce.bounded import OPEN_ROWS, is_memory, tables_of
 from app.events.batch import NULL, Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
-from app.query.vocabulary import BUILT_IN
+from app.query.resolved.vocabulary import BUILT_IN
 
 
 def merged(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None = None) -> Buffer:

@@ -31,8 +31,8 @@ from typing import Any
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, CostModel, CostPrior, fit_costs
-from app.query.keys import TUPLE_SHEDDERS
 from app.query.plan import Plan
+from app.query.text.keys import TUPLE_SHEDDERS
 
 CLOSE_TO_BEST = 1.1
 """Out of reach, a ratio is good enough when its latency is within a tenth of the best one."""

@@ -18,8 +18,8 @@ from app.cep.runs.engine import RunsEngine
 from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind
-from app.query.fingerprint import fingerprint
 from app.query.plan import ExplicitWindow, Ordered, Plan, Within
+from app.query.planning.fingerprint import fingerprint
 from shedding.candidates import JudgedEvents, JudgedInWindows
 from shedding.identity import identities
 from shedding.windows import count_windows, elapsed_windows, time_windows

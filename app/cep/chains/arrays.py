@@ -61,7 +61,7 @@ SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 6
 # found[k, ...]: matches: their newest node, how many events
 FOUND_NODE, FOUND_LENGTH = 0, 1
 
-# anchors[k, ...]: events that return fields read, see `app.query.chains.Event`
+# anchors[k, ...]: events that return fields read, see `app.query.planning.chains.Event`
 ANCHOR_NUMBER, ANCHOR_LOWEST = 0, 1
 FIRST, LAST = 0, 1
 """The first two anchors."""

@@ -28,15 +28,15 @@ from app.cep.stacks.store import Parts
 from app.cep.windows.horizons import capped, horizons_of, passing
 from app.events.batch import EventBatch
 from app.events.types import Kind
-from app.query.chains import chain_of
 from app.query.plan import Plan
+from app.query.planning.chains import chain_of
 
 
 class ChainsEngine:
     """The chains evaluator of one plan.
 
     Args:
-        plan: one that is a chain (`app.query.chains`).
+        plan: one that is a chain (`app.query.planning.chains`).
         options: sizes; the optimisations of stacks do not concern it.
 
     Raises:

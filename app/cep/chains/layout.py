@@ -19,8 +19,8 @@ from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.cep.stacks.layout import FieldSource, Layout
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.chains import Chain, Event, Field, Test, Value
 from app.query.plan import Plan, Runs
+from app.query.planning.chains import Chain, Event, Field, Test, Value
 
 _WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
 STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})

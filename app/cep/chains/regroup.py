@@ -30,8 +30,8 @@ from app.cep.snapshot.regroup import (
 from app.cep.stacks.layout import text_constants
 from app.cep.stacks.store import renumber_cells, text_cells
 from app.errors import SnapshotError
-from app.query.chains import chain_of
 from app.query.plan import Plan
+from app.query.planning.chains import chain_of
 
 FIRST_KEY = 1
 """Where the key begins in a slot."""

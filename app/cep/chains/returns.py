@@ -17,7 +17,7 @@ from app.cep.stacks.layout import FieldSource
 from app.cep.stacks.store import Parts
 from app.events.batch import Column
 from app.events.types import Kind
-from app.query.chains import Chain, Field
+from app.query.planning.chains import Chain, Field
 
 _FUNCTIONS = {"sum": at.SUM, "avg": at.AVG, "min": at.MIN, "max": at.MAX}
 

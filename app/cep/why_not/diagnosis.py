@@ -17,8 +17,8 @@ from app.cep.why_not.plain_events import Seen, Stream, shown_value
 from app.cep.why_not.plain_run import Crossed, Run, Step, View
 from app.config.durations import format_duration
 from app.events.types import Kind
-from app.query.explain import show
-from app.query.explain_runs import binding_names, name_of
+from app.query.explain.explain_runs import binding_names, name_of
+from app.query.explain.stages import show
 
 Cause = Literal["type", "key", "test", "window", "gap", "strategy", "different", "predicate", "negation", "until"]
 ANY, NEXT = "skip-till-any-match", "skip-till-next-match"

@@ -11,8 +11,8 @@ from app.cep.why_not.plain_values import MISSING, holds, test_holds
 from app.events.batch import ABSENT, PRESENT, Column, EventBatch
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.explain import show, show_either, show_test
-from app.query.explain_runs import binding_names, opens
+from app.query.explain.explain_runs import binding_names, opens
+from app.query.explain.stages import show, show_either, show_test
 from app.query.plan import Item, Plan
 
 Key = tuple[Any, ...]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from app.cep.why_not.plain_events import Seen, shown_value
 from app.cep.why_not.plain_values import MISSING, aggregate, holds, references, value
 from app.query import expressions as e
-from app.query.explain import show
+from app.query.explain.stages import show
 
 
 @dataclass(frozen=True, slots=True)

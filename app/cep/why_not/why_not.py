@@ -10,7 +10,7 @@ from app.cep.runs.automaton.terms import Again, Choice, Never, Not, One, Term
 from app.cep.why_not.diagnosis import Diagnosis, Reason
 from app.cep.why_not.plain_events import Seen
 from app.cep.why_not.plain_run import Run
-from app.query.explain_runs import name_of
+from app.query.explain.explain_runs import name_of
 
 MOST_RUNS = 5_000
 """Partial matches that are followed: skip-till-any-match can make any number of them."""
