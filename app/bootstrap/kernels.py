@@ -30,6 +30,9 @@ STREAMING = (
     "app.cep.partitions",
     "app.cep.predicates",
     "app.cep.candidates",
+    "app.cep.windows",
+    "app.cep.negation",
+    "app.cep.returns",
     "app.cep.stacks",
     "app.coalesce.kernels_windows",
 )

@@ -21,11 +21,11 @@ from app.bucket.hold import NEVER
 from app.bucket.kernels import list_pairs
 from app.bucket.useful import UsefulPairs
 from app.cep.cells.arrays import Integers, as_input
+from app.cep.door import StacksEngine
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Lists, Matches
 from app.cep.snapshot.preamble import Buffer, Kept, begins, read_preamble, write_preamble
 from app.cep.snapshot.regroup import Owner
-from app.cep.stacks.engine import StacksEngine
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Literal, walk

@@ -6,23 +6,21 @@ knows the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.hold import FOREVER, NEVER
+from app.cep.candidates.layout import Parts, Taking, compiler_of, own_conditions, taking_of, text_constants
 from app.cep.candidates.taking import Chunk, pin_kinds, take_up
-from app.cep.cells.arrays import as_input
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD, as_input
 from app.cep.cells.texts import TextTable
-from app.cep.engine import EngineOptions, Tally, Watermarks
+from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Constituents, EventTable, Matches
-from app.cep.predicates.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
 from app.cep.snapshot.preamble import Buffer, reading
 from app.cep.snapshot.state import STATE, ArrayFormat, Header, as_they_are, pack, unpack
-from app.cep.stacks.layout import layout_of, text_constants
-from app.cep.stacks.store import Parts, Store
 from app.coalesce import arrays as at
 from app.coalesce.arrays import Arrivals, Integers
 from app.coalesce.coalescer import Coalesced, Coalescer
@@ -51,9 +49,28 @@ class _Cell:
     column: int
 
 
+@dataclass(slots=True)
+class _Spotted:
+    """Nothing is stored of the events themselves; which cells were not present is remembered."""
+
+    cells: Integers = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    spotted: set[int] = field(default_factory=set)
+
+
 def as_one_item(plan: Plan) -> Plan:
     """The plan as if a tuple were a pattern of one event: what reads its attributes and evaluates ``where``."""
     return replace(plan, evaluator="stacks", equivalence=(), returns=(), temporal=None)
+
+
+def taking_of_tuples(plan: Plan) -> Taking:
+    """How tuples of a plan are taken up, before any batch has shown the kinds of columns."""
+    one_item = as_one_item(plan)
+    return _taking(one_item, {}, TextTable(text_constants(one_item)))
+
+
+def _taking(one_item: Plan, kinds: Mapping[str, Kind], texts: TextTable) -> Taking:
+    compiler = compiler_of(one_item, kinds, texts)
+    return taking_of(one_item, compiler, own_conditions(one_item, compiler), np.zeros(1, np.int64))
 
 
 class TemporalEngine:
@@ -93,16 +110,15 @@ class TemporalEngine:
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
-        layout = layout_of(self._one_item, self._kinds, self._texts, EngineOptions())
-        self._parts = Parts(layout, self._texts, Store(layout))
+        self._parts = Parts(_taking(self._one_item, self._kinds, self._texts), self._texts, _Spotted())
         self._key = [self._cell(name) for name in self._temporal.key]
         self._values = [self._cell(name) for name in self._temporal.select]
 
     def _cell(self, name: str) -> _Cell:
         if name in _BUILT_IN:
             return _Cell(name, *_BUILT_IN[name])
-        declared = next(field.kind for field in self.plan.returns if field.name == name)
-        return _Cell(name, self._kinds.get(name, declared), self._parts.layout.attributes[name])
+        declared = next(one.kind for one in self.plan.returns if one.name == name)
+        return _Cell(name, self._kinds.get(name, declared), self._parts.taking.attributes[name])
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Takes tuples in, and evaluates the windows that are due.
@@ -112,7 +128,7 @@ class TemporalEngine:
             items: uint64 (events,), whether an event is a tuple.
             watermarks: after the batch; a window with a t less than the default is due.
         """
-        if pin_kinds(batch, self._parts.layout.attributes, self._kinds):
+        if pin_kinds(batch, self._parts.taking.attributes, self._kinds):
             self._lay_out()
         if len(self._texts) > 2 * self._texts_kept:
             self._keep_texts()
@@ -162,7 +178,7 @@ class TemporalEngine:
 
     def _compared(self, cells: Integers, attributes: Sequence[_Cell]) -> Integers:
         """Cells in the form in which they are compared: equal values have equal bits, nulls are 0 and marked in the first one."""
-        states_at = self._parts.layout.states_at
+        states_at = self._parts.taking.states_at
         compared = np.zeros((len(cells), 1 + len(attributes)), np.int64)
         for place, one in enumerate(attributes):
             values = cells[:, one.column]
@@ -202,7 +218,7 @@ class TemporalEngine:
             "truncated_end": Column(Kind.BOOLEAN, found[:, at.CUT_END].copy()),
         }
         fields = {**values, **key, **interval}
-        ordered = {field.name: fields[field.name] for field in self.plan.returns}
+        ordered = {one.name: fields[one.name] for one in self.plan.returns}
         rows = np.zeros((len(found), 0), np.int64)
         times, windows = found[:, at.FOUND_TIME].copy(), found[:, at.FOUND_WINDOW].copy()
         return Matches(times, rows, events, ordered, dict(sorted(key.items())), constituents, windows)
@@ -235,9 +251,8 @@ class TemporalEngine:
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
         self._keep_texts()
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
         return pack(
-            STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()}
+            STATE_FORMAT, Header(self.plan.fingerprint, self._kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()}
         )
 
     @classmethod
@@ -251,7 +266,7 @@ class TemporalEngine:
         header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, partitioned=True)
         with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._kinds = dict(header.kinds)
             engine._texts.load(arrays)
             engine._lay_out()
             engine._coalescer.load(arrays)

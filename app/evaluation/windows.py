@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from app.bucket.matching import Found
 from app.cep.cells.arrays import FOREVER
+from app.cep.door import RunsEngine
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
-from app.cep.runs.engine import RunsEngine
 from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind

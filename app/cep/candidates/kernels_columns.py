@@ -1,4 +1,4 @@
-"""Compiled loops between columns and cells: taking candidates up, their partition keys, gathering return fields."""
+"""Compiled loops between columns and cells: taking candidates up, their partition keys."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 # ruff: noqa: PLR0124  NaN is what differs from itself
@@ -7,18 +7,16 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.cells.arrays import OUTSIDE
-from app.cep.cells.kernels_memory import load, store
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, OUTSIDE, STATES_PER_WORD
 from app.cep.cells.kernels_types import INTEGERS, PROGRAMS, SCRATCH, TABLE, TEXTS
 from app.cep.kernel import kernel
-from app.cep.predicates.kernels_machine import cell_state, run_program
-from app.cep.predicates.opcodes import ABSENT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, NULL, STATES_PER_WORD
+from app.cep.predicates.kernels_machine import run_program
+from app.cep.predicates.kernels_values import cell_state
+from app.cep.predicates.opcodes import ABSENT, NULL
 
 _INTEGERS_IN = types.Array(types.int64, 1, "C", readonly=True)
 _STATES_IN = types.Array(types.uint8, 1, "C", readonly=True)
 _STATE_NULL, _STATE_ABSENT = NULL - 1, ABSENT - 1
-GATHER_BLOCK = 1024
-"""Matches gathered at once: 24 KB of rows for three items stay in the first-level cache."""
 
 
 @kernel(types.int64(_INTEGERS_IN, types.int64, types.int64))
@@ -44,15 +42,6 @@ def pick_candidates(items, wanted, start, rows, masks):
         count += mask != 0
         row += 1
     return count, row
-
-
-@kernel(types.boolean(_INTEGERS_IN))
-def never_falls(time):
-    """Whether times do not fall."""
-    falls = False
-    for row in range(1, len(time)):
-        falls |= time[row] < time[row - 1]
-    return not falls
 
 
 @kernel(types.void(_INTEGERS_IN, _INTEGERS_IN, _INTEGERS_IN, INTEGERS, TABLE, types.int64))
@@ -139,33 +128,3 @@ def filter_candidates(programs, start, stop, item, cells, states_at, bound, text
             bound[item] = k
             if not run_program(programs, start, stop, cells, states_at, bound, texts, scratch):
                 masks[k] &= ~bit
-
-
-@kernel(types.int64(TABLE, TABLE, types.int64, types.int64, types.int64, INTEGERS, types.uint8[::1]))
-def gather_cells(rows, cells, states_at, place, column, values, states):
-    """One cell of the event at ``place`` of every match; returns the union of states (as bits 1 << state)."""
-    seen = 0
-    word = states_at + column // STATES_PER_WORD
-    shift = 2 * (column % STATES_PER_WORD)
-    for k in range(len(values)):
-        row = rows[k, place]
-        values[k] = cells[row, column]
-        state = (cells[row, word] >> shift) & 3
-        states[k] = state
-        seen |= 1 << state
-    return seen
-
-
-@kernel(types.void(TABLE, TABLE, INTEGERS, INTEGERS, TABLE))
-def gather_present(rows, cells, places, columns, values):
-    """``values[f, k]`` = cell ``columns[f]`` of the event at ``places[f]`` of match ``k``, for columns whose cells are all present.
-
-    In blocks, so that the rows of a block are read from memory once and not once per field.
-    """
-    count = values.shape[1]
-    for begin in range(0, count, GATHER_BLOCK):
-        end = min(begin + GATHER_BLOCK, count)
-        for f in range(len(columns)):
-            place, column = places[f], columns[f]
-            for k in range(begin, end):
-                store(values, f, k, load(cells, load(rows, k, place), column))

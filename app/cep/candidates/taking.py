@@ -18,12 +18,11 @@ from app.cep.candidates.kernels_columns import (
     take_states,
     take_values,
 )
-from app.cep.cells.arrays import Candidates, Integers, as_input, machine_scratch
+from app.cep.candidates.layout import Parts
+from app.cep.cells.arrays import CELL_TYPE, STATES_PER_WORD, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.texts import TextTable
 from app.cep.predicates.kernels_machine import evaluate_rows
-from app.cep.predicates.opcodes import CELL_TYPE, STATES_PER_WORD
 from app.cep.predicates.program import ProgramCell, TextCell, like_matches
-from app.cep.stacks.store import Parts
 from app.events.batch import ABSENT, Column, EventBatch
 from app.events.types import Kind
 
@@ -101,10 +100,10 @@ def take_up(batch: EventBatch, masks: Integers, start: int, size: int, parts: Pa
         size: candidates at most.
         parts: of the engine.
     """
-    width = parts.layout.width
+    width = parts.taking.width
     _buffers.reserve(size + 1, width)
     rows, picked = _buffers.rows[: size + 1], _buffers.masks[: size + 1]
-    count, following = pick_candidates(masks, parts.layout.all_items, start, rows, picked)
+    count, following = pick_candidates(masks, parts.taking.all_items, start, rows, picked)
     cells = _buffers.flat[: count * width].reshape(count, width)
     chunk = Chunk(rows[:count], Candidates(picked[:count], _buffers.hashes[:count], cells), following)
     if count:
@@ -113,21 +112,21 @@ def take_up(batch: EventBatch, masks: Integers, start: int, size: int, parts: Pa
 
 
 def _fill(batch: EventBatch, chunk: Chunk, parts: Parts) -> None:
-    layout, table = parts.layout, chunk.table
-    cells, tables = table.cells, layout.tables
+    taking, table = parts.taking, chunk.table
+    cells = table.cells
     time, source, offset = (as_input(values, np.int64) for values in (batch.time, batch.source, batch.offset))
-    take_identity(time, source, offset, chunk.rows, cells, layout.states_at)
+    take_identity(time, source, offset, chunk.rows, cells, taking.states_at)
     parts.texts.number_column(batch.type, chunk.rows, cells, CELL_TYPE)
-    for name, cell in layout.attributes.items():
-        _take_column(batch.columns.get(name), layout.kinds.get(name), cell, chunk, parts)
-    for derived in layout.derived:
+    for name, cell in taking.attributes.items():
+        _take_column(batch.columns.get(name), taking.kinds.get(name), cell, chunk, parts)
+    for derived in taking.derived:
         _derive(derived, cells, parts)
-    key_candidates(tables.keys, tables.agreeing, cells, layout.states_at, table.masks, table.hashes, layout.outside_mask)
+    key_candidates(taking.keys, taking.agreeing, cells, taking.states_at, table.masks, table.hashes, taking.outside_mask)
     _check_conditions(table, parts)
 
 
 def _take_column(column: Column | None, kind: Kind | None, cell: int, chunk: Chunk, parts: Parts) -> None:
-    rows, cells, states_at = chunk.rows, chunk.table.cells, parts.layout.states_at
+    rows, cells, states_at = chunk.rows, chunk.table.cells, parts.taking.states_at
     if column is None:
         parts.store.spotted.add(cell)
         cells[:, cell] = 0
@@ -141,32 +140,32 @@ def _take_column(column: Column | None, kind: Kind | None, cell: int, chunk: Chu
     if column.state is not None:
         parts.store.spotted.add(cell)
         take_states(as_input(column.state, np.uint8), rows, cells, cell, states_at)
-    if kind is Kind.FLOAT and cell in parts.layout.tables.agreeing:
+    if kind is Kind.FLOAT and cell in parts.taking.agreeing:
         normalise_float_key(cells, len(rows), cell, states_at)
 
 
 def _derive(derived: TextCell | ProgramCell, cells: Integers, parts: Parts) -> None:
-    layout = parts.layout
+    taking = parts.taking
     if isinstance(derived, TextCell):
         values = _text_values(derived, np.ascontiguousarray(cells[:, derived.source]), parts.texts)
         shift = 2 * (derived.source % STATES_PER_WORD)
-        states = (cells[:, layout.states_at + derived.source // STATES_PER_WORD] >> shift & 3).astype(np.uint8)
+        states = (cells[:, taking.states_at + derived.source // STATES_PER_WORD] >> shift & 3).astype(np.uint8)
     else:
         values, states = np.empty(len(cells), np.int64), np.empty(len(cells), np.uint8)
-        program = (layout.programs, derived.start, derived.stop)
+        program = (taking.programs, derived.start, derived.stop)
         scratch, texts = machine_scratch(derived.stop - derived.start), parts.texts.arrays()
-        evaluate_rows(*program, cells, layout.states_at, _NO_ROWS, layout.place_of_item, texts, scratch, values, states)
+        evaluate_rows(*program, cells, taking.states_at, _NO_ROWS, taking.place_of_item, texts, scratch, values, states)
     if states.any():
         parts.store.spotted.add(derived.column)
-    put_cells(values, states, cells, derived.column, layout.states_at)
+    put_cells(values, states, cells, derived.column, taking.states_at)
 
 
 def _check_conditions(table: Candidates, parts: Parts) -> None:
-    layout = parts.layout
-    for item, start, stop in layout.local:
-        bound, scratch = np.zeros(len(layout.place_of_item), np.int64), machine_scratch(stop - start)
-        program = (layout.programs, start, stop)
-        filter_candidates(*program, item, table.cells, layout.states_at, bound, parts.texts.arrays(), scratch, table.masks)
+    taking = parts.taking
+    for item, start, stop in taking.local:
+        bound, scratch = np.zeros(len(taking.place_of_item), np.int64), machine_scratch(stop - start)
+        program = (taking.programs, start, stop)
+        filter_candidates(*program, item, table.cells, taking.states_at, bound, parts.texts.arrays(), scratch, table.masks)
 
 
 def _text_values(derived: TextCell, numbers: Integers, texts: TextTable) -> Integers:

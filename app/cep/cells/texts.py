@@ -155,3 +155,16 @@ class TextTable:
         """
         for number in range(len(self)):
             assert self.number(self.text(number)) == number, f"text {number} is entered twice"  # noqa: S101
+
+
+def keep_used(texts: TextTable, used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Drops the texts whose numbers are not among those used (undefined where a cell is not present); returns the new numbers."""
+    return texts.keep(used[(used >= 0) & (used < len(texts))])
+
+
+def renumber_cells(cells: NDArray[np.int64], columns: Iterable[int], renumbered: NDArray[np.int64]) -> None:
+    """New numbers of texts in the columns of live rows (a view); 0 where a cell is not present."""
+    for column in columns:
+        numbers = cells[:, column]
+        valid = (numbers >= 0) & (numbers < len(renumbered))
+        cells[:, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)

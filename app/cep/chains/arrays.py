@@ -32,9 +32,8 @@ NEXT, STRICT, PARTITION = 0, 1, 2
 # tests[k, ...]: candidate's cell OPERATOR what a register (-1: another cell of the candidate) holds
 MODE, OPERATOR, CELL, REGISTER, OTHER_CELL = 0, 1, 2, 3, 4
 TEST_WIDTH = 5
-LEFT_FLOAT, RIGHT_FLOAT = 1, 2
-"""Bits of MODE."""
 INTEGERS_BOTH, FLOATS_BOTH = 0, 3
+"""MODE: bits, which side is a float (`app.cep.predicates.opcodes.LEFT_FLOAT`)."""
 
 # keeps[k, ...]: what the event just bound leaves in the registers
 KEPT_REGISTER, KEPT_CELL = 0, 1

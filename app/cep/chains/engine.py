@@ -1,4 +1,4 @@
-"""The chains evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
+"""The chains evaluator of one plan; behind the door of all (`app.cep.engine`).
 
 The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_chains.advance` lets every partial match of its partition meet it
 and begins a new one, `returns` builds the columns of what was found.
@@ -11,20 +11,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from app.cep.candidates.layout import Parts, counted, text_constants
 from app.cep.candidates.taking import pin_kinds, take_up
 from app.cep.cells.arrays import FOREVER, Integers, as_input
 from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_chains import advance
-from app.cep.chains.layout import RANK_BIT, STATE_FORMAT, layout_of
+from app.cep.chains.layout import STATE_FORMAT, layout_of
 from app.cep.chains.returns import matches_of
 from app.cep.chains.store import ChainStore
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer, reading
 from app.cep.snapshot.state import STATE, Header, pack, unpack
-from app.cep.stacks.layout import text_constants
-from app.cep.stacks.store import Parts
 from app.cep.windows.horizons import capped, horizons_of, passing
 from app.events.batch import EventBatch
 from app.events.types import Kind
@@ -61,9 +60,7 @@ class ChainsEngine:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
         if pin_kinds(batch, self.layout.taking.attributes, self._kinds):
             self.layout = layout_of(self.plan, self.chain, self._kinds, self._texts)
-        masks = np.ascontiguousarray(items, np.uint64).view(np.int64)
-        if self.layout.everything:
-            masks = masks | np.int64(1 << RANK_BIT)
+        masks = counted(items, self.plan)
         store, state = self.store, self.store.state
         state[at.MATCHES] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
@@ -99,8 +96,7 @@ class ChainsEngine:
         while start < len(masks):
             self._safe = capped(watermarks, int(horizons[start]))
             self.store.drop_texts(self.layout, self._texts)
-            # the stacks engine's stage asks for texts, the layout and which cells were ever not present
-            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self.layout.taking, self._texts, self.store))  # type: ignore[arg-type]
+            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self.layout.taking, self._texts, self.store))
             self.store.reserve(len(chunk.rows))
             first, stop = 0, len(chunk.rows)
             while True:
@@ -122,8 +118,9 @@ class ChainsEngine:
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
         self.store.compact(self.layout, self._texts)
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
-        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), {**self.store.saved(), **self._texts.saved()})
+        return pack(
+            STATE_FORMAT, Header(self.plan.fingerprint, self._kinds, partitioned=True), {**self.store.saved(), **self._texts.saved()}
+        )
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> ChainsEngine:
@@ -136,7 +133,7 @@ class ChainsEngine:
         header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, partitioned=True)
         with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._kinds = dict(header.kinds)
             engine._texts.load(arrays)
             engine.layout = layout_of(plan, engine.chain, engine._kinds, engine._texts)
             engine.store.load(arrays, engine.layout)

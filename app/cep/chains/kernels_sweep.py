@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.cells.arrays import FREE as FREE_SLOT
-from app.cep.cells.arrays import NEWEST
+from app.cep.cells.arrays import CELL_SOURCE
 from app.cep.cells.kernels_types import INTEGERS, TABLE
 from app.cep.chains.arrays import (
     BEST_LENGTH,
@@ -32,7 +31,9 @@ from app.cep.chains.arrays import (
 )
 from app.cep.chains.kernels_chains import report_in_order, retire
 from app.cep.kernel import kernel
-from app.cep.predicates.opcodes import CELL_SOURCE
+from app.cep.partitions.arrays import FREE as FREE_SLOT
+from app.cep.partitions.arrays import NEWEST
+from app.cep.windows.kernels_bounds import watermark_of
 
 
 @kernel(types.int64(INTEGERS, MEMORY, types.int64, INTEGERS, INTEGERS, types.int64, types.int64))
@@ -49,10 +50,7 @@ def end_runs(shape, memory, base, sources, watermarks, default, final):
         run, before = slots[slot, base + HEAD], np.int64(-1)
         while run >= 0:
             following, node = runs[run, NEXT_RUN], runs[run, NEWEST_NODE]
-            now = default
-            for k in range(len(sources)):
-                if sources[k] == cells[nodes[node, ROW], CELL_SOURCE]:
-                    now = max(now, watermarks[k])
+            now = watermark_of(sources, watermarks, default, cells[nodes[node, ROW], CELL_SOURCE])
             if final or now - runs[run, FIRST_TIME] >= shape[WITHIN]:
                 slots[slot, base + COUNT] -= 1
                 if before >= 0:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import Integers
+from app.cep.candidates.layout import text_cells, text_constants
+from app.cep.cells.arrays import ALL_ABSENT, Integers
+from app.cep.cells.texts import renumber_cells
 from app.cep.chains import arrays as at
 from app.cep.chains.layout import STATE_FORMAT, ChainLayout, layout_of
-from app.cep.predicates.opcodes import ALL_ABSENT
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import (
     Arrays,
@@ -27,8 +28,6 @@ from app.cep.snapshot.regroup import (
     partitions_in,
     renumbered,
 )
-from app.cep.stacks.layout import text_constants
-from app.cep.stacks.store import renumber_cells, text_cells
 from app.errors import SnapshotError
 from app.query.plan import Plan
 from app.query.planning.chains import chain_of
@@ -76,7 +75,7 @@ def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, ChainLayout]
     if chain is None:
         raise SnapshotError("the plan is no chain")
     layout = layout_of(plan, chain, union.kinds, union.texts)
-    renumbered(union, layout.taking, layout.tables.keys.tolist(), FIRST_KEY)
+    renumbered(union, layout.taking, FIRST_KEY)
     columns = text_cells(layout.taking)
     registers = [at.REGISTERS + k for k, cell in enumerate(layout.registers) if cell in columns]
     for state in union.states:

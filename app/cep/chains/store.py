@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells import arrays as stacks
-from app.cep.cells.arrays import Integers
-from app.cep.cells.texts import TextTable
+from app.cep.candidates.layout import spotted_cells, text_cells
+from app.cep.cells.arrays import ALL_ABSENT, Integers
+from app.cep.cells.texts import TextTable, keep_used, renumber_cells
 from app.cep.chains import arrays as at
 from app.cep.chains.arrays import ChainMemory
 from app.cep.chains.kernels_sweep import end_runs, list_runs, sweep
 from app.cep.chains.layout import ChainLayout
+from app.cep.partitions import arrays as stacks
 from app.cep.partitions.kernels_slots import refill_slots
-from app.cep.predicates.opcodes import ALL_ABSENT
-from app.cep.stacks.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
+from app.cep.partitions.slots import empty_slots, slots_for
 
 ROOM = 1024
 """Rows that the tables of a new engine have."""

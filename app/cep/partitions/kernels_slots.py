@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.cells.arrays import FREE, KEY, NEWEST
 from app.cep.cells.kernels_types import INTEGERS, TABLE
 from app.cep.kernel import kernel
+from app.cep.partitions.arrays import FREE, KEY, NEWEST
 
 
 @kernel(types.int64(INTEGERS, TABLE, types.int64), counted=False)

@@ -33,12 +33,10 @@ MIN_INTEGER = -(2**63)
 MAX_INTEGER = 2**63 - 1
 EARTH_RADIUS_M = 6_371_000.0
 
-STATES_PER_WORD = 31
-"""Cell states packed into one int64: two bits each, the sign bit stays free."""
-ALL_ABSENT = int("10" * STATES_PER_WORD, 2)
-"""A word of states that are all ABSENT."""
-BECAME_FLOAT = 3
-"""State of a cell of an integer column whose value left 64 bit and is a float."""
-
-CELL_TIME, CELL_SOURCE, CELL_OFFSET, CELL_TYPE, FIRST_ATTRIBUTE = 0, 1, 2, 3, 4
-"""Columns of the cell table that every event has."""
+MODE_PROGRAM, MODE_INTEGERS, MODE_FLOATS, MODE_DIFFERENCE = 0, 1, 2, 3
+"""How a comparison is evaluated: by the machine; left op right as integers, as floats; left - right op constant as integers. The machine takes over
+where a cell is not plainly present."""
+OUTCOMES = 0x643152
+"""Per operator (= != < <= > >=) four bits: holds for less, equal, greater, not comparable."""
+LEFT_FLOAT, RIGHT_FLOAT = 1, 2
+"""Bits: which side of a comparison is a float (`app.cep.predicates.kernels_compare.unusual_outcome`)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from app.cep.cells.arrays import Programs
+from app.cep.cells.arrays import CELL_TIME, CELL_TYPE, FIRST_ATTRIBUTE, Programs
 from app.cep.cells.texts import TextTable
 from app.cep.predicates import opcodes as op
 from app.events.types import Kind
@@ -121,8 +121,8 @@ class Compiler:
     """
 
     def __init__(self, attributes: Mapping[str, int], kinds: Mapping[str, Kind], texts: TextTable) -> None:
-        self._attributes = attributes
-        self._kinds = kinds
+        self.attributes = attributes
+        self.kinds = kinds
         self._texts = texts
         self._code: list[tuple[int, int, int, int]] = []
         self._constants: list[tuple[int, int]] = []
@@ -131,7 +131,7 @@ class Compiler:
         """(number, place among the constants) of every argument compiled since this was cleared: see `app.cep.runs.automaton.predicates.Argument`."""
         self.derived: list[TextCell | ProgramCell] = []
         """In order of computation."""
-        self.width = op.FIRST_ATTRIBUTE + len(attributes)
+        self.width = FIRST_ATTRIBUTE + len(attributes)
 
     def programs(self) -> Programs:
         """The arrays."""
@@ -166,16 +166,16 @@ class Compiler:
     def column_of(self, attribute: str) -> int:
         """The cell of an attribute."""
         if attribute in ("time", "type"):
-            return op.CELL_TIME if attribute == "time" else op.CELL_TYPE
-        return self._attributes[attribute]
+            return CELL_TIME if attribute == "time" else CELL_TYPE
+        return self.attributes[attribute]
 
     def _cell(self, attribute: AttributeOf) -> Cell:
         if attribute.attribute == "time":
-            return Cell(Kind.TIME, attribute.item, op.CELL_TIME)
+            return Cell(Kind.TIME, attribute.item, CELL_TIME)
         if attribute.attribute == "type":
-            return Cell(Kind.STRING, attribute.item, op.CELL_TYPE)
-        kind = self._kinds.get(attribute.attribute, attribute.kind)
-        return Cell(kind, attribute.item, self._attributes[attribute.attribute])
+            return Cell(Kind.STRING, attribute.item, CELL_TYPE)
+        kind = self.kinds.get(attribute.attribute, attribute.kind)
+        return Cell(kind, attribute.item, self.attributes[attribute.attribute])
 
     def _derive(self, expression: Expression) -> Cell:
         (item,) = mentioned_items(expression)
@@ -309,3 +309,12 @@ def unsupported(expression: Expression) -> list[str]:
     for child in children(expression):
         found += unsupported(child)
     return found
+
+
+def comparison_mode(left: Cell, right: Cell, operator: str) -> int:
+    """How two cells are compared where both are plainly present; MODE_PROGRAM: by the machine only."""
+    if left.kind is Kind.FLOAT and right.kind is Kind.FLOAT:
+        return op.MODE_FLOATS
+    if Kind.FLOAT in (left.kind, right.kind) or (left.kind.textual and operator not in ("=", "!=")):
+        return op.MODE_PROGRAM
+    return op.MODE_INTEGERS

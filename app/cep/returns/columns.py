@@ -1,20 +1,19 @@
-"""Builds the columns of matches: plain attributes are gathered, everything else runs as a program over the matches."""
+"""Return fields as columns: plain attributes are gathered, everything else runs as a program over the matches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.candidates.kernels_columns import gather_cells, gather_present
-from app.cep.cells.arrays import BASE, ROWS, Integers, Output, machine_scratch
+from app.cep.candidates.layout import Parts
+from app.cep.cells.arrays import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, Integers, machine_scratch
 from app.cep.cells.texts import TextTable
-from app.cep.matches import EventTable, Matches
+from app.cep.matches import EventTable
 from app.cep.predicates.kernels_machine import evaluate_rows
-from app.cep.predicates.opcodes import ALL_ABSENT, BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
-from app.cep.stacks.layout import FieldSource
-from app.cep.stacks.store import Parts
+from app.cep.returns.kernels_gather import gather_cells, gather_present
 from app.events.batch import NULL, Column, Dictionary
 from app.events.types import Kind
 
@@ -23,48 +22,22 @@ FEW_TEXTS = 256
 """Below this, sharing the engine's texts costs readers less than looking up which occur."""
 
 
-def matches_of(output: Output, count: int, parts: Parts) -> Matches:
-    """The first ``count`` matches of an output as columns."""
-    rows, time = output.rows[:count], output.time[:count]
-    if 2 * count + 1024 < len(output.time):  # do not keep a large buffer alive for a few matches
-        rows, time = rows.copy(), time.copy()
-    store, layout = parts.store, parts.layout
-    stored = int(store.state[ROWS] - store.state[BASE])
-    cells = store.cells[:stored] if count else store.cells[:0].copy()
-    types = Column(Kind.STRING, cells[:, CELL_TYPE], None, parts.texts.dictionary())
-    events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
-    columns = Columns(rows, parts).of(layout.fields)
-    fields = {field.name: column for field, column in zip(layout.fields, columns, strict=True)}
-    return Matches(time, rows, events, fields, _key(rows, parts, fields))
+@dataclass(frozen=True, slots=True)
+class FieldSource:
+    """Where a return field comes from: a cell of one bound event (``cell >= 0``), or a program."""
+
+    name: str
+    kind: Kind
+    place: int
+    cell: int
+    start: int
+    stop: int
 
 
-def timeouts_of(output: Output, count: int, parts: Parts) -> Matches:
-    """The first ``count`` timeouts of an output as columns. They are few: their events are copied, and one that has nothing is added."""
-    rows, time = output.expired_rows[:count].copy(), output.expired_time[:count].copy()
-    used, places = np.unique(rows[rows >= 0], return_inverse=True)
-    rows[rows >= 0] = places
-    nothing = np.zeros((1, parts.layout.width), np.int64)
-    nothing[0, parts.layout.states_at :] = ALL_ABSENT
-    cells = np.concatenate([parts.store.cells[used], nothing])
-    types = Column(Kind.STRING, cells[:-1, CELL_TYPE], None, parts.texts.dictionary())
-    events = EventTable(cells[:-1, CELL_TIME], cells[:-1, CELL_SOURCE], cells[:-1, CELL_OFFSET], types)
-    bound = np.where(rows >= 0, rows, len(used))
-    columns = Columns(bound, parts, cells).of(parts.layout.fields)
-    fields = {field.name: column for field, column in zip(parts.layout.fields, columns, strict=True)}
-    sources = [FieldSource(name, kind, 0, cell, 0, 0) for name, kind, cell in parts.layout.key]
-    key = {source.name: column for source, column in zip(sources, Columns(bound, parts, cells).of(sources), strict=True)}
-    return Matches(time, rows, events, fields, key)
-
-
-def _key(rows: Integers, parts: Parts, fields: Mapping[str, Column]) -> dict[str, Column]:
-    """The partition key; where a field returns the attribute of some event, it is that column: equal in all events of a match."""
-    known = {field.cell: fields[field.name] for field in parts.layout.fields if field.cell >= 0}
-    key = {}
-    for name, kind, cell in parts.layout.key:
-        if cell not in known:
-            (known[cell],) = Columns(rows, parts).of([FieldSource(name, kind, 0, cell, 0, 0)])
-        key[name] = known[cell]
-    return key
+def event_table(cells: Integers, texts: TextTable) -> EventTable:
+    """Rows of cells as what matches refer to."""
+    types = Column(Kind.STRING, cells[:, CELL_TYPE], None, texts.dictionary())
+    return EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
 
 
 def typed_column(kind: Kind, texts: TextTable, values: Integers, states: NDArray[np.uint8], seen: int) -> Column:
@@ -102,9 +75,9 @@ class Columns:
     """Columns of the matches at ``rows``."""
 
     def __init__(self, rows: Integers, parts: Parts, cells: Integers | None = None) -> None:
-        self._rows, self._layout, self._texts = rows, parts.layout, parts.texts
+        self._rows, self._taking, self._texts = rows, parts.taking, parts.texts
         self._cells = parts.store.cells if cells is None else cells
-        self._always_present = set(range(parts.layout.states_at)) - parts.store.spotted if cells is None else set()
+        self._always_present = set(range(parts.taking.states_at)) - parts.store.spotted if cells is None else set()
 
     def of(self, fields: Sequence[FieldSource]) -> list[Column]:
         """One per field; those that are nothing but cells that have always been present are gathered in one go."""
@@ -122,15 +95,15 @@ class Columns:
     def _column(self, field: FieldSource, gathered: Integers | None) -> Column:
         if gathered is not None:
             return typed_column(field.kind, self._texts, gathered, np.zeros(0, np.uint8), _ALL_PRESENT)
-        layout, cells, rows = self._layout, self._cells, self._rows
+        taking, cells, rows = self._taking, self._cells, self._rows
         values, states = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint8)
         if field.cell >= 0:
-            seen = gather_cells(rows, cells, layout.states_at, field.place, field.cell, values, states)
+            seen = gather_cells(rows, cells, taking.states_at, field.place, field.cell, values, states)
         else:
             scratch = machine_scratch(field.stop - field.start)
-            texts, places = self._texts.arrays(), layout.place_of_item
-            program = (layout.programs, field.start, field.stop)
-            seen = evaluate_rows(*program, cells, layout.states_at, rows, places, texts, scratch, values, states)
+            texts, places = self._texts.arrays(), taking.place_of_item
+            program = (taking.programs, field.start, field.stop)
+            seen = evaluate_rows(*program, cells, taking.states_at, rows, places, texts, scratch, values, states)
         return typed_column(field.kind, self._texts, values, states, seen)
 
 

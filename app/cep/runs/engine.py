@@ -1,4 +1,4 @@
-"""The runs evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
+"""The runs evaluator of one plan; behind the door of all (`app.cep.engine`).
 
 The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_runs.advance` lets every run of its partition meet it and
 starts new ones, `kernels_time` lets time pass, `policies` decides which of the found matches are reported, `returns` builds their columns.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from app.cep.candidates.layout import Parts, counted
 from app.cep.candidates.taking import Chunk, pin_kinds, take_up
 from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
 from app.cep.cells.texts import TextTable
@@ -20,15 +21,14 @@ from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables
 from app.cep.runs.automaton.grammar import grammar_of
 from app.cep.runs.automaton.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.runs.kernels_runs import advance
+from app.cep.runs.kernels_scan import advance
 from app.cep.runs.kernels_time import count_runs, pass_runs, pass_waiting
-from app.cep.runs.layout import RANK_BIT, STATE_FORMAT, layout_of, text_constants
+from app.cep.runs.layout import STATE_FORMAT, layout_of, pinned_texts
 from app.cep.runs.policies import Policies
 from app.cep.runs.returns import Read, RunParts, matches_of, read_matches
 from app.cep.runs.store import RunStore
 from app.cep.snapshot.preamble import Buffer, reading
 from app.cep.snapshot.state import STATE, Header, pack, unpack
-from app.cep.stacks.store import Parts
 from app.cep.windows.horizons import capped, clipped, horizons_of, passing
 from app.events.batch import EventBatch
 from app.events.types import Kind
@@ -49,7 +49,7 @@ class RunsEngine:
         self.timeouts: Matches | None = None
         """Partial matches that timed out in the last feed; None unless the plan emits them."""
         self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(text_constants(plan))
+        self._texts = TextTable(pinned_texts(plan))
         self._grammar = grammar_of(plan)
         self._lay_out()
         self._store = RunStore(self._layout)
@@ -77,9 +77,7 @@ class RunsEngine:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
         if pin_kinds(batch, self._layout.taking.attributes, self._kinds):
             self._lay_out()
-        masks = np.ascontiguousarray(items, np.uint64).view(np.int64)
-        if self._layout.everything:
-            masks = masks | np.int64(1 << RANK_BIT)
+        masks = counted(items, self.plan)
         state = self._store.state
         state[at.MATCHES] = state[at.EXPIRED] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
@@ -133,8 +131,7 @@ class RunsEngine:
         self._safe = capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):
             self._store.drop_texts(self._tables, self._texts, self._layout)
-            # the stacks engine's stage asks for texts, the layout and which cells were ever not present
-            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._texts, self._store))  # type: ignore[arg-type]
+            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._texts, self._store))
             if self._layout.opener_bit >= 0:
                 self._open_outside_partitions(chunk, masks)
             self._advance(chunk)
@@ -198,10 +195,9 @@ class RunsEngine:
         """The same as buffers, which look into the state: to be used before the next feed."""
         self._store.state[at.MATCHES] = self._store.state[at.EXPIRED] = 0
         self._store.compact(self._tables, self._texts, self._layout, self._policies, now=clipped(self._safe.default_ms))
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
         terms = np.frombuffer(terms_to_bytes(self._grammar.automaton.states), np.uint8)
         arrays = {**self._store.saved(), **self._texts.saved(), **self._policies.saved(), "terms": terms}
-        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), arrays)
+        return pack(STATE_FORMAT, Header(self.plan.fingerprint, self._kinds, partitioned=True), arrays)
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> RunsEngine:
@@ -214,7 +210,7 @@ class RunsEngine:
         header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, partitioned=True)
         with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._kinds = dict(header.kinds)
             engine._texts.load(arrays)
             engine._lay_out()
             automaton = engine._grammar.automaton

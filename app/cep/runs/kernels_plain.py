@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from app.cep.cells.arrays import MODE_PROGRAM
 from app.cep.cells.kernels_memory import load
 from app.cep.kernel import kernel
+from app.cep.predicates.kernels_compare import compare_cells
+from app.cep.predicates.opcodes import MODE_PROGRAM
 from app.cep.runs.arrays import (
     ANCHOR,
     BINDINGS,
@@ -46,9 +47,8 @@ from app.cep.runs.arrays import (
     TEST_OFFSET,
     TEST_PREDICATE,
 )
-from app.cep.runs.kernels_tests import element
+from app.cep.runs.kernels_references import element
 from app.cep.runs.kernels_world import WORLD, line, table
-from app.cep.stacks.kernels_construction import compare_cells
 
 UNBOUND, NO_INSTANCE = -1, -2
 FAILS, HOLDS, ASK = 0, 1, 2

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import Integers
+from app.cep.cells.arrays import ALL_ABSENT, Integers
 from app.cep.cells.texts import TextTable
-from app.cep.predicates.opcodes import ALL_ABSENT
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton.grammar import grammar_of
 from app.cep.runs.automaton.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, text_constants
+from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, pinned_texts
 from app.cep.runs.policies import partition_of
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import (
@@ -34,10 +33,10 @@ from app.cep.snapshot.regroup import (
     moved,
     numbered,
     opened,
+    packed,
     partitions_in,
     renumbered,
 )
-from app.cep.snapshot.state import Header, pack
 from app.errors import SnapshotError
 from app.query.plan import Plan
 
@@ -84,11 +83,11 @@ def _behind_nobody(numbers: Integers) -> Integers:
 
 
 def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, RunLayout]:
-    union = opened(STATE_FORMAT, plan, states, text_constants(plan))
+    union = opened(STATE_FORMAT, plan, states, pinned_texts(plan))
     layout = layout_of(plan, grammar_of(plan), union.kinds, union.texts)
     if layout.static["shape"][at.WINDOW_KIND] in at.LISTED_WINDOWS:
         raise SnapshotError("its windows are cut in the whole stream")
-    renumbered(union, layout.taking, layout.static["keys"].tolist(), FIRST_KEY)
+    renumbered(union, layout.taking, FIRST_KEY)
     return union, layout
 
 
@@ -151,12 +150,11 @@ def _gathered(plan: Plan, layout: RunLayout, union: Union, sources: Sequence[_So
     for counter, name in ((at.NODES, "nodes"), (at.NEGATED, "negated"), (at.CROSSINGS, "crossed"), (at.WAITS, "waiting")):
         state[counter] = len(arrays[name])
     state[at.ROWS], state[at.STREAM_RANK] = rows, rows + 1  # one further than the next: no event that comes is next to one that is there
-    kinds = {name: kind.value for name, kind in union.kinds.items()}
     windows = np.zeros((0, 4), np.int64)
     written = {"terms": terms_to_bytes(list(terms)), "borders": json.dumps(borders).encode()}
     texts = {name: np.frombuffer(data, np.uint8) for name, data in written.items()}
-    whole: Arrays = {"state": state, "cells": cells, "windows": windows, **arrays, **texts, **union.texts.saved()}
-    return b"".join(pack(STATE_FORMAT, Header(plan.fingerprint, kinds, partitioned=True), whole))
+    whole: Arrays = {"state": state, "cells": cells, "windows": windows, **arrays, **texts}
+    return packed(STATE_FORMAT, plan, union, whole)
 
 
 def _take(layout: RunLayout, source: _Source, states: Integers, tables: dict[str, list[Integers]]) -> list[Integers]:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells import arrays as stacks
-from app.cep.cells.arrays import Integers, Programs, Scratch, Texts
-from app.cep.cells.texts import TextTable
+from app.cep.candidates.layout import spotted_cells, text_cells
+from app.cep.cells.arrays import ALL_ABSENT, Integers, Programs, Scratch, Texts
+from app.cep.cells.texts import TextTable, keep_used, renumber_cells
+from app.cep.partitions import arrays as stacks
 from app.cep.partitions.kernels_slots import refill_slots
-from app.cep.predicates.opcodes import ALL_ABSENT
+from app.cep.partitions.slots import empty_slots, slots_for
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunMemory, RunTables, world_of
-from app.cep.runs.kernels_time import least_window, mark, mark_negated, mark_slots, move, number_marked
+from app.cep.runs.kernels_sweep import least_window, mark, mark_negated, mark_slots, move, number_marked
 from app.cep.runs.layout import RunLayout
-from app.cep.stacks.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
-
-if TYPE_CHECKING:
-    from app.cep.runs.policies import Policies
 
 ROOM = 256
 """Matches that a new engine has room for."""
@@ -28,6 +25,16 @@ NODES_IN_CACHE = 1 << 21
 """Cells of nodes: 16 MB."""
 _LINE, _TABLE = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
 _NO_MACHINE = RunMachine(Programs(_TABLE, _TABLE), Texts(np.zeros(0, np.uint8), _LINE), Scratch(_LINE, _LINE), _LINE)
+
+
+class Holder(Protocol):
+    """Who holds matches back (`app.cep.runs.policies.Policies`): their nodes stay, and get new numbers."""
+
+    def held_nodes(self) -> Integers:
+        """Nodes that must stay."""
+
+    def move(self, numbers: Integers) -> None:
+        """Nodes have new numbers."""
 
 
 class RunStore:
@@ -100,9 +107,9 @@ class RunStore:
         self.found = _grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
         self.expired = _grown(self.expired, 4 * len(self.expired))
 
-    def make_room(self, tables: RunTables, policies: Policies, *, now: int, fan: int, again: bool) -> None:
+    def make_room(self, tables: RunTables, held: Holder, *, now: int, fan: int, again: bool) -> None:
         """Sweeps what is dead; where more than half is alive after that, or it is swept ``again`` in one feed, the tables double."""
-        self._sweep(tables, policies, now)
+        self._sweep(tables, held, now)
         needed = int(self.state[at.NEEDED]) + fan + 2
         roomy = NODES_IN_CACHE // self.nodes.shape[1] if again else 0
         self.nodes = _grown(self.nodes, max(2 * int(self.state[at.NODES]) + 2 * needed, min(2 * len(self.nodes), roomy)))
@@ -112,9 +119,9 @@ class RunStore:
         self.found = _grown(self.found, max(2 * int(self.state[at.MATCHES]) + 2 * needed, min(2 * len(self.found), roomy)))
         self.expired = _grown(self.expired, 2 * int(self.state[at.EXPIRED]) + 2 * needed)
 
-    def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, *, now: int) -> None:
+    def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, held: Holder, *, now: int) -> None:
         """Leaves nothing but what is alive, when no event to come is earlier than ``now``."""
-        self._sweep(tables, policies, now)
+        self._sweep(tables, held, now)
         self.drop_texts(tables, texts, layout)
         self.renew_slots(tables)
 
@@ -123,20 +130,20 @@ class RunStore:
         if len(texts) > 2 * self._texts_kept and not self.rows_stay:
             self._keep_texts(texts, layout, tables)
 
-    def let_rows_go(self, tables: RunTables, policies: Policies, *, now: int) -> None:
+    def let_rows_go(self, tables: RunTables, held: Holder, *, now: int) -> None:
         """Sweeps the rows that had to stay during a feed."""
         if self.rows_stay:
             self.rows_stay = False
             self.state[at.EXPIRED] = 0
-            self._sweep(tables, policies, now)
+            self._sweep(tables, held, now)
 
-    def _sweep(self, tables: RunTables, policies: Policies, now: int) -> None:
+    def _sweep(self, tables: RunTables, held: Holder, now: int) -> None:
         state, memory = self.state, self.memory()
         world = self._world(tables)
         counts = [int(state[k]) for k in (at.ROWS, at.NODES, at.CROSSINGS, at.NEGATED)]
         rows, nodes, crossings, negated = (np.zeros(max(1, count), np.int64) for count in counts)
         rows[at.ABSENT_ROW] = 1
-        mark(world, policies.held_nodes(), nodes, rows, crossings)
+        mark(world, held.held_nodes(), nodes, rows, crossings)
         mark_negated(world, nodes, rows, negated, now)
         base = self._kept_windows(tables, nodes, rows)
         kept = [number_marked(marks, count) for marks, count in zip((nodes, crossings, negated), counts[1:], strict=True)]
@@ -150,7 +157,7 @@ class RunStore:
             negated=np.empty_like(self.negated),
         )
         move(world, world_of(tables, _NO_MACHINE, new), nodes, rows, crossings, negated, base)
-        policies.move(nodes)
+        held.move(nodes)
         self.nodes, self.cells, self.crossed, self.negated = new.nodes, new.cells, new.crossed, new.negated
         for counter, count in zip((at.ROWS, at.NODES, at.CROSSINGS, at.NEGATED), (kept_rows, *kept), strict=True):
             state[counter] = count

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import Integers
-from app.cep.cells.texts import TextTable
-from app.cep.predicates.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
+from app.cep.candidates.layout import Taking, text_cells
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD, Integers
+from app.cep.cells.texts import TextTable, renumber_cells
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.state import ArrayFormat, Header, pack, unpack
-from app.cep.stacks.layout import Layout
-from app.cep.stacks.store import renumber_cells, text_cells
 from app.errors import SnapshotError
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
@@ -73,40 +71,38 @@ def opened(written: ArrayFormat, plan: Plan, states: Sequence[Buffer], constants
         header, arrays = unpack(written, data)
         header.require(plan.fingerprint, partitioned=True)
         for name, kind in header.kinds.items():
-            if kinds.setdefault(name, Kind(kind)) is not Kind(kind):
-                raise SnapshotError(f"query {plan.name}: its buckets hold {name} as {kinds[name].value} and as {kind}")
+            if kinds.setdefault(name, kind) is not kind:
+                raise SnapshotError(f"query {plan.name}: its buckets hold {name} as {kinds[name].value} and as {kind.value}")
         found.append(Opened(header, dict(arrays)))
     return Union(kinds, TextTable(constants), tuple(found))
 
 
 def packed(written: ArrayFormat, plan: Plan, union: Union, arrays: Arrays) -> Buffer:
     """The arrays, with the texts that they speak of, as one state of the plan."""
-    kinds = {name: kind.value for name, kind in union.kinds.items()}
-    return b"".join(pack(written, Header(plan.fingerprint, kinds, partitioned=True), {**arrays, **union.texts.saved()}))
+    return b"".join(pack(written, Header(plan.fingerprint, union.kinds, partitioned=True), {**arrays, **union.texts.saved()}))
 
 
-def renumbered(union: Union, layout: Layout, keys: Sequence[int], first_key: int) -> None:
+def renumbered(union: Union, taking: Taking, first_key: int) -> None:
     """Gives the texts in cells and partition tables the numbers of the union.
 
     Args:
         union: changed in place.
-        layout: of the plan, for the union's kinds.
-        keys: cells of the partition's key.
+        taking: how the plan's candidates are taken up, for the union's kinds.
         first_key: where the key begins in a slot.
 
     Raises:
         SnapshotError: a state was laid out otherwise.
     """
-    columns = text_cells(layout)
+    columns = text_cells(taking)
     for state in union.states:
         arrays = state.arrays
-        if arrays["cells"].shape[1] != layout.width:
+        if arrays["cells"].shape[1] != taking.width:
             raise SnapshotError("states of one query are laid out in different ways")
         numbers = arrays["text_numbers"] = numbers_in(union.texts, arrays)
         for name in ("cells", "slots"):
             arrays[name] = arrays[name].copy()
         renumber_cells(arrays["cells"], columns, numbers)
-        for k, cell in enumerate(keys):
+        for k, cell in enumerate(taking.keys.tolist()):
             if cell in columns:
                 arrays["slots"][:, first_key + k] = numbers[arrays["slots"][:, first_key + k]]
 
@@ -121,19 +117,19 @@ def numbers_in(texts: TextTable, arrays: Arrays) -> Integers:
     return np.ascontiguousarray(numbers[:, 0])
 
 
-def events_in(cells: Integers, layout: Layout, dictionary: Dictionary) -> EventBatch:
+def events_in(cells: Integers, taking: Taking, dictionary: Dictionary) -> EventBatch:
     """Rows of cells as the events that they were, with the attributes that the plan names."""
     columns = {
-        name: _column(cells, cell, layout, layout.kinds[name], dictionary)
-        for name, cell in layout.attributes.items()
-        if name in layout.kinds
+        name: _column(cells, cell, taking, taking.kinds[name], dictionary)
+        for name, cell in taking.attributes.items()
+        if name in taking.kinds
     }
     time, source, offset = (np.ascontiguousarray(cells[:, cell]) for cell in (CELL_TIME, CELL_SOURCE, CELL_OFFSET))
-    return EventBatch(time, source, offset, _column(cells, CELL_TYPE, layout, Kind.STRING, dictionary), columns)
+    return EventBatch(time, source, offset, _column(cells, CELL_TYPE, taking, Kind.STRING, dictionary), columns)
 
 
-def _column(cells: Integers, cell: int, layout: Layout, kind: Kind, dictionary: Dictionary) -> Column:
-    states = (cells[:, layout.states_at + cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3).astype(np.uint8)
+def _column(cells: Integers, cell: int, taking: Taking, kind: Kind, dictionary: Dictionary) -> Column:
+    states = (cells[:, taking.states_at + cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3).astype(np.uint8)
     return _as_column(np.ascontiguousarray(cells[:, cell]), kind, states if states.any() else None, dictionary)
 
 
@@ -144,12 +140,12 @@ def _as_column(values: Integers, kind: Kind, state: NDArray[np.uint8] | None, di
     return Column(kind, values.view(np.float64) if kind is Kind.FLOAT else values, state)
 
 
-def partitions_in(slots: Integers, layout: Layout, first_key: int, dictionary: Dictionary) -> EventBatch:
+def partitions_in(slots: Integers, taking: Taking, first_key: int, dictionary: Dictionary) -> EventBatch:
     """Every slot as an event that has the partition's key and nothing else."""
     none = np.zeros(len(slots), np.int64)
     columns = {
         name: _as_column(np.ascontiguousarray(slots[:, first_key + k]), kind, None, dictionary)
-        for k, (name, kind, _) in enumerate(layout.key)
+        for k, (name, kind, _) in enumerate(taking.key)
     }
     return EventBatch(none, none, none, Column(Kind.STRING, none.astype(np.int32), None, dictionary), columns)
 

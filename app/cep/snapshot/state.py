@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from app.cep.snapshot.preamble import Buffer, Kept, read_preamble, reading, write_preamble
 from app.errors import SnapshotError
+from app.events.types import Kind
 
 Arrays = dict[str, NDArray[Any]]
 STATE = Kept(b"CEPSTATE", "state of an engine")
@@ -68,7 +69,7 @@ class Header:
     """
 
     fingerprint: str
-    kinds: Mapping[str, str]
+    kinds: Mapping[str, Kind]
     partitioned: bool
 
     def require(self, fingerprint: str, partitioned: bool) -> None:  # noqa: FBT001 - compared, switches nothing
@@ -90,7 +91,7 @@ def pack(written: ArrayFormat, header: Header, arrays: Mapping[str, NDArray[Any]
         "engine": written.engine,
         "format": written.newest,
         "fingerprint": header.fingerprint,
-        "kinds": dict(header.kinds),
+        "kinds": {name: kind.value for name, kind in header.kinds.items()},
         "partitioned": header.partitioned,
         "arrays": [[name, array.dtype.str, array.shape] for name, array in whole.items()],
     }
@@ -111,7 +112,8 @@ def unpack(wanted: ArrayFormat, data: Buffer) -> tuple[Header, Arrays]:
         written = preamble.description
         if written["engine"] != wanted.engine:
             raise SnapshotError(f"state was kept by {written['engine']}, not by {wanted.engine}")
-        header = Header(written["fingerprint"], written["kinds"], written["partitioned"])
+        kinds = {name: Kind(kind) for name, kind in written["kinds"].items()}
+        header = Header(written["fingerprint"], kinds, written["partitioned"])
         return header, wanted.read(written["format"], _arrays(written["arrays"], data, preamble.stop))
 
 

@@ -16,22 +16,25 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.candidates.kernels_columns import count_candidates, never_falls
+from app.cep.candidates.kernels_columns import count_candidates
+from app.cep.candidates.layout import Parts, text_constants
 from app.cep.candidates.taking import pin_kinds, take_up
-from app.cep.cells import arrays as at
-from app.cep.cells.arrays import Candidates, Integers, Machine, Output, as_input, machine_scratch
+from app.cep.cells.arrays import FOREVER, NEVER, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
-from app.cep.returns.columns import matches_of, timeouts_of
 from app.cep.snapshot.preamble import Buffer, reading
 from app.cep.snapshot.regroup import events_in
 from app.cep.snapshot.state import STATE, ArrayFormat, Header, as_they_are, pack, unpack
+from app.cep.stacks import arrays as at
+from app.cep.stacks.arrays import Machine, Output
 from app.cep.stacks.kernels_scan import advance
 from app.cep.stacks.kernels_windows import pass_time, pass_watermarks
-from app.cep.stacks.layout import layout_of, refusals, text_constants
-from app.cep.stacks.store import Parts, Store
+from app.cep.stacks.layout import layout_of, refusals
+from app.cep.stacks.returns import matches_of, timeouts_of
+from app.cep.stacks.store import Store
 from app.cep.stacks.validation import validate_store
+from app.cep.windows.horizons import by_source, horizons_of, in_order
 from app.events.batch import EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
@@ -71,7 +74,7 @@ class StacksEngine:
         """Again whenever the kind of a column has become known."""
         self._layout = layout_of(self.plan, self._kinds, self._texts, self.options)
         layout, items, places = self._layout, len(self.plan.items), len(self.plan.positive)
-        self._workspace = (machine_scratch(len(layout.programs.code)), np.zeros(items, np.int64), *np.zeros((3, places), np.int64))
+        self._workspace = (machine_scratch(len(layout.taking.programs.code)), np.zeros(items, np.int64), *np.zeros((3, places), np.int64))
         self._no_matches: Matches | None = None
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
@@ -82,10 +85,10 @@ class StacksEngine:
             items: uint64 (events,), candidate items.
             watermarks: after the batch. No event fed later may have a time below the watermark of its source.
         """
-        if pin_kinds(batch, self._layout.attributes, self._kinds):
+        if pin_kinds(batch, self._layout.taking.attributes, self._kinds):
             self._lay_out()
         masks = as_input(items, np.uint64).view(np.int64)
-        expected = count_candidates(masks, self._layout.all_items, 0)
+        expected = count_candidates(masks, self._layout.taking.all_items, 0)
         self._store.prepare(expected, self._texts, self._layout)
         state = self._store.state
         state[at.MATCHES] = state[at.PUSHED] = state[at.EXPIRED] = 0
@@ -95,7 +98,7 @@ class StacksEngine:
         found = int(state[at.MATCHES])
         self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
         if self._expires:
-            self.timeouts = timeouts_of(self._output, int(state[at.EXPIRED]), self._parts())
+            self.timeouts = timeouts_of(self._output, int(state[at.EXPIRED]), self._layout, self._texts, self._store)
         tally = Tally(
             events=len(batch),
             candidates=expected,
@@ -112,27 +115,27 @@ class StacksEngine:
         return self._matches(found), tally
 
     def _parts(self) -> Parts:
-        return Parts(self._layout, self._texts, self._store)
+        return Parts(self._layout.taking, self._texts, self._store)
 
     def _matches(self, found: int) -> Matches:
         """Most feeds of most queries find nothing: that answer is built once."""
         if found == 0 and self._no_matches is not None:
             return self._no_matches
-        matches = matches_of(self._output, found, self._parts())
+        matches = matches_of(self._output, found, self._layout, self._texts, self._store)
         if found == 0:
             self._no_matches = matches
         return matches
 
     def _machine(self) -> Machine:
         """The machine with the texts as they are now: their arrays move when they grow."""
-        return Machine(self._layout.programs, self._texts.arrays(), *self._workspace)
+        return Machine(self._layout.taking.programs, self._texts.arrays(), *self._workspace)
 
     def _scan(self, batch: EventBatch, masks: Integers, expected: int, watermarks: Watermarks) -> None:
         """Chunk by chunk: takes candidates up, advances, and lets rows die as far as the rest of the batch allows."""
         time = as_input(batch.time, np.int64)
-        in_order = not watermarks.by_source and bool(never_falls(time))
-        limit = max(watermarks.default_ms, at.NEVER + 1) if in_order else at.NEVER
-        horizons = None if in_order else _horizons(time)
+        falls = not in_order(time, watermarks)
+        limit = NEVER if falls else max(watermarks.default_ms, NEVER + 1)
+        horizons = horizons_of(time, watermarks) if falls else None
         size = max(1, min(expected, self.options.chunk))
         start = 0
         while start < len(masks):
@@ -141,10 +144,10 @@ class StacksEngine:
             if horizons is not None and chunk.following < len(masks):
                 self._pass_watermarks(watermarks, int(horizons[chunk.following]))
             start = chunk.following
-        if in_order:
-            self._pass_time(watermarks.default_ms)
+        if falls:
+            self._pass_watermarks(watermarks, FOREVER)
         else:
-            self._pass_watermarks(watermarks, at.FOREVER)
+            self._pass_time(watermarks.default_ms)
 
     def _advance(self, candidates: Candidates, limit: int) -> None:
         first, stop, machine = 0, len(candidates.masks), self._machine()
@@ -168,9 +171,7 @@ class StacksEngine:
             self._make_room(at.OUTPUT_FULL)
 
     def _pass_watermarks(self, watermarks: Watermarks, horizon: int) -> None:
-        sources = np.array(sorted(watermarks.by_source), np.int64)
-        times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
-        own = (sources, times, watermarks.default_ms, horizon)
+        own = (*by_source(watermarks), watermarks.default_ms, horizon)
         machine = self._machine()
         while pass_watermarks(self._layout.tables, machine, self._store.memory(), self._output, *own) != at.DONE:
             self._make_room(at.OUTPUT_FULL)
@@ -186,12 +187,12 @@ class StacksEngine:
 
     def held(self, attribute: str, newest: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """An integer attribute of the stored events that are alive, int64 (live,), and of the ``newest`` stored ones, dead or alive."""
-        cell, live = self._layout.attributes[attribute], self._store.live
+        cell, live = self._layout.taking.attributes[attribute], self._store.live
         return self._store.cells[live, cell], self._store.cells[live.stop - newest : live.stop, cell]
 
     def held_events(self) -> EventBatch:
         """The stored events that are alive, in the order in which they were processed, with the attributes that the plan names."""
-        return events_in(self._store.cells[self._store.live], self._layout, self._texts.dictionary())
+        return events_in(self._store.cells[self._store.live], self._layout.taking, self._texts.dictionary())
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
@@ -200,9 +201,8 @@ class StacksEngine:
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
         self._store.compact(self._texts, self._layout)
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
         arrays = {**self._store.saved(), **self._texts.saved()}
-        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, self.options.partitioned), arrays)
+        return pack(STATE_FORMAT, Header(self.plan.fingerprint, self._kinds, self.options.partitioned), arrays)
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> StacksEngine:
@@ -215,7 +215,7 @@ class StacksEngine:
         header, arrays = unpack(STATE_FORMAT, data)
         header.require(plan.fingerprint, engine.options.partitioned)
         with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
+            engine._kinds = dict(header.kinds)
             engine._texts.load(arrays)
             engine._lay_out()
             engine._store.load(arrays, engine._layout)
@@ -234,8 +234,3 @@ class StacksEngine:
 def _output(matches: int, timeouts: int, positives: int) -> Output:
     rows, expired = np.empty((matches, positives), np.int64), np.empty((timeouts, positives), np.int64)
     return Output(rows, np.empty(matches, np.int64), expired, np.empty(timeouts, np.int64))
-
-
-def _horizons(time: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Per event, the least time of it and of those behind it."""
-    return np.minimum.accumulate(time[::-1])[::-1]

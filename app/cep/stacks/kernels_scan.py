@@ -11,29 +11,29 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.cells.arrays import (
+from app.cep.cells.arrays import CELL_TIME, FOREVER, NEVER, OUTSIDE
+from app.cep.cells.kernels_memory import load, prefetch, store, trailing_zeros
+from app.cep.cells.kernels_types import CANDIDATES, TABLE
+from app.cep.kernel import kernel
+from app.cep.partitions.arrays import FREE, KEY, NEWEST, VACANT
+from app.cep.partitions.kernels_slots import find_slot
+from app.cep.stacks.arrays import (
     BARRIER,
     BARRIER_END,
     BASE,
     CHAIN,
     DONE,
     EXPIRY,
-    FOREVER,
-    FREE,
     ITEM_NEEDS,
     ITEM_PLACE,
     ITEM_STACK,
     ITEM_WILD_STACK,
-    KEY,
     LOW,
     MATCHES,
-    NEVER,
-    NEWEST,
     OCCUPIED,
     OF_ITEM,
     OPENING,
     OUTPUT_FULL,
-    OUTSIDE,
     PENDING_FULL,
     POSITIVES,
     PUSHED,
@@ -41,18 +41,14 @@ from app.cep.cells.arrays import (
     SLOT_STACKS,
     SLOTS_FULL,
     STACKS,
-    VACANT,
     WILD_HEADS,
     WINDOW_PUSHDOWN,
     WITHIN,
 )
-from app.cep.cells.kernels_memory import load, prefetch, store, trailing_zeros
-from app.cep.cells.kernels_types import CANDIDATES, MACHINE, MEMORY, OUTPUT, PLAN_TABLES, TABLE
-from app.cep.kernel import kernel
-from app.cep.partitions.kernels_slots import find_slot
-from app.cep.predicates.opcodes import CELL_TIME
-from app.cep.stacks.kernels_construction import construct, window_bound
+from app.cep.stacks.kernels_construction import construct
+from app.cep.stacks.kernels_types import MACHINE, MEMORY, OUTPUT, PLAN_TABLES
 from app.cep.stacks.kernels_windows import await_deadline, awaited, close_window
+from app.cep.windows.kernels_bounds import window_bound
 
 PREFETCH = 12
 """How many candidates ahead a partition's slot is asked for: about the time of one trip to memory."""

@@ -6,7 +6,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from app.cep.cells.arrays import (
+from app.cep.cells.arrays import CELL_SOURCE, FOREVER, NEVER
+from app.cep.cells.kernels_memory import load
+from app.cep.cells.kernels_types import INTEGERS, TABLE
+from app.cep.kernel import kernel
+from app.cep.negation.kernels_parts import agree
+from app.cep.partitions.arrays import KEY
+from app.cep.partitions.kernels_slots import find_slot, hash_key
+from app.cep.stacks.arrays import (
     BARRIER,
     BARRIER_END,
     BASE,
@@ -25,12 +32,9 @@ from app.cep.cells.arrays import (
     END_CHECKS_END,
     EXPIRED,
     EXPIRY,
-    FOREVER,
     HIGHEST,
-    KEY,
     LOW,
     MATCHES,
-    NEVER,
     OF_ITEM,
     OUTPUT_FULL,
     PENDING_FREE,
@@ -41,17 +45,16 @@ from app.cep.cells.arrays import (
     ROWS,
     SLOT_STACKS,
     STACK,
+    STATES_AT,
     TEST,
     TEST_END,
     WILD_HEADS,
     WITHIN,
 )
-from app.cep.cells.kernels_memory import load
-from app.cep.cells.kernels_types import INTEGERS, MACHINE, MEMORY, OUTPUT, PLAN_TABLES, TABLE
-from app.cep.kernel import kernel
-from app.cep.partitions.kernels_slots import find_slot, hash_key
-from app.cep.predicates.opcodes import CELL_SOURCE
-from app.cep.stacks.kernels_construction import deadline_of, keys_agree, negated_event_exists, predicate_holds, window_bound
+from app.cep.stacks.kernels_negation import negated_event_exists
+from app.cep.stacks.kernels_predicates import predicate_holds
+from app.cep.stacks.kernels_types import MACHINE, MEMORY, OUTPUT, PLAN_TABLES
+from app.cep.windows.kernels_bounds import deadline_of, watermark_of, window_bound
 
 
 @kernel(types.boolean(PLAN_TABLES, MEMORY, OUTPUT, types.int64), counted=False)
@@ -189,7 +192,9 @@ def expire(plan, machine, memory, output, first):
             place = end
             cursor[end] = row
             floor[end] = row
-            if links[at, 0] >= deadline or (plan.shape[RESIDUAL] and not keys_agree(plan, memory.cells, at, first)):
+            if links[at, 0] >= deadline or (
+                plan.shape[RESIDUAL] and not agree(plan.agreeing, memory.cells, at, first, plan.shape[STATES_AT])
+            ):
                 row = following
                 continue
             while place <= end:
@@ -201,7 +206,7 @@ def expire(plan, machine, memory, output, first):
                 cursor[place] = links[here, 1 + positives[place, STACK]]
                 if place == 0 and candidate != first_row:
                     continue
-                if plan.shape[RESIDUAL] and not keys_agree(plan, memory.cells, here, first):
+                if plan.shape[RESIDUAL] and not agree(plan.agreeing, memory.cells, here, first, plan.shape[STATES_AT]):
                     continue
                 bound[positives[place, OF_ITEM]] = here
                 chosen[place] = here
@@ -284,10 +289,7 @@ def pass_watermarks(plan, machine, memory, output, sources, watermarks, default,
         waits = awaited(links, at, chain, expiry)
         if not dying and not waits:
             continue
-        watermark = default
-        for k in range(len(sources)):
-            if sources[k] == memory.cells[at, CELL_SOURCE]:
-                watermark = max(watermark, watermarks[k])
+        watermark = watermark_of(sources, watermarks, default, memory.cells[at, CELL_SOURCE])
         over = links[at, 0] <= window_bound(min(watermark, horizon), within)
         if over and waits and not close_window(plan, machine, memory, output, at):
             return OUTPUT_FULL

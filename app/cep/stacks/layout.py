@@ -8,27 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from app.cep.cells import arrays as at
-from app.cep.cells.arrays import PlanTables, Programs, signed
+from app.cep.candidates.layout import Taking, compiler_of, own_conditions, taking_of
+from app.cep.cells.arrays import signed
 from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions
-from app.cep.predicates.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
-from app.cep.predicates.program import Cell, Compiler, ProgramCell, TextCell, texts_in, unsupported
+from app.cep.partitions.arrays import KEY
+from app.cep.predicates.opcodes import MODE_DIFFERENCE, MODE_PROGRAM, OPERATORS
+from app.cep.predicates.program import Cell, Compiler, comparison_mode, unsupported
+from app.cep.returns.columns import FieldSource
+from app.cep.stacks import arrays as at
+from app.cep.stacks.arrays import PlanTables
 from app.events.types import Kind
 from app.query.expressions import Arithmetic, Comparison, Expression, Literal
 from app.query.plan import Item, JoinPredicate, Plan
-
-
-@dataclass(frozen=True, slots=True)
-class FieldSource:
-    """Where a return field comes from: a cell of one bound event (``cell >= 0``), or a program."""
-
-    name: str
-    kind: Kind
-    place: int
-    cell: int
-    start: int
-    stop: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +28,19 @@ class Layout:
     """A plan made ready for the kernels.
 
     Attributes:
-        attributes: attribute → cell; the order of `Plan.columns` and the equivalence attributes.
-        kinds: kinds of attributes as batches have shown them.
-        width: cells per event, with the words of packed states at the end (from ``states_at``).
-        local: (item, start, stop) of programs that a candidate of the item must satisfy.
-        key: (attribute, kind, cell) of the equivalence attributes, sorted.
-        place_of_item: int64 (items,), place among the positive items, -1 for negated ones.
-        all_items: mask of all items.
-        outside_mask: items that an event without some equivalence attribute can be.
+        taking: how candidates are taken up, and fields are read.
+        tables: the plan as integers.
+        fields: where return fields come from.
+        link_width, slot_width: columns of these tables.
+        wild_stacks: stacks of events outside partitions.
     """
 
+    taking: Taking
     tables: PlanTables
-    programs: Programs
-    attributes: Mapping[str, int]
-    kinds: Mapping[str, Kind]
-    derived: tuple[TextCell | ProgramCell, ...]
-    width: int
-    states_at: int
-    local: tuple[tuple[int, int, int], ...]
     fields: tuple[FieldSource, ...]
-    key: tuple[tuple[str, Kind, int], ...]
-    place_of_item: np.ndarray
-    all_items: int
-    outside_mask: int
     link_width: int
     slot_width: int
     wild_stacks: int
-
-
-def text_constants(plan: Plan) -> list[bytes]:
-    """All text constants of a plan, to be pinned in the engine's texts."""
-    expressions: list[Expression] = [join.condition for join in plan.joins]
-    expressions += [local for item in plan.items for local in item.local]
-    expressions += [field.expression for field in plan.returns]
-    return texts_in(expressions)
 
 
 def refusals(plan: Plan) -> list[str]:
@@ -104,21 +75,20 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
         texts: with the plan's constants pinned.
         options: which optimisations are on.
     """
-    names = list(dict.fromkeys([*sorted(plan.equivalence), *plan.columns]))
-    attributes = {name: FIRST_ATTRIBUTE + k for k, name in enumerate(names)}
-    compiler = Compiler(attributes, kinds, texts)
+    compiler = compiler_of(plan, kinds, texts)
     negations = _Negations(plan, options)
-    local = tuple((item.index, *compiler.compile(condition)) for item in plan.items for condition in item.local)
+    local = own_conditions(plan, compiler)
     predicates = _Predicates(plan, compiler, options)
     checks = negations.checks(predicates)
     fields = tuple(_field(plan, compiler, field.name, field.expression, field.kind) for field in plan.returns)
-    states_at = compiler.width
-    width = states_at + -(-states_at // STATES_PER_WORD)
+    places = np.array([row[at.ITEM_PLACE] for row in negations.items], np.int64)
+    outside = [item.index for item in plan.items if item.negated and item.lacks]
+    taking = taking_of(plan, compiler, local, places, outside, partitioned=options.partitioned)
     shape = np.zeros(at.SHAPE_SIZE, np.int64)
     shape[at.POSITIVES] = len(plan.positive)
     shape[at.SLOT_STACKS], shape[at.STACKS] = negations.slot_stacks, negations.stacks
     shape[at.WITHIN] = -1 if plan.within is None else plan.within.size
-    shape[at.STATES_AT] = states_at
+    shape[at.STATES_AT] = taking.states_at
     shape[at.OPENING] = signed(sum(1 << k for k, row in enumerate(negations.items) if row[at.ITEM_NEEDS] < 0))
     shape[at.WINDOW_PUSHDOWN] = int(options.window_pushdown)
     shape[at.RESIDUAL] = int(not options.partitioned and bool(plan.equivalence))
@@ -133,7 +103,6 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
         [item.index, negations.stack_of_place[place], *negations.bars[place], *predicates.at_place[place], *checks.at_place[place]]
         for place, item in enumerate(plan.positive)
     ]
-    agreeing = np.array([attributes[name] for name in sorted(plan.equivalence)], np.int64)
     tables = PlanTables(
         shape,
         _table("items", negations.items),
@@ -141,25 +110,15 @@ def layout_of(plan: Plan, kinds: Mapping[str, Kind], texts: TextTable, options: 
         _table("barriers", [[stack] for stack in negations.barriers]),
         _table("checks", checks.rows),
         _table("predicates", predicates.rows),
-        agreeing if options.partitioned else np.zeros(0, np.int64),
-        agreeing,
+        taking.keys,
+        taking.agreeing,
     )
     return Layout(
+        taking=taking,
         tables=tables,
-        programs=compiler.programs(),
-        attributes=attributes,
-        kinds=dict(kinds),
-        derived=tuple(compiler.derived),
-        width=width,
-        states_at=states_at,
-        local=local,
         fields=fields,
-        key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
-        place_of_item=np.array([row[at.ITEM_PLACE] for row in negations.items], np.int64),
-        all_items=signed((1 << len(plan.items)) - 1),
-        outside_mask=signed(sum(1 << item.index for item in plan.items if item.negated and item.lacks)),
         link_width=1 + negations.stacks + int(has_end) + int(expires),
-        slot_width=_padded(at.KEY + len(tables.keys) + negations.slot_stacks),
+        slot_width=_padded(KEY + len(taking.keys) + negations.slot_stacks),
         wild_stacks=negations.stacks - negations.slot_stacks,
     )
 
@@ -313,7 +272,7 @@ class _Predicates:
     def _row(self, condition: Expression) -> list[int]:
         prepared = self._compiler.hoisted(condition)
         start, stop = self._compiler.compile(prepared)
-        row = [at.MODE_PROGRAM, start, stop, 0, 0, 0, 0, 0, 0]
+        row = [MODE_PROGRAM, start, stop, 0, 0, 0, 0, 0, 0]
         if not isinstance(prepared, Comparison):
             return row
         left: Any = prepared.left
@@ -327,14 +286,5 @@ class _Predicates:
             b: Any = left.right
             limit = right.value if isinstance(right.value, int) and right.kind is not Kind.FLOAT else 2**63
             if abs(limit) < 2**63 and isinstance(a, Cell) and isinstance(b, Cell) and Kind.FLOAT not in (a.kind, b.kind):
-                return [at.MODE_DIFFERENCE, start, stop, operator, a.item, a.column, b.item, b.column, limit]
+                return [MODE_DIFFERENCE, start, stop, operator, a.item, a.column, b.item, b.column, limit]
         return row
-
-
-def comparison_mode(left: Cell, right: Cell, operator: str) -> int:
-    """How two cells are compared where both are plainly present; MODE_PROGRAM: by the machine only."""
-    if left.kind is Kind.FLOAT and right.kind is Kind.FLOAT:
-        return at.MODE_FLOATS
-    if Kind.FLOAT in (left.kind, right.kind) or (left.kind.textual and operator not in ("=", "!=")):
-        return at.MODE_PROGRAM
-    return at.MODE_INTEGERS

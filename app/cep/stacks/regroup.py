@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells import arrays as at
+from app.cep.candidates.layout import text_constants
 from app.cep.cells.arrays import Integers
 from app.cep.engine import EngineOptions
+from app.cep.partitions.arrays import KEY, NEWEST
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import (
     Arrays,
@@ -27,8 +28,9 @@ from app.cep.snapshot.regroup import (
     partitions_in,
     renumbered,
 )
+from app.cep.stacks import arrays as at
 from app.cep.stacks.engine import STATE_FORMAT
-from app.cep.stacks.layout import Layout, layout_of, text_constants
+from app.cep.stacks.layout import Layout, layout_of
 from app.query.plan import Plan
 
 
@@ -55,8 +57,8 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
     union, layout = _laid_out(plan, [state])
     arrays = union.states[0].arrays
     dictionary = union.texts.dictionary()
-    rows = owner(events_in(arrays["cells"], layout, dictionary))
-    slots = owner(partitions_in(arrays["slots"], layout, at.KEY, dictionary))
+    rows = owner(events_in(arrays["cells"], layout.taking, dictionary))
+    slots = owner(partitions_in(arrays["slots"], layout.taking, KEY, dictionary))
     found: list[Buffer] = []
     for part in range(parts):
         kept = is_of(rows, part)
@@ -68,7 +70,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
 def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, Layout]:
     union = opened(STATE_FORMAT, plan, states, text_constants(plan))
     layout = layout_of(plan, union.kinds, union.texts, EngineOptions())
-    renumbered(union, layout, layout.tables.keys.tolist(), at.KEY)
+    renumbered(union, layout.taking, KEY)
     return union, layout
 
 
@@ -95,7 +97,7 @@ class _Source:
 def _gathered(layout: Layout, sources: Sequence[_Source], rows: int) -> Arrays:
     shape = layout.tables.shape
     stacks, chain, expiry = int(shape[at.STACKS]), int(shape[at.CHAIN]), int(shape[at.EXPIRY])
-    links, cells = np.full((rows, layout.link_width), -1, np.int64), np.empty((rows, layout.width), np.int64)
+    links, cells = np.full((rows, layout.link_width), -1, np.int64), np.empty((rows, layout.taking.width), np.int64)
     if expiry >= 0:
         links[:, expiry] = 0
     state = np.zeros(at.WILD_HEADS + max(1, layout.wild_stacks), np.int64)
@@ -137,8 +139,8 @@ def _waiting(source: _Source, heads: Integers, before: int) -> tuple[Integers, I
 
 def _slots(source: _Source, layout: Layout) -> Integers:
     slots = source.arrays["slots"][source.slots].copy()
-    heads = at.KEY + len(layout.tables.keys)
+    heads = KEY + len(layout.taking.keys)
     tops = slice(heads, heads + int(layout.tables.shape[at.SLOT_STACKS]))
-    slots[:, at.NEWEST] = source.follow(slots[:, at.NEWEST])
+    slots[:, NEWEST] = source.follow(slots[:, NEWEST])
     slots[:, tops] = source.follow(slots[:, tops])
     return slots

@@ -6,21 +6,19 @@ handed out keep the old ones. Partitions that died are overwritten by new ones, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells import arrays as at
-from app.cep.cells.arrays import Memory
-from app.cep.cells.texts import TextTable
+from app.cep.candidates.layout import spotted_cells, text_cells
+from app.cep.cells.texts import TextTable, keep_used, renumber_cells
+from app.cep.partitions.arrays import KEY, NEWEST
 from app.cep.partitions.kernels_slots import live_slots, refill_slots
-from app.cep.predicates.opcodes import CELL_TYPE, STATES_PER_WORD
-from app.cep.predicates.program import TextCell
+from app.cep.partitions.slots import empty_slots, slots_for
+from app.cep.stacks import arrays as at
+from app.cep.stacks.arrays import Memory
 from app.cep.stacks.layout import Layout
-
-CACHE_LINE = 64
 
 
 class Store:
@@ -35,7 +33,7 @@ class Store:
         self.state[at.PENDING_FREE] = -1
         self.state[at.WILD_HEADS :] = -1
         self.links = np.empty((0, layout.link_width), np.int64)
-        self.cells = np.empty((0, layout.width), np.int64)
+        self.cells = np.empty((0, layout.taking.width), np.int64)
         self.slots = empty_slots(64, layout.slot_width)
         self.pending = np.empty((0, 1 + int(layout.tables.shape[at.POSITIVES])), np.int64)
         self.spotted: set[int] = set()
@@ -79,17 +77,17 @@ class Store:
     def _keep_texts(self, texts: TextTable, layout: Layout) -> None:
         # new arrays: matches that were handed out keep the old numbers, and dead rows do not keep dangling ones
         self._move(len(self.links))
-        live, columns = self.live, text_cells(layout)
+        live, columns = self.live, text_cells(layout.taking)
         renumbered = keep_used(texts, self.cells[live][:, columns])
         self._texts_kept = max(1024, len(texts))
         renumber_cells(self.cells[live], columns, renumbered)
-        keys = layout.tables.keys.tolist()
+        keys = layout.taking.keys.tolist()
         if set(keys) & set(columns):
             slots = empty_slots(len(self.slots), self.slots.shape[1])
-            alive = self.slots[self.slots[:, at.NEWEST] >= self.state[at.LOW]].copy()
+            alive = self.slots[self.slots[:, NEWEST] >= self.state[at.LOW]].copy()
             for k, key in enumerate(keys):
                 if key in columns:
-                    alive[:, at.KEY + k] = renumbered[alive[:, at.KEY + k]]
+                    alive[:, KEY + k] = renumbered[alive[:, KEY + k]]
             self.state[at.OCCUPIED] = refill_slots(_places(layout), alive, slots, self.state[at.LOW])
             self.slots = slots
 
@@ -109,7 +107,7 @@ class Store:
 
     def saved(self) -> Mapping[str, NDArray[np.int64]]:
         """Arrays from which `load` makes the same memory; call `compact` before."""
-        alive = self.slots[self.slots[:, at.NEWEST] >= self.state[at.LOW]]
+        alive = self.slots[self.slots[:, NEWEST] >= self.state[at.LOW]]
         live = self.live
         top = int(self.state[at.PENDING_TOP])
         return {"state": self.state, "links": self.links[live], "cells": self.cells[live], "slots": alive, "pending": self.pending[:top]}
@@ -119,62 +117,10 @@ class Store:
         self.state[:] = arrays["state"]
         self.links, self.cells, self.pending = (arrays[name].copy() for name in ("links", "cells", "pending"))
         self.slots = empty_slots(slots_for(len(arrays["slots"])), layout.slot_width)
-        self.spotted = spotted_cells(self.cells, layout.states_at)
+        self.spotted = spotted_cells(self.cells, layout.taking.states_at)
         self.state[at.OCCUPIED] = refill_slots(_places(layout), arrays["slots"].copy(), self.slots, int(self.state[at.LOW]))
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What the steps of a feed share: how the plan is laid out, the texts, and the memory."""
-
-    layout: Layout
-    texts: TextTable
-    store: Store
 
 
 def _places(layout: Layout) -> NDArray[np.int64]:
     """Where the key cells stand in a slot."""
-    return np.arange(at.KEY, at.KEY + len(layout.tables.keys), dtype=np.int64)
-
-
-def text_cells(layout: Layout) -> list[int]:
-    """Cells that hold numbers of texts."""
-    cells = [CELL_TYPE, *(cell for name, cell in layout.attributes.items() if name in layout.kinds and layout.kinds[name].textual)]
-    cells += [d.column for d in layout.derived if isinstance(d, TextCell) and d.function in ("lower", "upper")]
-    return cells
-
-
-def keep_used(texts: TextTable, used: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Drops the texts whose numbers are not among those used (undefined where a cell is not present); returns the new numbers."""
-    return texts.keep(used[(used >= 0) & (used < len(texts))])
-
-
-def renumber_cells(cells: NDArray[np.int64], columns: Iterable[int], renumbered: NDArray[np.int64]) -> None:
-    """New numbers of texts in the columns of live rows (a view); 0 where a cell is not present."""
-    for column in columns:
-        numbers = cells[:, column]
-        valid = (numbers >= 0) & (numbers < len(renumbered))
-        cells[:, column] = np.where(valid, renumbered[np.where(valid, numbers, 0)], 0)
-
-
-def spotted_cells(cells: NDArray[np.int64], states_at: int) -> set[int]:
-    """Cells that are not present in some row."""
-    words = np.bitwise_or.reduce(cells[:, states_at:], axis=0, initial=0)
-    return {cell for cell in range(states_at) if words[cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3}
-
-
-def slots_for(live: int) -> int:
-    """How many slots so many partitions get: an eighth to a quarter will be full."""
-    capacity = 64
-    while capacity < 4 * live + 64:
-        capacity *= 2
-    return capacity
-
-
-def empty_slots(capacity: int, width: int) -> NDArray[np.int64]:
-    """An empty partition table whose rows do not straddle cache lines: numpy aligns large arrays to 16 bytes only."""
-    raw = np.empty(capacity * width + CACHE_LINE // 8, np.int64)
-    skip = (-raw.ctypes.data % CACHE_LINE) // 8
-    slots = raw[skip : skip + capacity * width].reshape(capacity, width)
-    slots[:, at.NEWEST] = at.FREE
-    return slots
+    return np.arange(KEY, KEY + len(layout.taking.keys), dtype=np.int64)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.cep.cells import arrays as at
+from app.cep.partitions.arrays import FREE, KEY, NEWEST
 from app.cep.partitions.kernels_slots import find_slot, hash_key
+from app.cep.stacks import arrays as at
 from app.cep.stacks.layout import Layout
 from app.cep.stacks.store import Store
 
@@ -31,7 +32,7 @@ def _counters_fit(store: Store) -> None:
     state = store.state
     _expect(0 <= state[at.BASE] <= state[at.LOW] <= state[at.ROWS], "rows die in order: base <= low <= rows")
     _expect(state[at.ROWS] - state[at.BASE] <= len(store.links) == len(store.cells), "all rows have a place")
-    _expect(state[at.OCCUPIED] == np.count_nonzero(store.slots[:, at.NEWEST] != at.FREE), "used slots are counted")
+    _expect(state[at.OCCUPIED] == np.count_nonzero(store.slots[:, NEWEST] != FREE), "used slots are counted")
     _expect(2 * state[at.OCCUPIED] <= len(store.slots), "the partition table is at most half full")
 
 
@@ -48,14 +49,14 @@ def _links_point_back(store: Store, layout: Layout) -> None:
 
 def _partitions_are_found(store: Store, layout: Layout) -> None:
     keys = len(layout.tables.keys)
-    places = np.arange(at.KEY, at.KEY + keys, dtype=np.int64)
+    places = np.arange(KEY, KEY + keys, dtype=np.int64)
     stacks = int(layout.tables.shape[at.SLOT_STACKS])
     low = int(store.state[at.LOW])
     for slot, row in enumerate(store.slots):
-        if row[at.NEWEST] < low:
+        if row[NEWEST] < low:
             continue
-        _expect(row[at.NEWEST] < store.state[at.ROWS], "the newest event of a partition is stored")
-        _expect(np.all(row[at.KEY + keys : at.KEY + keys + stacks] <= row[at.NEWEST]), "no stack is newer than its partition")
+        _expect(row[NEWEST] < store.state[at.ROWS], "the newest event of a partition is stored")
+        _expect(np.all(row[KEY + keys : KEY + keys + stacks] <= row[NEWEST]), "no stack is newer than its partition")
         found = find_slot(store.slots, places, store.slots, slot, hash_key(places, store.slots, slot), low)
         _expect(found == slot, "a live partition is found under its key")
 
