@@ -24,7 +24,7 @@ class Later:
     """A function, a group of commands or another value of a module, by name.
 
     Attributes:
-        module: a module of `app.cli`, as `replay.shedding`.
+        module: a module of `app.cli`, as `shedding.train`.
         name: of the value.
     """
 

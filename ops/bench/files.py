@@ -32,7 +32,7 @@ from pyarrow import csv, feather
 
 from app.bucket.in_order import parts_in_order
 from app.bucket.recording import steps_of
-from app.cli.replay.input import LineFinder
+from app.cli.inputs.events import LineFinder
 from app.cli.replay.lines import line_blocks
 from app.cli.replay.output import ordered_queries
 from app.events.files import gather

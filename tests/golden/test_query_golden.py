@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.inputs.events import Choices, read_input
 from app.cli.queries.explain import ALL_STAGES
 from app.cli.queries.why_not import explain_why_not
-from app.cli.replay.input import Choices, read_input
 from app.errors import CepError
 from app.query.compile import Compilation, compile_texts
 from app.query.explain.stages import explain

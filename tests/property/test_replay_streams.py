@@ -15,8 +15,8 @@ from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from app.bucket.recording import match_sorted
+from app.cli.inputs.events import Choices, read_input
 from app.cli.replay.held import tells_at_once
-from app.cli.replay.input import Choices, read_input
 from app.cli.replay.output import json_lines, ordered_queries
 from app.cli.replay.replay import replay
 from app.errors import CepError
@@ -31,7 +31,7 @@ SMALL = {
     "app.cli.replay.held.WORTH_WRITING": 1,
     "app.cli.replay.lines.BLOCK": 2,
     "app.events.opened.BLOCK_BYTES": 100,
-    "app.cli.replay.input.gather": functools.partial(gather, held_bytes=0),
+    "app.cli.inputs.events.gather": functools.partial(gather, held_bytes=0),
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.cep.why_not.diagnosis import Diagnosis
 from app.cep.why_not.plain_events import Stream
 from app.cep.why_not.why_not import Explorer, why_not, why_not_these
-from app.cli.replay.input import Choices, read_input
+from app.cli.inputs.events import Choices, read_input
 from app.query.compile import compile_texts
 from app.query.planning.planning import plan_as_runs
 from tests.naive.inputs import events_of, scopes, types_of

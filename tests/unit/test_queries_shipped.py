@@ -11,7 +11,7 @@ import pytest
 
 from app.bucket.composite import plain_values
 from app.bucket.recording import match_sorted
-from app.cli.queries.query_streams import configured_schemas, settings_of
+from app.cli.inputs.query_streams import configured_schemas, settings_of
 from app.cli.queries.test import run_tests
 from app.events.batch import EventBatch, concatenate
 from app.local.generators import generate

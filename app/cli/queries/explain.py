@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
 from app.cli.later import Later
 from app.cli.queries.explain_automaton import AUTOMATON, PLAN
-from app.cli.queries.query_streams import print_findings, settings_of, streams_for_validation
 from app.errors import CepError
 from app.query.compile import Compilation, Compiled, read_queries
 from app.query.explain.stages import STAGES, Stage
@@ -22,7 +22,7 @@ from app.query.text.similar import did_you_mean
 # What needs kernels, or events
 cost_text, measured = Later("queries.explain_sample", "cost_text"), Later("queries.explain_sample", "measured")
 selection_stage, tables_stage = Later("queries.explain_selection", "selection_stage"), Later("queries.explain_tables", "tables_stage")
-read_input, choices_for = Later("replay.input", "read_input"), Later("replay.input", "choices_for")
+read_input, choices_for = Later("inputs.events", "read_input"), Later("inputs.events", "choices_for")
 explain_why_not = Later("queries.why_not", "explain_why_not")
 
 

@@ -10,7 +10,7 @@ from app.asc.selection import Selection
 from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
 from app.cep.engine import Watermarks
-from app.cli.replay.input import ReplayInput
+from app.cli.inputs.events import ReplayInput
 from app.events.batch import EventBatch
 from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan

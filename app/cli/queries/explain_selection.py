@@ -19,7 +19,7 @@ from app.asc.items import conjunctions
 from app.asc.monitor import Sample, hybrid_sequence, macro_sequence
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence
-from app.cli.replay.input import ReplayInput
+from app.cli.inputs.events import ReplayInput
 from app.errors import CepError
 from app.query.compile import Compiled
 from app.query.explain.stages import Stage

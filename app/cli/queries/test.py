@@ -14,7 +14,7 @@ import typer
 from app.bucket.composite import field_values, json_fields
 from app.bucket.recording import match_sorted
 from app.cep.matches import Matches
-from app.cli.queries.query_streams import configured_schemas, print_findings, settings_of
+from app.cli.inputs.query_streams import configured_schemas, print_findings, settings_of
 from app.config.settings import Settings
 from app.errors import FindingsError
 from app.events.batch import EventBatch, in_total_order

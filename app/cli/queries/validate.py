@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.queries.query_streams import print_findings, settings_of, streams_for_validation
+from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
 from app.errors import Severity
 from app.query.compile import query_files, read_queries
 from app.storage.check import look

@@ -11,9 +11,9 @@ import orjson
 from app.cep.why_not.diagnosis import Diagnosis, Reason
 from app.cep.why_not.plain_events import Seen, Stream, shown_value
 from app.cep.why_not.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
+from app.cli.inputs.events import ReplayInput
 from app.cli.queries.why_not_input import QueryEvents, events_of
 from app.cli.queries.why_not_temporal import why_not_temporal
-from app.cli.replay.input import ReplayInput
 from app.errors import CepError
 from app.events.types import Kind
 from app.query.compile import Compilation, Compiled

@@ -9,8 +9,8 @@ import numpy as np
 from app.bucket.composite import COMPOSITES
 from app.bucket.composition import as_events, stream_of
 from app.cep.matches import Matches
+from app.cli.inputs.events import ReplayInput
 from app.cli.replay.composites import ReadComposites
-from app.cli.replay.input import ReplayInput
 from app.cli.replay.replay import Matching
 from app.events.batch import EventBatch, concatenate, take
 from app.query.plan import QUERY_STREAM, Catalog, Plan

@@ -17,7 +17,7 @@ from app.bucket.chunk import compacted
 from app.bucket.composite import Outcome
 from app.bucket.lists import starts_of
 from app.cep.matches import Lists
-from app.cli.replay.input import LineFinder
+from app.cli.inputs.events import LineFinder
 from app.cli.replay.kernels_avro import write_numbers
 from app.cli.replay.kernels_lines import Cells, Template
 from app.cli.replay.lines import Texts, blocks_of, cells_of, template_of, whole_milliseconds

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from app.bucket.chunk import compacted, compacted_batch
 from app.bucket.lists import starts_of
 from app.cep.matches import Lists
-from app.cli.replay.input import LineFinder
+from app.cli.inputs.events import LineFinder
 from app.cli.replay.kernels_lines import Cells, Keys, Template, join_lists, measure_lines, sort_matches, write_lines
 from app.cli.replay.matches import QueryMatches
 from app.events.batch import Column

@@ -23,8 +23,8 @@ from app.bucket.composite import (
 )
 from app.bucket.lists import joined_lists, ragged_rows, starts_of, taken_lists
 from app.cep.matches import Lists, Matches
+from app.cli.inputs.events import LineFinder
 from app.cli.replay.composites import ReadComposites
-from app.cli.replay.input import LineFinder
 from app.events.batch import PARTITION_BITS, Column, Dictionary, EventBatch, concatenate, take
 from app.events.types import Kind
 from app.query.plan import Plan

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from app.bucket.composite import Outcome
 from app.bucket.matching import Found
 from app.cep.matches import Matches
+from app.cli.inputs.events import ReplayInput
 from app.cli.replay.composites import ReadComposites
-from app.cli.replay.input import ReplayInput
 from app.cli.replay.lines import line_blocks
 from app.cli.replay.matches import QueryMatches
 from app.query.plan import Catalog

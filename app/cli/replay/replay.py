@@ -19,10 +19,10 @@ from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import Recording, match_arrivals, match_sorted
 from app.cep.engine import Tally
+from app.cli.inputs.events import Choices, ReplayInput, gather_input, in_streams
+from app.cli.inputs.query_streams import print_findings, settings_of
 from app.cli.later import Later
 from app.cli.progress import Progress
-from app.cli.queries.query_streams import print_findings, settings_of
-from app.cli.replay.input import Choices, ReplayInput, gather_input, in_streams
 from app.cli.replay.output import ordered_queries
 from app.cli.replay.sink import opened
 from app.cli.replay.streamed import can_stream, composes_nothing, stream_events
@@ -35,8 +35,8 @@ from shedding.registry import METHODS
 
 GateOf = Callable[[Catalog, Selection], Gate | None]
 # Shedders bring scikit-learn
-chosen_shedding, shed_recording = Later("replay.shedding", "chosen_shedding"), Later("replay.shedding", "shed_recording")
-gate_of_shedding = Later("replay.shedding", "gate_of")
+chosen_shedding, shed_recording = Later("shedding.replay_shedding", "chosen_shedding"), Later("shedding.replay_shedding", "shed_recording")
+gate_of_shedding = Later("shedding.replay_shedding", "gate_of")
 
 
 def replay(  # noqa: PLR0917 - the command's options
@@ -134,7 +134,7 @@ def _compiled(queries: Sequence[Path], streams: Streams) -> Compilation:
 
 
 def _matching(compiled: Compilation, source: ReplayInput, shed: Any) -> Callable[[], Recording]:
-    """Matches everything, each time with fresh engines; ``shed`` is a `app.cli.replay.shedding.Shed`, or None."""
+    """Matches everything, each time with fresh engines; ``shed`` is a `app.cli.shedding.replay_shedding.Shed`, or None."""
     if shed is None or shed.by_identity:
         return Matching(compiled.catalog, source, None if shed is None else gate_of_shedding(shed)).once
     return lambda: shed_recording(compiled, source, shed)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import ipc
 
+from app.cli.inputs.events import LineFinder
 from app.cli.replay.avro import AvroFile
-from app.cli.replay.input import LineFinder
 from app.cli.replay.lines import line_blocks
 from app.cli.replay.matches import QueryMatches
 from app.cli.replay.tables import table_blocks, table_schema

@@ -16,9 +16,9 @@ from app.bucket.in_order import parts_in_order
 from app.bucket.matching import Found
 from app.bucket.recording import Step, steps_of
 from app.cep.engine import Tally
+from app.cli.inputs.events import LineFinder
 from app.cli.progress import Progress
 from app.cli.replay.held import HeldMatches
-from app.cli.replay.input import LineFinder
 from app.cli.replay.output import ordered_queries
 from app.cli.replay.sink import Sink, opened
 from app.events.batch import EventBatch

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from app.bucket.chunk import compacted
 from app.bucket.lists import starts_of
 from app.cep.matches import Lists
-from app.cli.replay.input import LineFinder
+from app.cli.inputs.events import LineFinder
 from app.cli.replay.lines import BLOCK, by_owner, total_order, whole_milliseconds
 from app.cli.replay.matches import QueryMatches
 from app.errors import CepError

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from app.cli.queries.query_streams import print_findings, settings_of
-from app.cli.replay.input import Choices, ReplayInput, read_input
+from app.cli.inputs.events import Choices, ReplayInput, read_input
+from app.cli.inputs.query_streams import print_findings, settings_of
 from app.errors import CepError, FindingsError
 from app.evaluation.operator import candidate_items
 from app.events.batch import EventBatch, take

@@ -11,7 +11,7 @@ from app.asc.selection import Selection
 from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import Recording
-from app.cli.replay.input import ReplayInput
+from app.cli.inputs.events import ReplayInput
 from app.cli.shedding.shed_queries import ShedQuery, chosen_shedders, shed_query
 from app.cli.shedding.train import SUFFIX
 from app.control.directives import Directive, QueryShedding

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.bucket.hold import TimeRules
 from app.bucket.recording import Arrivals
-from app.cli.queries.query_streams import configured_schemas, elements_of
+from app.cli.inputs.query_streams import configured_schemas, elements_of
 from app.config.settings import Settings, Stream
 from app.errors import CepError, Finding, FindingsError
 from app.events.batch import EventBatch, concatenate, in_total_order, take
