@@ -50,7 +50,7 @@ POLICY_WIDTH = 3
 PARENT, ROW, NODE_RANK = 0, 1, 2
 """NODE_RANK: rank of the event in the stream, only where matches are reported in order."""
 
-# slots[slot, ...]: a mark (in place of `app.cep.cells.arrays.NEWEST`), the key, then from 1 + keys on:
+# slots[slot, ...]: a mark (in place of `app.cep.partitions.arrays.NEWEST`), the key, then from 1 + keys on:
 USED = 0
 HEAD, COUNT, HELD, HELD_COUNT, HELD_LEAST, BORDER = 0, 1, 2, 3, 4, 5
 """First run of the partition, how many there are; where matches are reported in order, the first of those that wait with their match, how many

@@ -1,6 +1,6 @@
 """The partial matches of a partition meet an event: one loop, no calls between kernels.
 
-Their order, and so which of them a limit keeps, is that of `app.cep.runs.kernels_runs`: those that passed the last event, then the one that
+Their order, and so which of them a limit keeps, is that of `app.cep.runs.kernels_scan`: those that passed the last event, then the one that
 began with it, then those that took it, the last one first.
 """
 

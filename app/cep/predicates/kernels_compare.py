@@ -70,5 +70,5 @@ def unusual_outcome(mode, operator, left, left_state, right, right_state):
 
 @njit(inline="always")
 def state_of(cells, row, cell, states_at):
-    """The state of a cell, see `app.cep.predicates.kernels_machine.cell_state`."""
+    """The state of a cell, see `app.cep.predicates.kernels_values.cell_state`."""
     return (load(cells, row, states_at + cell // STATES_PER_WORD) >> (2 * (cell % STATES_PER_WORD))) & 3

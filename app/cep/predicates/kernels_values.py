@@ -119,6 +119,42 @@ def worse(left, right):
     return INTEGER
 
 
+@kernel(types.void(SCRATCH, types.int64, types.int64), counted=False)
+def whole_arithmetic(scratch, i, operator):
+    """Product, sum or difference of two integers; outside 64 bit a float."""
+    tags, values = scratch.tags, scratch.values
+    floats = values.view(np.float64)
+    a, b = values[i], values[i + 1]
+    x, y = np.float64(a), np.float64(b)
+    tags[i] = INTEGER
+    if operator == OP_MULTIPLY:
+        near = abs(x * y)
+        product = a * b
+        if near < 9.2e18 or (near < 9.3e18 and a != 0 and (a != -1 or b != MIN_INTEGER) and product // a == b and product % a == 0):
+            values[i] = product
+        else:
+            tags[i] = FLOAT
+            floats[i] = x * y
+        return
+    if operator == OP_ADD:
+        total = a + b
+        wrapped = ((a ^ total) & (b ^ total)) < 0
+    else:
+        total = a - b
+        wrapped = ((a ^ b) & (a ^ total)) < 0
+    if wrapped:
+        tags[i] = FLOAT
+        # rounded once from the exact sum, as float(int) of an unbounded integer would be
+        if a >= 0:
+            floats[i] = np.float64(np.uint64(total))
+        elif total == 0:
+            floats[i] = -18446744073709551616.0
+        else:
+            floats[i] = -np.float64(np.uint64(-total))
+    else:
+        values[i] = total
+
+
 @kernel(types.void(SCRATCH, types.int64, types.int64))
 def arithmetic(scratch, i, operator):
     """``stack[i] = stack[i] operator stack[i + 1]``; an integer result outside 64 bit becomes a float."""
@@ -153,33 +189,7 @@ def arithmetic(scratch, i, operator):
         else:
             floats[i] = np.fmod(x, y)
     elif integers:
-        tags[i] = INTEGER
-        if operator == OP_MULTIPLY:
-            near = abs(x * y)
-            product = a * b
-            if near < 9.2e18 or (near < 9.3e18 and a != 0 and (a != -1 or b != MIN_INTEGER) and product // a == b and product % a == 0):
-                values[i] = product
-            else:
-                tags[i] = FLOAT
-                floats[i] = x * y
-            return
-        if operator == OP_ADD:
-            total = a + b
-            wrapped = ((a ^ total) & (b ^ total)) < 0
-        else:
-            total = a - b
-            wrapped = ((a ^ b) & (a ^ total)) < 0
-        if wrapped:
-            tags[i] = FLOAT
-            # rounded once from the exact sum, as float(int) of an unbounded integer would be
-            if a >= 0:
-                floats[i] = np.float64(np.uint64(total))
-            elif total == 0:
-                floats[i] = -18446744073709551616.0
-            else:
-                floats[i] = -np.float64(np.uint64(-total))
-        else:
-            values[i] = total
+        whole_arithmetic(scratch, i, operator)
     elif operator == OP_ADD:
         floats[i] = x + y
     elif operator == OP_SUBTRACT:

@@ -1,6 +1,6 @@
 """The runs evaluator of one plan; behind the door of all (`app.cep.engine`).
 
-The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_runs.advance` lets every run of its partition meet it and
+The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_scan.advance` lets every run of its partition meet it and
 starts new ones, `kernels_time` lets time pass, `policies` decides which of the found matches are reported, `returns` builds their columns.
 """
 

@@ -198,26 +198,13 @@ def moved(numbers, number):
     return numbers[number] if number >= 0 else number
 
 
-@kernel(types.void(WORLD, WORLD, INTEGERS, INTEGERS, INTEGERS, INTEGERS, types.int64))
-def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_numbers, window_base):
-    """Copies what has a number into new tables; slots, waiting matches and output are renumbered in place."""
+@kernel(types.void(WORLD, WORLD, INTEGERS, INTEGERS, INTEGERS))
+def move_nodes(world, new_world, node_numbers, row_numbers, crossing_numbers):
+    """Copies the nodes that have a number."""
     shape = line(world, T_SHAPE)
-    keys = line(world, T_KEYS)
     nodes = table(world, T_NODES)
-    cells = table(world, T_CELLS)
-    slots = table(world, T_SLOTS)
-    negated = table(world, T_NEGATED)
-    crossed = table(world, T_CROSSED)
-    waiting = table(world, T_WAITING)
-    windows = table(world, T_WINDOWS)
     state = line(world, T_STATE)
-    found = table(world, T_FOUND)
-    expired = table(world, T_EXPIRED)
     new_nodes = table(new_world, T_NODES)
-    new_cells = table(new_world, T_CELLS)
-    new_negated = table(new_world, T_NEGATED)
-    new_crossed = table(new_world, T_CROSSED)
-    base = 1 + len(keys)
     for node in range(state[NODES]):
         at = node_numbers[node]
         if at < 0:
@@ -233,6 +220,14 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
         new_nodes[at, CROSSED] = moved(crossing_numbers, nodes[node, CROSSED])
         for k in range(shape[FRAME], shape[REGISTERS]):
             new_nodes[at, k] = moved(node_numbers, nodes[node, k])
+
+
+@kernel(types.void(WORLD, WORLD, INTEGERS))
+def move_rows(world, new_world, row_numbers):
+    """Copies the cells of the rows that have a number."""
+    cells = table(world, T_CELLS)
+    state = line(world, T_STATE)
+    new_cells = table(new_world, T_CELLS)
     # the same table: no row has another number
     moves = world[WORDS * T_CELLS] != new_world[WORDS * T_CELLS]
     for row in range(state[ROWS] if moves else 0):
@@ -240,6 +235,14 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
         if at >= 0:
             for k in range(cells.shape[1]):
                 new_cells[at, k] = cells[row, k]
+
+
+@kernel(types.void(WORLD, WORLD, INTEGERS, INTEGERS, INTEGERS))
+def move_crossings(world, new_world, node_numbers, row_numbers, crossing_numbers):
+    """Copies the crossings that have a number."""
+    crossed = table(world, T_CROSSED)
+    state = line(world, T_STATE)
+    new_crossed = table(new_world, T_CROSSED)
     for k in range(state[CROSSINGS]):
         at = crossing_numbers[k]
         if at >= 0:
@@ -248,6 +251,14 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
             new_crossed[at, C_OLDER] = moved(crossing_numbers, crossed[k, C_OLDER])
             new_crossed[at, C_LOWER] = moved(node_numbers, crossed[k, C_LOWER])
             new_crossed[at, C_UPPER] = row_numbers[crossed[k, C_UPPER]]
+
+
+@kernel(types.void(WORLD, WORLD, INTEGERS, INTEGERS))
+def move_negated(world, new_world, row_numbers, negated_numbers):
+    """Copies the negated events that have a number."""
+    negated = table(world, T_NEGATED)
+    state = line(world, T_STATE)
+    new_negated = table(new_world, T_NEGATED)
     for k in range(state[NEGATED]):
         at = negated_numbers[k]
         if at >= 0:
@@ -257,6 +268,17 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
             while older >= 0 and negated_numbers[older] < 0:
                 older = negated[older, OLDER]
             new_negated[at, OLDER] = moved(negated_numbers, older)
+
+
+@kernel(types.void(WORLD, INTEGERS, INTEGERS))
+def renumber_slots(world, node_numbers, negated_numbers):
+    """New numbers of newest runs and negated events, of partitions and outside them."""
+    shape = line(world, T_SHAPE)
+    keys = line(world, T_KEYS)
+    slots = table(world, T_SLOTS)
+    negated = table(world, T_NEGATED)
+    state = line(world, T_STATE)
+    base = 1 + len(keys)
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE:
             continue
@@ -271,6 +293,16 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
         while at >= 0 and negated_numbers[at] < 0:
             at = negated[at, OLDER]
         state[WILD_HEADS + j] = moved(negated_numbers, at)
+
+
+@kernel(types.void(WORLD, INTEGERS, INTEGERS, types.int64))
+def renumber_waiting(world, node_numbers, row_numbers, window_base):
+    """New numbers in matches that wait or go out, and in the windows that are still of interest."""
+    waiting = table(world, T_WAITING)
+    windows = table(world, T_WINDOWS)
+    state = line(world, T_STATE)
+    found = table(world, T_FOUND)
+    expired = table(world, T_EXPIRED)
     for w in range(state[WAITS]):
         waiting[w, W_NODE] = node_numbers[waiting[w, W_NODE]]
     for k in range(state[MATCHES]):
@@ -284,6 +316,17 @@ def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_
         row = windows[k - shift, O_ROW]
         windows[k - shift, O_ROW] = row_numbers[row] if row >= 0 and row < state[ROWS] else -1
     state[WINDOW_BASE] = window_base
+
+
+@kernel(types.void(WORLD, WORLD, INTEGERS, INTEGERS, INTEGERS, INTEGERS, types.int64))
+def move(world, new_world, node_numbers, row_numbers, crossing_numbers, negated_numbers, window_base):
+    """Copies what has a number into new tables; slots, waiting matches and output are renumbered in place."""
+    move_nodes(world, new_world, node_numbers, row_numbers, crossing_numbers)
+    move_rows(world, new_world, row_numbers)
+    move_crossings(world, new_world, node_numbers, row_numbers, crossing_numbers)
+    move_negated(world, new_world, row_numbers, negated_numbers)
+    renumber_slots(world, node_numbers, negated_numbers)
+    renumber_waiting(world, node_numbers, row_numbers, window_base)
 
 
 @kernel(types.void(WORLD))

@@ -5,7 +5,7 @@
 ``watermarks`` hold after the batch, and negated ends whose time is reached fire. ``engine.snapshot()`` and ``StacksEngine.restore(plan, data)``
 carry the state, with the plan's fingerprint; ``engine.validate()`` checks its invariants.
 
-The way of an event: `candidates` takes it up into cells, `kernels.advance` pushes it onto the stacks of its partition (`arrays`, `store`)
+The way of an event: `candidates` takes it up into cells, `kernels_scan.advance` pushes it onto the stacks of its partition (`arrays`, `store`)
 or constructs the sequences it completes, `returns` builds their columns.
 """
 

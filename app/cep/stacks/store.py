@@ -22,7 +22,7 @@ from app.cep.stacks.layout import Layout
 
 
 class Store:
-    """Arrays of one engine, see `app.cep.cells.arrays.Memory`.
+    """Arrays of one engine, see `app.cep.stacks.arrays.Memory`.
 
     Args:
         layout: widths of the tables.

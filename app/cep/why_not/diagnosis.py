@@ -1,45 +1,27 @@
 """Why a stream does not give a match: the automaton played event by event in plain Python, with a reason for everything that does not happen.
 
-Meaning and decisions are the engine's (`kernels_runs`, `kernels_tests`); nothing here is fast. Identities, ``after:`` and ``emit: longest``
+Meaning and decisions are the engine's (`app.cep.runs`: `kernels_meet`, `kernels_predicates`, `kernels_negation`); nothing here is fast. Identities, ``after:`` and ``emit: longest``
 choose among finished matches and are not played.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
 
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton.grammar import grammar_of, runs_of
 from app.cep.why_not.plain_events import Seen, Stream, shown_value
 from app.cep.why_not.plain_run import Crossed, Run, Step, View
+from app.cep.why_not.reasons import Met, Reason
 from app.config.durations import format_duration
 from app.events.types import Kind
 from app.query.explain.explain_runs import binding_names, name_of
 from app.query.explain.stages import show
 
-Cause = Literal["type", "key", "test", "window", "gap", "strategy", "different", "predicate", "negation", "until"]
 ANY, NEXT = "skip-till-any-match", "skip-till-next-match"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why an event is not taken, or a match is none. ``event``: the one that is not taken, or that prevents."""
-
-    cause: Cause
-    text: str
-    event: Seen | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Met:
-    """What becomes of a partial match at an event: those that took it, itself if it passed, the reason if it did not."""
-
-    taken: tuple[Run, ...]
-    passed: Run | None
-    over: Reason | None = None
 
 
 class Diagnosis:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton.terms import Again, Choice, Never, Not, One, Term
-from app.cep.why_not.diagnosis import Diagnosis, Reason
+from app.cep.why_not.diagnosis import Diagnosis
 from app.cep.why_not.plain_events import Seen
 from app.cep.why_not.plain_run import Run
+from app.cep.why_not.reasons import Reason
 from app.query.explain.explain_runs import name_of
 
 MOST_RUNS = 5_000

@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
-from app.cep.why_not.diagnosis import Diagnosis, Reason
+from app.cep.why_not.diagnosis import Diagnosis
 from app.cep.why_not.plain_events import Seen, Stream, shown_value
+from app.cep.why_not.reasons import Reason
 from app.cep.why_not.why_not import MOST_RUNS, Answer, Partial, Refused, why_not, why_not_these
 from app.cli.inputs.events import ReplayInput
 from app.cli.queries.why_not_input import QueryEvents, events_of

@@ -15,6 +15,7 @@ from app.query import expressions as e
 from app.query.resolved.folding import fold
 from app.query.resolved.kinds import A_KIND, aggregable, arithmetic_hint, arithmetic_kind, comparable, kind_hint
 from app.query.resolved.resolved import Binding
+from app.query.resolved.typed import AGGREGATES, ARGUMENTS, BAD, FUNCTIONS, Typed, as_bytes, of_kind
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC, Vocabulary
 from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
@@ -22,35 +23,6 @@ from app.query.tree.document import Written
 from app.query.tree.timestamps import parse_timestamp
 
 Place = OneOf["where", "return", "until", "tuple"]
-AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
-FUNCTIONS = {
-    "abs": 1,
-    "min": 2,
-    "max": 2,
-    "round": 1,
-    "floor": 1,
-    "ceil": 1,
-    "length": 1,
-    "lower": 1,
-    "upper": 1,
-    "distance": 4,
-    "haversine": 4,
-}
-"""Functions and how many arguments they take (min and max: at least)."""
-_ARGUMENTS = {1: "x", 2: "x, y", 4: "x1, y1, x2, y2"}
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A value and its kind; ``kind`` None: unknown, it agrees with every kind."""
-
-    value: e.Expression
-    kind: Kind | None
-    array: bool = False
-    constant_text: str | None = None
-
-
-_BAD = Typed(e.Literal(Kind.INTEGER, None), None)
 
 
 @dataclass(slots=True)
@@ -96,7 +68,7 @@ class Checker:
         where = "of a pattern" if self.place in ("until", "tuple") else "between the outermost ANDs"
         hint = f"write key: [{node.path}]" if self.place == "tuple" else f"here compare attributes: a.{node.path} = b.{node.path}"
         self.report(f"an equivalence test stands only in where: {where}", node.span, hint)
-        return _BAD.value
+        return BAD.value
 
     def _comparison(self, node: t.Comparison) -> e.Expression:
         left, right = self._agree([self.value(node.left), self.value(node.right)], node.span, "compared with")
@@ -124,7 +96,7 @@ class Checker:
     def _like(self, node: t.Like) -> e.Expression:
         operand = self.value(node.operand)
         if operand.kind is None:
-            operand = _of_kind(operand, Kind.STRING)
+            operand = of_kind(operand, Kind.STRING)
         elif operand.kind is not Kind.STRING:
             self.report(f"LIKE needs a text, this is {A_KIND[operand.kind]}", node.operand.span, "compare with = or BETWEEN")
         return e.Like(operand.value, node.pattern, node.negated)
@@ -135,14 +107,14 @@ class Checker:
         if Kind.TIME in kinds:
             typed = [self._as_time(one, span) if one.constant_text is not None else one for one in typed]
         elif Kind.BYTES in kinds:
-            typed = [_as_bytes(one) if one.constant_text is not None else one for one in typed]
+            typed = [as_bytes(one) if one.constant_text is not None else one for one in typed]
         known = list(dict.fromkeys(one.kind for one in typed if one.kind is not None))
         if not known:
             return typed
         first = next((kind for kind in known if kind is not known[0] and not comparable(known[0], kind)), None)
         if first is not None:
             self.report(f"{A_KIND[known[0]]} is {verb} {A_KIND[first]}", span, kind_hint(known[0], first))
-        return [_of_kind(one, known[0]) if one.kind is None else one for one in typed]
+        return [of_kind(one, known[0]) if one.kind is None else one for one in typed]
 
     def _as_time(self, typed: Typed, span: t.Span) -> Typed:
         text = typed.constant_text or ""
@@ -164,7 +136,7 @@ class Checker:
             t.Arithmetic: self._arithmetic,
         }
         resolver = resolvers.get(type(node))
-        return resolver(node) if resolver is not None else _BAD
+        return resolver(node) if resolver is not None else BAD
 
     def _constant(self, node: t.Constant) -> Typed:
         kind = {"timestamp": Kind.TIME}.get(node.kind) or Kind(node.kind)
@@ -175,14 +147,14 @@ class Checker:
         typed = self.value(node)
         if typed.array:
             self.report("a closure's attribute is a list here", node.span, "take one element, x[last].a, or an aggregate, avg(x.a)")
-            return _BAD
+            return BAD
         return typed
 
     def _negative(self, node: t.Negative) -> Typed:
         operand = self._scalar(node.operand)
         if operand.kind not in (None, *NUMERIC, Kind.DURATION):
             self.report(f"minus before {A_KIND[operand.kind]}", node.span, "numbers and durations have a sign")
-            return _BAD
+            return BAD
         return Typed(fold(e.Negative(operand.kind or Kind.INTEGER, operand.value)), operand.kind)
 
     def _arithmetic(self, node: t.Arithmetic) -> Typed:
@@ -201,7 +173,7 @@ class Checker:
                 node.span,
                 arithmetic_hint(left.kind, right.kind),
             )
-            return _BAD
+            return BAD
         return Typed(fold(e.Arithmetic(kind, node.operator, left.value, right.value)), kind)
 
     def _call(self, node: t.Call) -> Typed:
@@ -210,25 +182,25 @@ class Checker:
         if name in AGGREGATES and (name not in FUNCTIONS or count < 2):
             if self.place == "tuple":
                 self.report("a temporal query has no closures to aggregate", node.span, "select: and valid: speak of tuples that last")
-                return _BAD
+                return BAD
             if not lone_reference:
                 self.report(
                     f"{name}() takes one closure's attribute", node.span, f"write {name}(x.a)" if name != "count" else "write count(x)"
                 )
-                return _BAD
+                return BAD
             return self._aggregate(node, node.arguments[0])  # type: ignore[arg-type]
         if name not in FUNCTIONS:
             self.report(f'unknown function "{name}"', node.name_span, did_you_mean(name, [*FUNCTIONS, *AGGREGATES], limit=20))
-            return _BAD
+            return BAD
         arguments = [self._scalar(argument) for argument in node.arguments]
         wanted = FUNCTIONS[name]
         if (count < wanted) if name in ("min", "max") else (count != wanted):
             self.report(
                 f"{name}() takes {'at least ' if name in ('min', 'max') else ''}{wanted} argument{'s' * (wanted > 1)}, not {count}",
                 node.span,
-                f"write {name}({_ARGUMENTS[wanted] if name != 'haversine' else 'lat1, lon1, lat2, lon2'})",
+                f"write {name}({ARGUMENTS[wanted] if name != 'haversine' else 'lat1, lon1, lat2, lon2'})",
             )
-            return _BAD
+            return BAD
         return self._function(node, arguments)
 
     def _function(self, node: t.Call, arguments: list[Typed]) -> Typed:
@@ -242,7 +214,7 @@ class Checker:
         for argument, written in zip(arguments, node.arguments, strict=True):
             if argument.kind is not None and argument.kind not in accepted:
                 self.report(f"{name}() of {A_KIND[argument.kind]}", written.span, f"it takes {A_KIND[accepted[0]]}")
-                return _BAD
+                return BAD
         kinds = [argument.kind for argument in arguments]
         if name in ("distance", "haversine"):
             kind: Kind | None = Kind.FLOAT
@@ -281,13 +253,13 @@ class Checker:
             return self._bare(node)
         binding = self._binding(node)
         if binding is None:
-            return _BAD
+            return BAD
         if not node.path:
             self.report(f'"{node.variable}" is an event, not a value', node.span, f"write {node.variable}.attribute")
-            return _BAD
+            return BAD
         kind, known = self._attribute_kind(binding, node)
         if not known:
-            return _BAD
+            return BAD
         index, array = self._index(binding, node)
         return Typed(e.AttributeOf(kind or Kind.INTEGER, binding.index, node.path, index), kind, array)
 
@@ -328,11 +300,11 @@ class Checker:
     def _aggregate(self, node: t.Call, reference: t.Reference) -> Typed:
         binding = self._binding(reference)
         if binding is None:
-            return _BAD
+            return BAD
         name = node.function
         if binding.negated:
             self.report(f'"{reference.variable}" is negated: there is nothing to aggregate', node.span)
-            return _BAD
+            return BAD
         running = reference.index is not None and reference.index.anchor == "upto"
         if reference.index is not None and not running:
             self.report(
@@ -340,36 +312,36 @@ class Checker:
                 reference.index.span,
                 f"write {name}({reference.variable}.a), or {name}({reference.variable}[..i].a)",
             )
-            return _BAD
+            return BAD
         if running and self.place == "return":
             self.report(
                 "a running aggregate has no value in return:", reference.span, f"write {name}({reference.variable}.{reference.path})"
             )
-            return _BAD
+            return BAD
         if not running and reference.variable == self.asked:
             self.report("the finished closure is not known under UNTIL", reference.span, f"write {name}({reference.variable}[..i].a)")
-            return _BAD
+            return BAD
         if not binding.closure and (name != "count" or running):
             self.report(
                 f'"{reference.variable}" is no closure', reference.span, f"write {reference.variable}.{reference.path or 'attribute'}"
             )
-            return _BAD
+            return BAD
         back = reference.index.back if reference.index is not None else 0
         if name == "count":
             return Typed(e.Aggregate(Kind.INTEGER, "count", binding.index, None, running, back), Kind.INTEGER)
         if not reference.path:
             self.report(f"{name}() needs an attribute", reference.span, f"write {name}({reference.variable}.a)")
-            return _BAD
+            return BAD
         kind, known = self._attribute_kind(binding, reference)
         if not known:
-            return _BAD
+            return BAD
         if kind is not None and not aggregable(name, kind):
             self.report(
                 f"{name}() of {A_KIND[kind]}",
                 node.span,
                 "numbers and durations have sums and averages; first() and last() take everything",
             )
-            return _BAD
+            return BAD
         result = Kind.FLOAT if name == "avg" and kind in (*NUMERIC, None) else kind
         return Typed(e.Aggregate(result or Kind.INTEGER, name, binding.index, reference.path, running, back), result)  # type: ignore[arg-type]
 
@@ -405,10 +377,10 @@ class Checker:
         index = node.index
         if index is not None and index.anchor != "number":
             self.report("a temporal query has no closures", index.span, "arrays and maps take constants: tags[0], labels['k']")
-            return _BAD
+            return BAD
         path = t.bare_path(node)
         kind, known = self._kind_of(self.tuple_types, path, node.span)
-        return Typed(e.AttributeOf(kind or Kind.INTEGER, 0, path), kind) if known else _BAD
+        return Typed(e.AttributeOf(kind or Kind.INTEGER, 0, path), kind) if known else BAD
 
     def fixed(self, kind: Kind | None, constant: t.Constant, attribute: str) -> e.Expression:
         """The constant of ``[attr = constant]``, as a value of the attribute's kind."""
@@ -416,15 +388,3 @@ class Checker:
             [Typed(e.AttributeOf(kind or Kind.INTEGER, 0, attribute), kind), self.value(constant)], constant.span, "compared with"
         )
         return agreed[1].value
-
-
-def _of_kind(typed: Typed, kind: Kind) -> Typed:
-    """An attribute of unknown kind, read as the kind it is compared with."""
-    if isinstance(typed.value, e.AttributeOf):
-        value = e.AttributeOf(kind, typed.value.item, typed.value.attribute, typed.value.index)
-        return Typed(value, kind, typed.array)
-    return typed
-
-
-def _as_bytes(typed: Typed) -> Typed:
-    return Typed(e.Literal(Kind.BYTES, (typed.constant_text or "").encode()), Kind.BYTES)
