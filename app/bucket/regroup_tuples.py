@@ -82,7 +82,7 @@ def _opened(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None) ->
     key, values = engine.text_places()
     for state in union.states:
         arrays = state.arrays
-        numbers = numbers_in(union.texts, arrays)
+        numbers = numbers_in(union.known.texts, arrays)
         for name in ("tuples", "keys", "runs", OPEN_ROWS):
             if name in arrays:
                 arrays[name] = arrays[name].copy()
@@ -110,8 +110,8 @@ def _keys(plan: Plan, union: Union, cells: Integers) -> EventBatch:
     columns = {}
     for place, name in enumerate(plan.temporal.key):
         if name not in BUILT_IN:
-            columns[name] = _column(cells, place, union.kinds.get(name, declared[name]), union.texts.dictionary())
-    return EventBatch(none, none, none, Column(Kind.STRING, none.astype(np.int32), None, union.texts.dictionary()), columns)
+            columns[name] = _column(cells, place, union.known.kinds.get(name, declared[name]), union.known.texts.dictionary())
+    return EventBatch(none, none, none, Column(Kind.STRING, none.astype(np.int32), None, union.known.texts.dictionary()), columns)
 
 
 def _column(cells: Integers, place: int, kind: Kind, dictionary: Dictionary) -> Column:

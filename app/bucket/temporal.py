@@ -16,11 +16,12 @@ from app.bucket.hold import FOREVER, NEVER
 from app.cep.candidates.layout import Parts, Taking, compiler_of, own_conditions, taking_of, text_constants
 from app.cep.candidates.taking import Chunk, pin_kinds, take_up
 from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD, as_input
+from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Constituents, EventTable, Matches
-from app.cep.snapshot.preamble import Buffer, reading
-from app.cep.snapshot.state import STATE, ArrayFormat, Header, as_they_are, pack, unpack
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.state import ArrayFormat, as_they_are, kept, restoring
 from app.coalesce import arrays as at
 from app.coalesce.arrays import Arrivals, Integers
 from app.coalesce.coalescer import Coalesced, Coalescer
@@ -92,9 +93,7 @@ class TemporalEngine:
         """There are none: nothing of a temporal query is partial."""
         self._temporal: Temporal = plan.temporal
         self._one_item = as_one_item(plan)
-        self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(self.constants)
-        self._texts_kept = 1024
+        self._known = Known(TextTable(self.constants))
         self._lay_out()
         bounded = _memory(plan, memory_of) if plan.shedding.bounds_memory else None
         self._coalescer = Coalescer(plan.temporal, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select), bounded)
@@ -110,7 +109,7 @@ class TemporalEngine:
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
-        self._parts = Parts(_taking(self._one_item, self._kinds, self._texts), self._texts, _Spotted())
+        self._parts = Parts(_taking(self._one_item, self._known.kinds, self._known.texts), self._known.texts, _Spotted())
         self._key = [self._cell(name) for name in self._temporal.key]
         self._values = [self._cell(name) for name in self._temporal.select]
 
@@ -118,7 +117,7 @@ class TemporalEngine:
         if name in _BUILT_IN:
             return _Cell(name, *_BUILT_IN[name])
         declared = next(one.kind for one in self.plan.returns if one.name == name)
-        return _Cell(name, self._kinds.get(name, declared), self._parts.taking.attributes[name])
+        return _Cell(name, self._known.kinds.get(name, declared), self._parts.taking.attributes[name])
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Takes tuples in, and evaluates the windows that are due.
@@ -128,9 +127,9 @@ class TemporalEngine:
             items: uint64 (events,), whether an event is a tuple.
             watermarks: after the batch; a window with a t less than the default is due.
         """
-        if pin_kinds(batch, self._parts.taking.attributes, self._kinds):
+        if pin_kinds(batch, self._parts.taking.attributes, self._known.kinds):
             self._lay_out()
-        if len(self._texts) > 2 * self._texts_kept:
+        if self._known.texts.doubled:
             self._keep_texts()
         masks = as_input(items, np.uint64).view(np.int64)
         found: list[Coalesced] = []
@@ -163,7 +162,7 @@ class TemporalEngine:
             live_events=live,
             pending=0 if counted else self._coalescer.awake(),
             partitions=int(state[at.KEYS]),
-            texts=len(self._texts),
+            texts=len(self._known.texts),
         )
 
     def _arrivals(self, chunk: Chunk) -> Arrivals:
@@ -199,7 +198,7 @@ class TemporalEngine:
     def _matches(self, parts: Sequence[Coalesced]) -> Matches:
         found = _joined([part.found for part in parts], at.FOUND_WIDTH)
         members = _joined([part.members for part in parts], 4)
-        texts = self._texts.dictionary()
+        texts = self._known.texts.dictionary()
         kinds = Column(Kind.STRING, members[:, 3], None, texts)
         time, source, offset = (np.ascontiguousarray(members[:, k]) for k in range(3))
         events = EventTable(time, source, offset, kinds)
@@ -230,15 +229,14 @@ class TemporalEngine:
             missing = cells[:, 0] >> place & 1 != 0
             state = np.where(missing, NULL, 0).astype(np.uint8) if missing.any() else None
             if one.kind.textual:
-                columns[one.name] = Column(one.kind, values.astype(np.int32), state, self._texts.dictionary())
+                columns[one.name] = Column(one.kind, values.astype(np.int32), state, self._known.texts.dictionary())
             else:
                 columns[one.name] = Column(one.kind, values.view(np.float64) if one.kind is Kind.FLOAT else values, state)
         return columns
 
     def _keep_texts(self) -> None:
         """Texts that no live tuple, run or key uses go."""
-        self._coalescer.renumber_texts(*self.text_places(), self._texts.keep)
-        self._texts_kept = max(1024, len(self._texts))
+        self._coalescer.renumber_texts(*self.text_places(), self._known.texts.keep)
 
     @staticmethod
     def _text_cells(attributes: Sequence[_Cell]) -> list[int]:
@@ -251,9 +249,7 @@ class TemporalEngine:
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
         self._keep_texts()
-        return pack(
-            STATE_FORMAT, Header(self.plan.fingerprint, self._kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()}
-        )
+        return kept(STATE_FORMAT, self.plan.fingerprint, self._known, self._coalescer.saved())
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, memory_of: MemoryOf | None = None) -> TemporalEngine:
@@ -263,11 +259,7 @@ class TemporalEngine:
             SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, memory_of)
-        header, arrays = unpack(STATE_FORMAT, data)
-        header.require(plan.fingerprint, partitioned=True)
-        with reading(STATE.what):
-            engine._kinds = dict(header.kinds)
-            engine._texts.load(arrays)
+        with restoring(STATE_FORMAT, data, plan.fingerprint, engine._known) as arrays:
             engine._lay_out()
             engine._coalescer.load(arrays)
         return engine
@@ -278,7 +270,7 @@ class TemporalEngine:
         Raises:
             AssertionError: one of them does not hold.
         """
-        self._texts.validate()
+        self._known.texts.validate()
         self._coalescer.validate()
 
 

@@ -15,6 +15,8 @@ from app.cep.cells.arrays import Texts, as_input
 from app.cep.cells.kernels_texts import COUNT, USED_BYTES, keep_marked, number_codes, number_of, rebuild_table
 from app.events.batch import Column, Dictionary
 
+FEW = 1024
+"""Of so many texts none is worth dropping."""
 UNKNOWN = -(2**63)
 """In a memo of a text function: not yet computed."""
 
@@ -36,9 +38,15 @@ class TextTable:
         for text in pinned:
             self.number(text)
         self.pinned = len(self)
+        self._kept = FEW
 
     def __len__(self) -> int:
         return int(self._sizes[COUNT])
+
+    @property
+    def doubled(self) -> bool:
+        """Whether there are twice as many as were kept last: time to drop those that nobody uses."""
+        return len(self) > 2 * self._kept
 
     def arrays(self) -> Texts:
         """What the machine reads."""
@@ -107,6 +115,7 @@ class TextTable:
         self._sizes[:] = (kept, used_bytes)
         self._forget()
         self._rebuild(kept)
+        self._kept = max(FEW, kept)
         return marks[:count]
 
     def _forget(self) -> None:

@@ -58,7 +58,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
     """
     union, layout = _laid_out(plan, [state])
     arrays = union.states[0].arrays
-    dictionary = union.texts.dictionary()
+    dictionary = union.known.texts.dictionary()
     rows = owner(events_in(arrays["cells"], layout.taking, dictionary))
     slots = owner(partitions_in(arrays["slots"], layout.taking, FIRST_KEY, dictionary))
     found: list[Buffer] = []
@@ -74,7 +74,7 @@ def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, ChainLayout]
     union, chain = opened(STATE_FORMAT, plan, states, text_constants(plan)), chain_of(plan)
     if chain is None:
         raise SnapshotError("the plan is no chain")
-    layout = layout_of(plan, chain, union.kinds, union.texts)
+    layout = layout_of(plan, chain, union.known.kinds, union.known.texts)
     renumbered(union, layout.taking, FIRST_KEY)
     columns = text_cells(layout.taking)
     registers = [at.REGISTERS + k for k, cell in enumerate(layout.registers) if cell in columns]

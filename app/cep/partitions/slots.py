@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.partitions.arrays import FREE, NEWEST
+from app.cep.partitions.arrays import FREE, KEY, NEWEST
 
 CACHE_LINE = 64
+
+
+def key_places(keys: int) -> NDArray[np.int64]:
+    """Where the key of so many cells stands in a slot."""
+    return np.arange(KEY, KEY + keys, dtype=np.int64)
 
 
 def slots_for(live: int) -> int:

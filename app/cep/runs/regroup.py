@@ -66,7 +66,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
     """
     union, layout = _laid_out(plan, [state])
     arrays = union.states[0].arrays
-    dictionary = union.texts.dictionary()
+    dictionary = union.known.texts.dictionary()
     rows = owner(events_in(arrays["cells"][1:], layout.taking, dictionary))
     slots = owner(partitions_in(arrays["slots"], layout.taking, FIRST_KEY, dictionary))
     found: list[Buffer] = []
@@ -84,7 +84,7 @@ def _behind_nobody(numbers: Integers) -> Integers:
 
 def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, RunLayout]:
     union = opened(STATE_FORMAT, plan, states, pinned_texts(plan))
-    layout = layout_of(plan, grammar_of(plan), union.kinds, union.texts)
+    layout = layout_of(plan, grammar_of(plan), union.known.kinds, union.known.texts)
     if layout.static["shape"][at.WINDOW_KIND] in at.LISTED_WINDOWS:
         raise SnapshotError("its windows are cut in the whole stream")
     renumbered(union, layout.taking, FIRST_KEY)
@@ -142,7 +142,7 @@ def _gathered(plan: Plan, layout: RunLayout, union: Union, sources: Sequence[_So
         kept[at.ABSENT_ROW] = False
         cells[source.rows[kept]] = source.state.arrays["cells"][kept]
         outside.append(_take(layout, source, np.array([terms[term] for term in automaton], np.int64), tables))
-        borders |= _borders(layout, union.texts, source)
+        borders |= _borders(layout, union.known.texts, source)
         state[at.LAST_TIME] = max(state[at.LAST_TIME], source.state.arrays["state"][at.LAST_TIME])
     arrays = {name: np.concatenate(parts) for name, parts in tables.items()}
     for number in range(int(shape[at.WILD_LISTS])):

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from app.cep.candidates.layout import Taking, text_cells
 from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD, Integers
+from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable, renumber_cells
 from app.cep.snapshot.preamble import Buffer
-from app.cep.snapshot.state import ArrayFormat, Header, pack, unpack
+from app.cep.snapshot.state import ArrayFormat, Header, kept, unpack
 from app.errors import SnapshotError
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
@@ -44,12 +45,11 @@ class Union:
     """Several states of one plan, with one numbering of texts.
 
     Attributes:
-        kinds: of columns, those that any of the states has seen.
+        known: the kinds of columns that any of the states has seen, and the texts.
         states: those that hold something.
     """
 
-    kinds: dict[str, Kind]
-    texts: TextTable
+    known: Known
     states: tuple[Opened, ...]
 
 
@@ -65,21 +65,21 @@ def opened(written: ArrayFormat, plan: Plan, states: Sequence[Buffer], constants
     Raises:
         SnapshotError: one is no state of the plan by that engine, or they speak of columns of different kinds.
     """
-    kinds: dict[str, Kind] = {}
+    known = Known(TextTable(constants))
     found = []
     for data in states:
         header, arrays = unpack(written, data)
         header.require(plan.fingerprint, partitioned=True)
         for name, kind in header.kinds.items():
-            if kinds.setdefault(name, kind) is not kind:
-                raise SnapshotError(f"query {plan.name}: its buckets hold {name} as {kinds[name].value} and as {kind.value}")
+            if known.kinds.setdefault(name, kind) is not kind:
+                raise SnapshotError(f"query {plan.name}: its buckets hold {name} as {known.kinds[name].value} and as {kind.value}")
         found.append(Opened(header, dict(arrays)))
-    return Union(kinds, TextTable(constants), tuple(found))
+    return Union(known, tuple(found))
 
 
 def packed(written: ArrayFormat, plan: Plan, union: Union, arrays: Arrays) -> Buffer:
     """The arrays, with the texts that they speak of, as one state of the plan."""
-    return b"".join(pack(written, Header(plan.fingerprint, union.kinds, partitioned=True), {**arrays, **union.texts.saved()}))
+    return b"".join(kept(written, plan.fingerprint, union.known, arrays))
 
 
 def renumbered(union: Union, taking: Taking, first_key: int) -> None:
@@ -98,7 +98,7 @@ def renumbered(union: Union, taking: Taking, first_key: int) -> None:
         arrays = state.arrays
         if arrays["cells"].shape[1] != taking.width:
             raise SnapshotError("states of one query are laid out in different ways")
-        numbers = arrays["text_numbers"] = numbers_in(union.texts, arrays)
+        numbers = arrays["text_numbers"] = numbers_in(union.known.texts, arrays)
         for name in ("cells", "slots"):
             arrays[name] = arrays[name].copy()
         renumber_cells(arrays["cells"], columns, numbers)

@@ -5,13 +5,15 @@ The preamble names the engine, the format of its arrays, and the plan's fingerpr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.cep.cells.known import Known
 from app.cep.snapshot.preamble import Buffer, Kept, read_preamble, reading, write_preamble
 from app.errors import SnapshotError
 from app.events.types import Kind
@@ -99,6 +101,35 @@ def pack(written: ArrayFormat, header: Header, arrays: Mapping[str, NDArray[Any]
     for array in whole.values():
         buffers += [array.reshape(-1).view(np.uint8).data, bytes(-array.nbytes % 8)]
     return [buffer for buffer in buffers if len(buffer)]
+
+
+def kept(
+    written: ArrayFormat, fingerprint: str, known: Known, arrays: Mapping[str, NDArray[Any]], *, partitioned: bool = True
+) -> Sequence[Buffer]:
+    """The state of an engine: its arrays, and what it has learnt; buffers that look into them, as of `pack`."""
+    return pack(written, Header(fingerprint, known.kinds, partitioned), {**arrays, **known.texts.saved()})
+
+
+@contextmanager
+def restoring(wanted: ArrayFormat, data: Buffer, fingerprint: str, known: Known, *, partitioned: bool = True) -> Iterator[Arrays]:
+    """The arrays of a state, while an engine takes them over that knows by then what the one of before had learnt.
+
+    Args:
+        wanted: of the engine.
+        data: the state.
+        fingerprint: of the plan that it must be of.
+        known: of an engine that has seen nothing yet, in-out.
+        partitioned: the engine's option.
+
+    Raises:
+        SnapshotError: the bytes are no state of this engine, damaged, of a newer version, or of a plan with another fingerprint.
+    """
+    header, arrays = unpack(wanted, data)
+    header.require(fingerprint, partitioned)
+    with reading(STATE.what):
+        known.kinds.update(header.kinds)
+        known.texts.load(arrays)
+        yield arrays
 
 
 def unpack(wanted: ArrayFormat, data: Buffer) -> tuple[Header, Arrays]:

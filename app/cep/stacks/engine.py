@@ -20,12 +20,13 @@ from app.cep.candidates.kernels_columns import count_candidates
 from app.cep.candidates.layout import Parts, text_constants
 from app.cep.candidates.taking import pin_kinds, take_up
 from app.cep.cells.arrays import FOREVER, NEVER, Candidates, Integers, as_input, machine_scratch
+from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
-from app.cep.snapshot.preamble import Buffer, reading
+from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import events_in
-from app.cep.snapshot.state import STATE, ArrayFormat, Header, as_they_are, pack, unpack
+from app.cep.snapshot.state import ArrayFormat, as_they_are, kept, restoring
 from app.cep.stacks import arrays as at
 from app.cep.stacks.arrays import Machine, Output
 from app.cep.stacks.kernels_scan import advance
@@ -36,7 +37,6 @@ from app.cep.stacks.store import Store
 from app.cep.stacks.validation import validate_store
 from app.cep.windows.horizons import by_source, horizons_of, in_order
 from app.events.batch import EventBatch
-from app.events.types import Kind
 from app.query.plan import Plan
 
 STATE_FORMAT = ArrayFormat("stacks", {1: as_they_are})
@@ -60,8 +60,7 @@ class StacksEngine:
             raise ValueError("; ".join(refused))
         self.plan = plan
         self.options = options or EngineOptions()
-        self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(text_constants(plan))
+        self._known = Known(TextTable(text_constants(plan)))
         self._lay_out()
         self._store = Store(self._layout)
         self._output = _output(0, 0, len(plan.positive))
@@ -72,7 +71,7 @@ class StacksEngine:
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
-        self._layout = layout_of(self.plan, self._kinds, self._texts, self.options)
+        self._layout = layout_of(self.plan, self._known.kinds, self._known.texts, self.options)
         layout, items, places = self._layout, len(self.plan.items), len(self.plan.positive)
         self._workspace = (machine_scratch(len(layout.taking.programs.code)), np.zeros(items, np.int64), *np.zeros((3, places), np.int64))
         self._no_matches: Matches | None = None
@@ -85,11 +84,11 @@ class StacksEngine:
             items: uint64 (events,), candidate items.
             watermarks: after the batch. No event fed later may have a time below the watermark of its source.
         """
-        if pin_kinds(batch, self._layout.taking.attributes, self._kinds):
+        if pin_kinds(batch, self._layout.taking.attributes, self._known.kinds):
             self._lay_out()
         masks = as_input(items, np.uint64).view(np.int64)
         expected = count_candidates(masks, self._layout.taking.all_items, 0)
-        self._store.prepare(expected, self._texts, self._layout)
+        self._store.prepare(expected, self._known.texts, self._layout)
         state = self._store.state
         state[at.MATCHES] = state[at.PUSHED] = state[at.EXPIRED] = 0
         low_before, rows_before = int(state[at.LOW]), int(state[at.ROWS])
@@ -98,7 +97,7 @@ class StacksEngine:
         found = int(state[at.MATCHES])
         self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
         if self._expires:
-            self.timeouts = timeouts_of(self._output, int(state[at.EXPIRED]), self._layout, self._texts, self._store)
+            self.timeouts = timeouts_of(self._output, int(state[at.EXPIRED]), self._layout, self._known.texts, self._store)
         tally = Tally(
             events=len(batch),
             candidates=expected,
@@ -110,25 +109,25 @@ class StacksEngine:
             live_events=int(state[at.ROWS] - state[at.LOW]),
             pending=int(state[at.PENDING_LIVE]),
             partitions=int(state[at.OCCUPIED]),
-            texts=len(self._texts),
+            texts=len(self._known.texts),
         )
         return self._matches(found), tally
 
     def _parts(self) -> Parts:
-        return Parts(self._layout.taking, self._texts, self._store)
+        return Parts(self._layout.taking, self._known.texts, self._store)
 
     def _matches(self, found: int) -> Matches:
         """Most feeds of most queries find nothing: that answer is built once."""
         if found == 0 and self._no_matches is not None:
             return self._no_matches
-        matches = matches_of(self._output, found, self._layout, self._texts, self._store)
+        matches = matches_of(self._output, found, self._layout, self._known.texts, self._store)
         if found == 0:
             self._no_matches = matches
         return matches
 
     def _machine(self) -> Machine:
         """The machine with the texts as they are now: their arrays move when they grow."""
-        return Machine(self._layout.taking.programs, self._texts.arrays(), *self._workspace)
+        return Machine(self._layout.taking.programs, self._known.texts.arrays(), *self._workspace)
 
     def _scan(self, batch: EventBatch, masks: Integers, expected: int, watermarks: Watermarks) -> None:
         """Chunk by chunk: takes candidates up, advances, and lets rows die as far as the rest of the batch allows."""
@@ -192,7 +191,7 @@ class StacksEngine:
 
     def held_events(self) -> EventBatch:
         """The stored events that are alive, in the order in which they were processed, with the attributes that the plan names."""
-        return events_in(self._store.cells[self._store.live], self._layout.taking, self._texts.dictionary())
+        return events_in(self._store.cells[self._store.live], self._layout.taking, self._known.texts.dictionary())
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
@@ -200,9 +199,8 @@ class StacksEngine:
 
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
-        self._store.compact(self._texts, self._layout)
-        arrays = {**self._store.saved(), **self._texts.saved()}
-        return pack(STATE_FORMAT, Header(self.plan.fingerprint, self._kinds, self.options.partitioned), arrays)
+        self._store.compact(self._known.texts, self._layout)
+        return kept(STATE_FORMAT, self.plan.fingerprint, self._known, self._store.saved(), partitioned=self.options.partitioned)
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> StacksEngine:
@@ -212,11 +210,7 @@ class StacksEngine:
             SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, options)
-        header, arrays = unpack(STATE_FORMAT, data)
-        header.require(plan.fingerprint, engine.options.partitioned)
-        with reading(STATE.what):
-            engine._kinds = dict(header.kinds)
-            engine._texts.load(arrays)
+        with restoring(STATE_FORMAT, data, plan.fingerprint, engine._known, partitioned=engine.options.partitioned) as arrays:
             engine._lay_out()
             engine._store.load(arrays, engine._layout)
         return engine
@@ -227,7 +221,7 @@ class StacksEngine:
         Raises:
             AssertionError: one of them does not hold.
         """
-        self._texts.validate()
+        self._known.texts.validate()
         validate_store(self._store, self._layout)
 
 

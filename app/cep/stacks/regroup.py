@@ -56,7 +56,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
     """
     union, layout = _laid_out(plan, [state])
     arrays = union.states[0].arrays
-    dictionary = union.texts.dictionary()
+    dictionary = union.known.texts.dictionary()
     rows = owner(events_in(arrays["cells"], layout.taking, dictionary))
     slots = owner(partitions_in(arrays["slots"], layout.taking, KEY, dictionary))
     found: list[Buffer] = []
@@ -69,7 +69,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
 
 def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, Layout]:
     union = opened(STATE_FORMAT, plan, states, text_constants(plan))
-    layout = layout_of(plan, union.kinds, union.texts, EngineOptions())
+    layout = layout_of(plan, union.known.kinds, union.known.texts, EngineOptions())
     renumbered(union, layout.taking, KEY)
     return union, layout
 

@@ -15,7 +15,7 @@ from app.cep.candidates.layout import spotted_cells, text_cells
 from app.cep.cells.texts import TextTable, keep_used, renumber_cells
 from app.cep.partitions.arrays import KEY, NEWEST
 from app.cep.partitions.kernels_slots import live_slots, refill_slots
-from app.cep.partitions.slots import empty_slots, slots_for
+from app.cep.partitions.slots import empty_slots, key_places, slots_for
 from app.cep.stacks import arrays as at
 from app.cep.stacks.arrays import Memory
 from app.cep.stacks.layout import Layout
@@ -38,7 +38,6 @@ class Store:
         self.pending = np.empty((0, 1 + int(layout.tables.shape[at.POSITIVES])), np.int64)
         self.spotted: set[int] = set()
         """Cells that were not present in some event so far; the others need no look at their states."""
-        self._texts_kept = 1024
 
     def memory(self) -> Memory:
         """What the kernels read and write."""
@@ -55,7 +54,7 @@ class Store:
         if int(self.state[at.ROWS] - self.state[at.BASE]) + expected > len(self.links):
             live = self.live.stop - self.live.start
             self._move(live + max(expected, min(live, 1 << 20), 1024))
-        if len(texts) > 2 * self._texts_kept:
+        if texts.doubled:
             self.renew_slots(layout)
             self._keep_texts(texts, layout)
 
@@ -79,7 +78,6 @@ class Store:
         self._move(len(self.links))
         live, columns = self.live, text_cells(layout.taking)
         renumbered = keep_used(texts, self.cells[live][:, columns])
-        self._texts_kept = max(1024, len(texts))
         renumber_cells(self.cells[live], columns, renumbered)
         keys = layout.taking.keys.tolist()
         if set(keys) & set(columns):
@@ -88,14 +86,14 @@ class Store:
             for k, key in enumerate(keys):
                 if key in columns:
                     alive[:, KEY + k] = renumbered[alive[:, KEY + k]]
-            self.state[at.OCCUPIED] = refill_slots(_places(layout), alive, slots, self.state[at.LOW])
+            self.state[at.OCCUPIED] = refill_slots(key_places(len(layout.taking.keys)), alive, slots, self.state[at.LOW])
             self.slots = slots
 
     def renew_slots(self, layout: Layout) -> None:
         """A partition table with the live partitions only, an eighth to a quarter full."""
         low = int(self.state[at.LOW])
         slots = empty_slots(slots_for(live_slots(self.slots, low)), layout.slot_width)
-        self.state[at.OCCUPIED] = refill_slots(_places(layout), self.slots, slots, low)
+        self.state[at.OCCUPIED] = refill_slots(key_places(len(layout.taking.keys)), self.slots, slots, low)
         self.slots = slots
 
     def grow_pending(self, room: int) -> None:
@@ -118,9 +116,6 @@ class Store:
         self.links, self.cells, self.pending = (arrays[name].copy() for name in ("links", "cells", "pending"))
         self.slots = empty_slots(slots_for(len(arrays["slots"])), layout.slot_width)
         self.spotted = spotted_cells(self.cells, layout.taking.states_at)
-        self.state[at.OCCUPIED] = refill_slots(_places(layout), arrays["slots"].copy(), self.slots, int(self.state[at.LOW]))
-
-
-def _places(layout: Layout) -> NDArray[np.int64]:
-    """Where the key cells stand in a slot."""
-    return np.arange(KEY, KEY + len(layout.taking.keys), dtype=np.int64)
+        self.state[at.OCCUPIED] = refill_slots(
+            key_places(len(layout.taking.keys)), arrays["slots"].copy(), self.slots, int(self.state[at.LOW])
+        )
