@@ -289,7 +289,9 @@ def pass_watermarks(plan, machine, memory, output, sources, watermarks, default,
         waits = awaited(links, at, chain, expiry)
         if not dying and not waits:
             continue
-        watermark = watermark_of(sources, watermarks, default, memory.cells[at, CELL_SOURCE])
+        watermark = default
+        if len(sources) > 0:
+            watermark = watermark_of(sources, watermarks, default, memory.cells[at, CELL_SOURCE])
         over = links[at, 0] <= window_bound(min(watermark, horizon), within)
         if over and waits and not close_window(plan, machine, memory, output, at):
             return OUTPUT_FULL
