@@ -7,7 +7,7 @@ together in one step, and how the input was split into them, has no influence on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,11 @@ from app.bucket.composite import COMPOSITES
 from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
-from app.bucket.ingress import key_group, trusted, trusted_slack_ms
+from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
-from app.bucket.step import BucketOutput, GroupState, ascending, times_before, without
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
 from app.cep.snapshot.preamble import Buffer, reading
@@ -34,10 +33,47 @@ from app.query.plan import QUERY_STREAM, Catalog, QueryGroup
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class BucketOutput:
+    """What one step of a bucket gave.
+
+    Attributes:
+        found: per query that had work, its matches and tally; in order of groups and queries, queries behind those that they read.
+        late: int64 (late, 2), (source, offset) of events that the bucket itself found late, ascending.
+        matched: events handed to matching (an event of several groups counts in each).
+        held: events that wait for the watermark.
+        pending: matches that wait for the end of their window, and events that may yet be part of a timeout that is to be written.
+        next_release_ms: least event time at which something held is released (when the watermark is greater); None when nothing is held.
+        watermarks: by stream, after the step.
+    """
+
+    found: Sequence[Found]
+    late: NDArray[np.int64]
+    matched: int
+    held: int
+    pending: int
+    next_release_ms: int | None
+    watermarks: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _GroupState:
+    matching: GroupMatching
+    held: Held
+    order: KeyOrder | None
+    """Of trusted groups."""
+    slack_ms: int
+    pending: int = 0
+    floor: int = NEVER
+    """Of trusted groups: what was earlier than this was late in this step."""
+    told: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = field(default_factory=list)
+    """Keys and times of events that the bucket did not get; empty between steps."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Live:
     """The state of a bucket, for the one that goes on with it."""
 
-    groups: Mapping[int, GroupState]
+    groups: Mapping[int, _GroupState]
     greatest: Mapping[str, dict[int, int]]
     watermark: Mapping[str, int]
     drains: Drains
@@ -76,7 +112,7 @@ class Bucket:
         self._rules = {rule.stream: rule for rule in (*rules, *composites)}
         self._greatest: dict[str, dict[int, int]] = {stream: {} for stream in self._rules}
         self._watermark = dict.fromkeys(self._rules, NEVER) | dict.fromkeys(self._composition.silent, FOREVER)
-        known: Mapping[int, GroupState] = {} if live is None else live.groups
+        known: Mapping[int, _GroupState] = {} if live is None else live.groups
         groups = {group_identity(catalog.groups[number]): catalog.groups[number] for number in self._composition.order}
         self._lives = {name: identity for identity, group in groups.items() for name in self._names(group)}
         self._refuse_moved((identity, name) for identity, state in known.items() for name in state.matching.layout.names)
@@ -124,7 +160,7 @@ class Bucket:
         self._composition.forget(self._watermark)
         return BucketOutput(
             found=found,
-            late=ascending(late),
+            late=_ascending(late),
             matched=matched,
             held=sum(len(state.held) for state in self._groups.values()),
             pending=sum(state.pending for state in self._groups.values()),
@@ -256,7 +292,7 @@ class Bucket:
             if group["identity"] in self._groups:
                 self._go_on(self._groups[group["identity"]], group, parts)
 
-    def _state_of(self, group: QueryGroup, known: GroupState | None) -> GroupState:
+    def _state_of(self, group: QueryGroup, known: _GroupState | None) -> _GroupState:
         """Fresh, or what is known of the group taken over: engines, held events with their bits moved to where they now belong, key times."""
         if known is None:
             matching = GroupMatching(self._catalog, group.number, memory_of=self._memory_of)
@@ -264,7 +300,7 @@ class Bucket:
             matching = known.matching.reload(self._catalog, group.number, self._memory_of)
         rule = self._rules[group.streams[0]]
         order = KeyOrder() if trusted(self._catalog, group, rule) else None
-        state = GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
+        state = _GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
         if known is None:
             return state
         if known.matching.layout.fingerprint == matching.layout.fingerprint:
@@ -276,7 +312,7 @@ class Bucket:
         return state
 
     def _hold_again(
-        self, state: GroupState, batch: EventBatch, bitmaps: NDArray[np.uint64], places: Mapping[tuple[str, str], Place], pending: int
+        self, state: _GroupState, batch: EventBatch, bitmaps: NDArray[np.uint64], places: Mapping[tuple[str, str], Place], pending: int
     ) -> None:
         """Takes over what a group held; of queries that are gone nothing is held."""
         layout = state.matching.layout
@@ -302,12 +338,12 @@ class Bucket:
         if state is None or state.matching.layout.fingerprint != section.layout:
             raise SnapshotError(f"bucket {self.number}: a chunk was made under another catalog")
         batch, bitmaps = section.batch, section.bitmaps
-        batch, bitmaps = without(batch, bitmaps, batch.time < self._floor(state, stream), late)
+        batch, bitmaps = _without(batch, bitmaps, batch.time < self._floor(state, stream), late)
         if state.order is not None and len(section.keys):
             state.told.append((section.keys, section.key_times))
         state.held.add(batch, bitmaps)
 
-    def _floor(self, state: GroupState, stream: str | None = None) -> int:
+    def _floor(self, state: _GroupState, stream: str | None = None) -> int:
         """What is earlier is late, whoever sends it: the watermark, of trusted groups less their slack. It never falls."""
         watermark = self._watermark[stream or state.matching.group.streams[0]]
         return watermark - state.slack_ms if state.order is not None and NEVER < watermark < FOREVER else watermark
@@ -317,19 +353,19 @@ class Bucket:
         for source, time in times.items():
             known[source] = max(time, known.get(source, time))
 
-    def _due(self, state: GroupState, late: list[NDArray[np.int64]]) -> tuple[EventBatch, NDArray[np.uint64]]:
+    def _due(self, state: _GroupState, late: list[NDArray[np.int64]]) -> tuple[EventBatch, NDArray[np.uint64]]:
         group = state.matching.group
         if state.order is None:
             return in_match_order(*state.held.release(min(self._watermark[stream] for stream in group.streams)))
         batch, bitmaps = state.held.release_all_in_arrival_order()
         keys = partition_keys(batch, np.arange(len(batch)), key_group(group, self._rules[group.streams[0]]))
-        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), times_before(batch), state.floor)
+        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), _times_before(batch), state.floor)
         for hashes, times in state.told:
             state.order.late(hashes, times, floor=state.floor)
         state.told = []
-        return without(batch, bitmaps, is_late, late)
+        return _without(batch, bitmaps, is_late, late)
 
-    def _pass_on(self, state: GroupState, news: Sequence[Found], watermarks: Watermarks) -> None:
+    def _pass_on(self, state: _GroupState, news: Sequence[Found], watermarks: Watermarks) -> None:
         """Hands what queries found to the queries that read them, whose turn comes later in the same step."""
         for one in news:
             for passed in self._composition.pass_on(one):
@@ -344,7 +380,7 @@ class Bucket:
                 stream = stream_of(self._catalog.plans[query].name)
                 self._watermark[stream] = max(self._watermark[stream], complete)
 
-    def _watermarks(self, state: GroupState, progress: Progress) -> Watermarks:
+    def _watermarks(self, state: _GroupState, progress: Progress) -> Watermarks:
         streams = state.matching.group.streams
         default = min(self._watermark[stream] for stream in streams)
         if default == FOREVER:
@@ -377,7 +413,7 @@ class Bucket:
         place, plan = layout.place[query], self._catalog.plans[query]
         return [plan.name, plan.fingerprint, layout.word[place], layout.shift[place], layout.items[place]]
 
-    def _go_on(self, state: GroupState, described: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
+    def _go_on(self, state: _GroupState, described: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
         """Takes over what a snapshot says about a group: engines, held events with their bits moved to where they now belong, key times."""
         known: dict[tuple[str, str], Place] = {(place[0], place[1]): tuple(place[2:]) for place in described["queries"]}
         states: dict[int, Buffer] = {}
@@ -392,3 +428,27 @@ class Bucket:
         if state.order is not None and f"keys-{name}" in parts:
             keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)
             state.order = KeyOrder(keys, times)
+
+
+def _times_before(batch: EventBatch) -> NDArray[np.int64]:
+    """Of trusted groups: the greatest time of each event's predecessors that were not sent with it."""
+    column = batch.columns.get(BEFORE)
+    if column is None:
+        return np.full(len(batch), NEVER, dtype=np.int64)
+    values = column.values.astype(np.int64)
+    return values if column.state is None else np.where(column.state == 0, values, NEVER)
+
+
+def _without(
+    batch: EventBatch, bitmaps: NDArray[np.uint64], gone: NDArray[np.bool_], late: list[NDArray[np.int64]]
+) -> tuple[EventBatch, NDArray[np.uint64]]:
+    """The events that are not late; the others are noted."""
+    if not gone.any():
+        return batch, bitmaps
+    late.append(np.stack([batch.source[gone], batch.offset[gone]], axis=1))
+    kept = np.flatnonzero(~gone)
+    return take(batch, kept), bitmaps[kept]
+
+
+def _ascending(late: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.unique(np.concatenate(late), axis=0) if late else np.zeros((0, 2), dtype=np.int64)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns, time
 
-from app.bucket.bucket import Bucket
+from app.bucket.bucket import Bucket, BucketOutput
 from app.bucket.chunk import Chunk, unpack_chunk
 from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.bucket.matching import Found
-from app.bucket.step import BucketOutput
 from app.control.directives import Directive
 from app.control.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket

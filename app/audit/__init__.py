@@ -1,0 +1,1 @@
+"""Verdicts and estimates of what shedding cost; pure. Comes with the issue on audits."""
