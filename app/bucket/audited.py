@@ -22,7 +22,7 @@ from app.bucket.route import partition_keys
 from app.bucket.snapshot import Part
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer
+from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch
 from app.query.plan import Catalog, QueryGroup
 

@@ -27,7 +27,7 @@ from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
-from app.cep.preamble import Buffer, reading
+from app.cep.snapshot.preamble import Buffer, reading
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, take
 from app.query.plan import QUERY_STREAM, Catalog, QueryGroup

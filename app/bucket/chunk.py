@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.cep.preamble import Buffer, Kept, read_preamble, reading, write_preamble
+from app.cep.snapshot.preamble import Buffer, Kept, read_preamble, reading, write_preamble
 from app.errors import SnapshotError
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind

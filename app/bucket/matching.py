@@ -17,7 +17,7 @@ from app.bucket.route import group_identity, in_partitions
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer
+from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch, take, with_columns
 from app.query.plan import Catalog, Plan, QueryGroup
 

@@ -31,8 +31,8 @@ from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, trust_in
 from app.control.query_costs import NO_EFFECT, Load, QueryCosts, QueryObservation
 from app.control.sharing import Goal, Ratios, shared_out
-from app.query.keys import TUPLE_SHEDDERS
 from app.query.plan import Plan
+from app.query.text.keys import TUPLE_SHEDDERS
 from shedding.overload import Share
 
 HORIZON = 4

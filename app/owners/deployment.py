@@ -4,7 +4,7 @@ A directive names the deployment of its batch by fingerprint; tasks load it once
 need them: a bucket's inputs are replayed with the deployment they were fed under. No secrets in here.
 
 The file holds the texts of the queries and of the streams' schemas, never plans: whoever loads it plans again, so that it outlives the version
-that wrote it. What that means for state: `app.query.fingerprint`.
+that wrote it. What that means for state: `app.query.planning.fingerprint`.
 """
 
 from __future__ import annotations

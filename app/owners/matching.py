@@ -100,7 +100,7 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         events = list(composite_events(plan, found.matches, deployment.topics))
         add_composite_events(records, events, deployment.outputs[found.query], name, directive.decided_at_ms)
         if found.verdicts is not None and deployment.verdicts is not None:
-            add_verdicts(records, found.verdicts, events, deployment.verdicts, deployment.topics, directive)
+            add_verdicts(records, found.verdicts, events, deployment.verdicts, topics=deployment.topics, directive=directive)
         now_ms = int(time() * 1000)
         for arrived_ms in arrivals.of_last_events(found.matches).tolist():
             latency = max(0, now_ms - arrived_ms)

@@ -20,6 +20,7 @@ def add_verdicts(
     verdicts: Verdicts,
     events: Sequence[CompositeEvent],
     output: OutputTopic,
+    *,
     topics: Sequence[str],
     directive: Directive,
 ) -> None:

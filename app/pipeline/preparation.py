@@ -23,10 +23,10 @@ from app.owners.models import as_it_sheds, read_models
 from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
 from app.query.compile import Compilation, read_queries
-from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan
-from app.query.similar import did_you_mean
-from app.query.vocabulary import UNKNOWN
+from app.query.resolved.vocabulary import UNKNOWN
+from app.query.text.keys import RUN_SHEDDERS
+from app.query.text.similar import did_you_mean
 from shedding.registry import METHODS
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"

@@ -10,7 +10,7 @@ from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
 from app.query.compile import compile_texts
 from app.query.plan import Plan
-from app.query.vocabulary import UNKNOWN
+from app.query.resolved.vocabulary import UNKNOWN
 
 
 def plan(shedder: str) -> Plan:

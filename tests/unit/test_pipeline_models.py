@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from app.asc.selection import Selection
-from app.cli.shed_queries import read_shed_queries
-from app.cli.train import train
+from app.cli.shedding.shed_queries import read_shed_queries
+from app.cli.shedding.train import train
 from app.config.settings import load_settings
 from app.control.directives import Directive, QueryShedding
 from app.errors import ConfigurationError
