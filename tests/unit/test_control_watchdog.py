@@ -88,6 +88,20 @@ def test_the_first_batch_of_a_burst_already_sheds_and_the_bound_holds_throughout
         assert plant.ratios[begin].get("q", 0.0) > 0.5
 
 
+def test_what_a_batch_costs_whatever_is_in_it_foretells_no_dear_burst() -> None:
+    """At ten events a batch a query's calls are all that it costs; a burst of them must not be taken for that much per event."""
+    plant, watchdog = Plant(lambda now: 60.0 if now > 1_040_000 else 0.02, {"q": 0.001}), a_watchdog(ONE)
+    told = plant.work
+
+    def with_calls(consumed: int, asked: object) -> tuple[dict[str, QueryObservation], int]:
+        queries, shipped = told(consumed, asked)  # type: ignore[arg-type]
+        return {name: replace(one, work_ms=one.work_ms + 0.6) for name, one in queries.items()}, shipped
+
+    plant.work = with_calls  # type: ignore[method-assign]
+    plant.run(watchdog, until_ms=60 * SECOND)
+    assert not plant.asked("q").any()
+
+
 @pytest.mark.parametrize(("slower", "seconds"), [(2, 5), (3, 3), (3, 5), (5, 3)])
 def test_a_neighbour_that_takes_the_processor_for_some_seconds_is_no_reason_to_shed(slower: float, seconds: float) -> None:
     def slow(now: float) -> float:
