@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, trust_in
+from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
 from app.control.query_costs import NO_EFFECT, Load, QueryCosts, QueryObservation
 from app.control.sharing import Goal, Ratios, shared_out
 from app.query.keys import TUPLE_SHEDDERS
@@ -47,6 +47,12 @@ NEWEST = 0.3
 """Weight of the newest batch in running averages."""
 FOLLOW = 0.5
 """How much of the way to a slightly different ratio is gone at once; what keeps `JUMP` times as much, or as little, is another load."""
+CLOSE_TO_BEST = 1.25
+"""Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
+LONGEST_RELAXED = 10.0
+"""Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
+CLEARLY = 0.9
+"""Of what a batch may take: a rate that needs no more is no overload, and shedding ends at once. Nearer to the border it falls in steps: the border is known as well as batches can be foretold."""
 KNOWN_BATCHES = 8
 """From here on the model can tell a batch that took too long from one that it knows nothing of."""
 FULL = 0.95
@@ -237,11 +243,18 @@ class _Outlook:
         load = (unshed - self.pace * self.model.fixed_ms) / length_ms
         return unshed <= length_ms and self.unshed_ms(self.waiting) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
 
-    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float) -> Goal:
-        """A bound, as what the next batches and this one may take."""
-        length_ms = self.length_ms(plateau_ms)
+    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, *, fills: bool = True) -> Goal:
+        """A bound, as what the next batches and this one may take.
+
+        Args:
+            queries: that have it.
+            plateau_ms: where the latency is to settle.
+            bound_ms: what it must not exceed.
+            fills: whether a batch may be full before its time; see `length_ms`.
+        """
+        length_ms = self.length_ms(plateau_ms) if fills else plateau_ms / 2
         if self.clears_itself(length_ms, bound_ms):
-            return Goal(tuple(queries), plateau_ms, _nothing, _nothing)
+            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, self._unmoved)
         steady, ahead, now = (self.costs.load(one) for one in (self.during(length_ms), self.ahead(length_ms), self.records))
         admitted_ms = max(length_ms, (plateau_ms + bound_ms) / 2 - self.age_ms)
 
@@ -249,7 +262,23 @@ class _Outlook:
             rows = self.costs.rows(ratios)
             return max(self.duration_ms(ahead, rows) / length_ms, self.duration_ms(now, rows) / admitted_ms)
 
-        return Goal(tuple(queries), plateau_ms, excess, lambda ratios: self.duration_ms(steady, self.costs.rows(ratios)) / length_ms)
+        def relaxed(most: Ratios) -> Goal:
+            best_ms = self.best_ms(length_ms, self.costs.rows(most))
+            return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, fills=False)
+
+        return Goal(
+            tuple(queries), plateau_ms, excess, lambda ratios: self.duration_ms(steady, self.costs.rows(ratios)) / length_ms, relaxed
+        )
+
+    def best_ms(self, length_ms: float, most: NDArray[np.float64]) -> float:
+        """How long batches are, and a little more, when everything is shed that may be: what is kept of a bound that cannot be."""
+        nothing = self.duration_ms(self.costs.load({}), most)
+        growth = (self.duration_ms(self.costs.load(self.during(length_ms)), most) - nothing) / length_ms
+        longest = LONGEST_RELAXED * length_ms
+        return min(longest, CLOSE_TO_BEST * nothing / (1 - CLOSE_TO_BEST * growth)) if CLOSE_TO_BEST * growth < 1 else longest
+
+    def _unmoved(self, _: Ratios) -> Goal:
+        raise AssertionError("a goal that asks for nothing is in reach")
 
 
 class Watchdog:
@@ -317,7 +346,7 @@ class Watchdog:
                 known_batches = list(self._batches)
                 model = self._model or fit_costs(known_batches)
                 expected = pace_of(known_batches, model) * model.duration_ms(*cost.features[1:])
-                cost = replace(cost, trust=trust_in(cost.duration_ms, expected))
+                cost = replace(cost, trust=trust_in(cost.duration_ms, expected, scatter_of(known_batches, model)))
             self._batches.append(cost)
 
     def plan(self, planned: PlannedBatch) -> None:
@@ -332,7 +361,7 @@ class Watchdog:
         outlook = self._outlook(planned, model, since_ms)
         self._catch_up(outlook)
         shared = shared_out(self._goals(outlook), self._shares(outlook))
-        running.ratios = self._settled(shared.ratios)
+        running.ratios = self._settled(shared.ratios, outlook)
         self._forecast = self._foreseen(outlook, in_reach=shared.in_reach)
 
     def snapshot(self) -> dict[str, Any]:
@@ -434,14 +463,18 @@ class Watchdog:
             for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
         }
 
-    def _settled(self, wanted: Ratios) -> dict[str, float]:
-        """Small changes of what is kept are gone half of the way, large ones at once, or downwards in steps; in multiples of the smallest step."""
+    def _settled(self, wanted: Ratios, outlook: _Outlook) -> dict[str, float]:
+        """Small changes of what is kept are gone half of the way, large ones at once; downwards in steps, as long as it is not clear that there is no overload. In multiples of the smallest step."""
         settled, step = {}, self._settings.smallest_step
+        plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
+        length_ms = outlook.length_ms(min(plateaus, default=1.0))
+        clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
+        fall = 1.0 if clear else self._settings.largest_fall
         for query, asked in sorted(wanted.items()):
             before, ratio = self._running.ratios.get(query, 0.0), asked
             if max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
                 ratio = before + FOLLOW * (asked - before) if abs(asked - before) > step else asked
-            ratio = max(ratio, before - self._settings.largest_fall)
+            ratio = max(ratio, before - fall)
             rounded = min(ceil(round(ratio / step, 6)) * step, self._queries[query].max_drop_ratio)
             if rounded > 0:
                 settled[query] = round(rounded, 6)
