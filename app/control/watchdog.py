@@ -243,20 +243,20 @@ class _Outlook:
         load = (unshed - self.pace * self.model.fixed_ms) / length_ms
         return unshed <= length_ms and self.unshed_ms(self.waiting) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
 
-    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, *, fills: bool = True) -> Goal:
+    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, *, strict: bool = True) -> Goal:
         """A bound, as what the next batches and this one may take.
 
         Args:
             queries: that have it.
             plateau_ms: where the latency is to settle.
             bound_ms: what it must not exceed.
-            fills: whether a batch may be full before its time; see `length_ms`.
+            strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
-        length_ms = self.length_ms(plateau_ms) if fills else plateau_ms / 2
+        length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, self._unmoved)
         steady, ahead, now = (self.costs.load(one) for one in (self.during(length_ms), self.ahead(length_ms), self.records))
-        admitted_ms = max(length_ms, (plateau_ms + bound_ms) / 2 - self.age_ms)
+        admitted_ms = max(length_ms, (plateau_ms + bound_ms) / 2 - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def excess(ratios: Ratios) -> float:
             rows = self.costs.rows(ratios)
@@ -264,7 +264,7 @@ class _Outlook:
 
         def relaxed(most: Ratios) -> Goal:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))
-            return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, fills=False)
+            return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, strict=False)
 
         return Goal(
             tuple(queries), plateau_ms, excess, lambda ratios: self.duration_ms(steady, self.costs.rows(ratios)) / length_ms, relaxed

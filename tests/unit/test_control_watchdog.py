@@ -161,7 +161,7 @@ def test_a_bound_that_no_ratio_reaches_does_not_shed_everything_at_low_load() ->
 
 
 def test_where_batches_take_too_long_by_themselves_events_are_not_given_away_for_little() -> None:
-    plant = at_capacity(costly(fixed_ms=900.0, noise=0.2), 0.25).run(a_watchdog(ONE), until_ms=120 * SECOND)
+    plant = at_capacity(costly(fixed_ms=900.0, noise=0.2), 0.12).run(a_watchdog(ONE), until_ms=120 * SECOND)
     assert plant.asked("q", 20 * SECOND).mean() < 0.02
     busier = at_capacity(costly(fixed_ms=900.0, noise=0.1), 2.0).run(a_watchdog(ONE), until_ms=120 * SECOND)
     assert busier.late(0.99, 60 * SECOND) < 2 * BOUND, "but it does not grow without end"
