@@ -285,6 +285,20 @@ def test_the_ratios_of_an_earlier_version_go_on_until_something_is_known() -> No
     assert watchdog.ratios == {"q": 0.4}
 
 
+def test_a_stream_that_fell_silent_is_not_reckoned_with() -> None:
+    watchdog = a_watchdog(replace(ONE, streams=("a",)), warm_up_batches=0)
+    arrived = {"a": 0, "b": 0}
+    for batch in range(20):
+        count = {"a": 2_000, "b": 60_000 if batch < 10 else 0}
+        watchdog.plan(PlannedBatch(batch, 1_000_000 + 500 * batch, count))
+        arrived = {stream: arrived[stream] + count[stream] for stream in arrived}
+        consumed = {stream: number for stream, number in count.items() if number}
+        seen = QueryObservation(2_000, 0, 20.0)
+        watchdog.observe(BatchObservation(batch, 1_000_000 + 500 * batch, 480.0, dict(arrived), 0, consumed, 2_000, 0, None, {"q": seen}))
+    assert watchdog.forecast is not None
+    assert watchdog.forecast.rate_per_s == pytest.approx(4_000, rel=0.05)
+
+
 def test_repeated_observation_changes_nothing() -> None:
     plant, watchdog = at_capacity(costly(), 1.8), a_watchdog(ONE)
     plant.run(watchdog, batches=30)
