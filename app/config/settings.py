@@ -416,7 +416,7 @@ class Watchdog(_Section):
     smallest_step: float = Field(default=0.02, gt=0, le=0.5)
     """Drop ratios are rounded up to multiples of this: steady ratios make reports comparable."""
     largest_fall: float = Field(default=0.1, gt=0, le=1)
-    """How much a ratio may fall per decision while the rate is near what can be done without shedding; where it is clearly below, shedding ends at once."""
+    """How much a ratio may fall per decision while the rate is near what can be done without shedding, or half of the way where that is more; where the rate is clearly below, shedding ends at once."""
     catch_up: Literal["shed", "complete"] = "shed"
     """After an outage, of queries that do not say themselves: ``shed`` keeps the bound for new events at the cost of the backlog, ``complete`` sheds nothing until all that waits can be done within the bound; that needs capacity to spare."""
     warm_up_batches: int = Field(default=5, ge=0)

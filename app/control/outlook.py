@@ -51,9 +51,9 @@ class Outlook:
         more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
         return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), load.total_ms(ratios)) + more_ms)
 
-    def unshed_ms(self, records: Records) -> float:
-        """The same where nothing is shed."""
-        return self.duration_ms(self.costs.load(records), self.costs.rows({}))
+    def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
+        """The same where nothing is shed; see `QueryCosts.load`."""
+        return self.duration_ms(self.costs.load(records, settled=settled), self.costs.rows({}))
 
     @property
     def rate(self) -> float:
@@ -94,12 +94,16 @@ class Outlook:
         length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, self._unmoved)
-        steady, ahead, now = (self.costs.load(one) for one in (self.during(length_ms), self.ahead(length_ms), self.records))
+        steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
+        # a state that is fuller than it will be costs now, one that is emptier will fill
+        ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
+        now = self.costs.load(self.records, settled=False)
         admitted_ms = max(length_ms, (plateau_ms + bound_ms) / 2 - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def excess(ratios: Ratios) -> float:
             rows = self.costs.rows(ratios)
-            return max(self.duration_ms(ahead, rows) / length_ms, self.duration_ms(now, rows) / admitted_ms)
+            longest_ms = max(self.duration_ms(one, rows) for one in ahead)
+            return max(longest_ms / length_ms, self.duration_ms(now, rows) / admitted_ms)
 
         def relaxed(most: Ratios) -> Goal:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))

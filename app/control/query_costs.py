@@ -24,6 +24,10 @@ LEAST_SPREAD = 1.5
 """The most partial matches of the samples by the fewest: below, they say nothing about how the cost grows, and it is taken to be in proportion."""
 NO_EFFECT = 0.1
 """Of what was asked: when less than this is dropped, shedding is in vain (all events are guarded, say)."""
+SLOWEST_TURN = 0.1
+"""Of the state at least so much is taken to be replaced in a batch: what live events are said to be may be partial matches."""
+LEAST_RETAINED = 0.02
+"""Of what there would be without shedding: below, there is nothing left to be measured."""
 FORGIVEN = 0.003
 """Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked."""
 
@@ -60,6 +64,7 @@ class QueryCost:
         base_ms: work in a batch that has nothing to do with events.
         spent_ms: the rest of it, the newest batches counting most.
         events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
+        retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
         effect: share of what it was asked to drop that it did drop.
         offset_ms: by how much its composite events are later than the batches explain.
         reference: partial matches without shedding.
@@ -71,6 +76,7 @@ class QueryCost:
     base_ms: float = 0.0
     spent_ms: float = 0.0
     events: float = 0.0
+    retained: float = 1.0
     effect: float = 1.0
     offset_ms: float = 0.0
     reference: float = 0.0
@@ -103,6 +109,9 @@ class QueryCost:
         if kept <= 0:
             return
         spent, before = seen.work_ms - base, self.per_event_ms
+        turned = max(SLOWEST_TURN, min(1.0, kept / max(1.0, seen.matches)))
+        passed = 1.0 if seen.reference else kept / (kept + seen.shed)
+        self.retained = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
         if warm:
             keep = 1 - NEWEST
             self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
@@ -185,6 +194,7 @@ class Load:
         effect: float64 (queries,), see `QueryCost`.
         base_ms: work that has nothing to do with events, of all queries.
         per_event_ms: float64 (queries,).
+        growth: float64 (queries,), how much more an event costs once the state has been made from all events; None: the state is what it is now.
         by_matches: rows of queries whose partial matches are what is shed.
         overlap: see `QueryCosts`.
     """
@@ -194,6 +204,7 @@ class Load:
     effect: NDArray[np.float64]
     base_ms: float
     per_event_ms: NDArray[np.float64]
+    growth: NDArray[np.float64] | None
     by_matches: Mapping[int, QueryCost]
     rest: Rest
     overlap: float
@@ -205,6 +216,8 @@ class Load:
     def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): their work for events."""
         work = self.kept(ratios) * self.per_event_ms
+        if self.growth is not None:
+            work *= self.growth * (1 - self.effect * ratios)
         for row, known in self.by_matches.items():
             work[row] = self.candidates[row] * known.by_matches_ms(float(ratios[row]))
         return work
@@ -263,8 +276,13 @@ class QueryCosts:
         if candidates > 0:
             self.overlap = _followed(self.overlap, min(1.0, relevant / candidates))
 
-    def load(self, records: Mapping[str, float]) -> Load:
-        """What so many records are, by stream."""
+    def load(self, records: Mapping[str, float], *, settled: bool = True) -> Load:
+        """What so many records are.
+
+        Args:
+            records: by stream.
+            settled: whether the ratios have been what they are for a window: a query that keeps half of its events then holds them against half as many. Otherwise its state is what it is now.
+        """
         known = list(self._known.values())
         candidates = [one.candidates(self._records_of(query, records)) for query, one in self._known.items()]
         return Load(
@@ -273,6 +291,7 @@ class QueryCosts:
             np.array([0.0 if one.reference else one.effect for one in known], dtype=np.float64),
             sum(one.base_ms for one in known) + self._rest.base_ms,
             np.array([one.per_event_ms for one in known], dtype=np.float64),
+            np.array([1 / one.retained for one in known], dtype=np.float64) if settled else None,
             {row: one for row, one in enumerate(known) if one.reference},
             self._rest,
             self.overlap,

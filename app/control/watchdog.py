@@ -349,7 +349,7 @@ class Watchdog:
 
     def _shares(self, outlook: Outlook) -> dict[str, Share]:
         """What each query saves when all of its candidates go: its own work, and its part of shipping."""
-        load, model = self._costs.load(outlook.waiting), outlook.model
+        load, model = self._costs.load(outlook.waiting, settled=False), outlook.model
         none, everything = self._costs.rows({}), np.ones(len(self._costs.queries))
         work = model.per_work * (load.work_ms(none) - load.work_ms(everything))
         shipping = model.per_shipped_ms * self._costs.overlap * (load.kept(none) - load.kept(everything))
@@ -366,19 +366,19 @@ class Watchdog:
         plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
         length_ms = outlook.length_ms(min(plateaus, default=1.0))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
-        fall = 1.0 if clear else self._settings.largest_fall
         for query, asked in sorted(wanted.items()):
             before, ratio = self._running.ratios.get(query, 0.0), asked
             if max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
                 ratio = before + FOLLOW * (asked - before) if abs(asked - before) > step else asked
-            ratio = max(ratio, before - fall)
+            fall = max(self._settings.largest_fall, FOLLOW * (before - asked))
+            ratio = ratio if clear else max(ratio, before - fall)
             rounded = min(ceil(round(ratio / step, 6)) * step, self._queries[query].max_drop_ratio)
             if rounded > 0:
                 settled[query] = round(rounded, 6)
         return settled
 
     def _foreseen(self, outlook: Outlook, *, in_reach: bool) -> Forecast:
-        model, load, none = outlook.model, self._costs.load(outlook.records), self._costs.rows({})
+        model, load, none = outlook.model, self._costs.load(outlook.records, settled=False), self._costs.rows({})
         parts: dict[Place, float] = {
             "fixed": model.fixed_ms,
             "ingress": model.per_consumed_ms * load.records,
@@ -388,7 +388,7 @@ class Watchdog:
         return Forecast(
             sum(outlook.waiting.values()),
             outlook.rate * 1000,
-            outlook.age_ms + outlook.unshed_ms(outlook.waiting),
+            outlook.age_ms + outlook.unshed_ms(outlook.waiting, settled=False),
             outlook.age_ms + outlook.duration_ms(load, self._costs.rows(self._running.ratios)),
             in_reach,
             model,
