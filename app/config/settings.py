@@ -415,8 +415,8 @@ class Watchdog(_Section):
     """Micro-batches that the cost model (fixed cost, cost per event read and handed over, the queries' own work) is fitted to. More is steadier, fewer follows changes faster."""
     smallest_step: float = Field(default=0.02, gt=0, le=0.5)
     """Drop ratios are rounded up to multiples of this: steady ratios make reports comparable."""
-    largest_fall: float = Field(default=0.5, gt=0, le=1)
-    """How much a ratio may fall per decision; what a batch has to do is known when it is planned, so there is little reason to hesitate."""
+    largest_fall: float = Field(default=0.1, gt=0, le=1)
+    """How much a ratio may fall per decision while the rate is near what can be done without shedding, or half of the way where that is more; where the rate is clearly below, shedding ends at once."""
     catch_up: Literal["shed", "complete"] = "shed"
     """After an outage, of queries that do not say themselves: ``shed`` keeps the bound for new events at the cost of the backlog, ``complete`` sheds nothing until all that waits can be done within the bound; that needs capacity to spare."""
     warm_up_batches: int = Field(default=5, ge=0)

@@ -102,16 +102,27 @@ def fit_costs(batches: Sequence[BatchCost], prior: CostPrior = CostPrior()) -> C
     return CostModel(*(float(cost) for cost in costs))
 
 
-def trust_in(duration_ms: float, expected_ms: float) -> float:
+def trust_in(duration_ms: float, expected_ms: float, scatter: float = NOISE) -> float:
     """How much a batch counts that took so long where so much was expected: what no noise explains, little.
 
     It is decided when the batch comes: a slow batch leaves more to the next one, so the slowest are the largest, and would bend any fit that they are part of.
 
-    >>> trust_in(110, 100), round(trust_in(200, 100), 3)
-    (1.0, 0.058)
+    Args:
+        duration_ms: of the batch.
+        expected_ms: by the model.
+        scatter: see `scatter_of`.
+
+    >>> trust_in(110, 100), round(trust_in(200, 100), 3), round(trust_in(200, 100, scatter=0.3), 2)
+    (1.0, 0.058, 0.81)
     """
     off = abs(duration_ms / max(expected_ms, 1.0) - 1)
-    return min(1.0, OUTLIER * NOISE / max(off, 1e-9)) ** 2
+    return min(1.0, OUTLIER * scatter / max(off, 1e-9)) ** 2
+
+
+def scatter_of(batches: Sequence[BatchCost], model: CostModel) -> float:
+    """By how much batches miss what the model says, as a share of it: typically, and not less than `NOISE`."""
+    off = [abs(batch.duration_ms / max(1.0, model.duration_ms(*batch.features[1:])) - 1) for batch in batches]
+    return max(NOISE, float(np.median(off))) if off else NOISE
 
 
 def pace_of(batches: Sequence[BatchCost], model: CostModel) -> float:

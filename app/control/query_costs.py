@@ -16,12 +16,18 @@ from shedding.detector_matches import Curve, fitted
 
 NEWEST = 0.3
 """Weight of the newest batch in sliding estimates: three batches to follow a change."""
+FEED_MS = 1.0
+"""Of a query's work in a batch, what there is whatever is in the batch: calls and arrays. Taken for work per event, ten events would foretell a burst of them a hundred times too dear."""
 CURVE_SAMPLES = 24
 """Batches that the cost by partial matches is fitted to."""
 LEAST_SPREAD = 1.5
 """The most partial matches of the samples by the fewest: below, they say nothing about how the cost grows, and it is taken to be in proportion."""
 NO_EFFECT = 0.1
 """Of what was asked: when less than this is dropped, shedding is in vain (all events are guarded, say)."""
+SLOWEST_TURN = 0.1
+"""Of the state at least so much is taken to be replaced in a batch: what live events are said to be may be partial matches."""
+LEAST_RETAINED = 0.02
+"""Of what there would be without shedding: below, there is nothing left to be measured."""
 FORGIVEN = 0.003
 """Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked."""
 
@@ -55,16 +61,22 @@ class QueryCost:
 
     Attributes:
         share: candidates per record of its streams.
-        per_event_ms: work per event that reaches it.
+        base_ms: work in a batch that has nothing to do with events.
+        spent_ms: the rest of it, the newest batches counting most.
+        events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
+        retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
         effect: share of what it was asked to drop that it did drop.
         offset_ms: by how much its composite events are later than the batches explain.
         reference: partial matches without shedding.
-        matches: partial matches when ``per_event_ms`` was measured.
+        matches: partial matches when that was measured.
         samples: partial matches, and ms per event with so many.
     """
 
     share: float | None = None
-    per_event_ms: float = 0.0
+    base_ms: float = 0.0
+    spent_ms: float = 0.0
+    events: float = 0.0
+    retained: float = 1.0
     effect: float = 1.0
     offset_ms: float = 0.0
     reference: float = 0.0
@@ -85,20 +97,34 @@ class QueryCost:
         )  # composite events of others: what they are counts as the stream
         if consumed > 0:
             self.share = _followed(self.share, candidates / consumed)
-        kept = candidates - seen.shed
-        if kept > 0:
-            per_event = seen.work_ms / kept
-            first = self.per_event_ms == 0 or not warm
-            self.per_event_ms = (
-                min(per_event, self.per_event_ms or per_event) if not warm else _followed(self.per_event_ms or None, per_event)
-            )
-            self.matches = _followed(None if first else self.matches, seen.matches)
-            if seen.reference:
-                self.samples = [*self.samples, [seen.matches, per_event]][-CURVE_SAMPLES:]
+        self._learn_work(seen, candidates - seen.shed, warm=warm)
         self.reference = float(seen.reference)
         self._learn_effect(seen)
         if seen.latency_ms is not None:
             self.offset_ms = _followed(self.offset_ms, max(0.0, seen.latency_ms - explained_ms))
+
+    def _learn_work(self, seen: QueryObservation, kept: int, *, warm: bool) -> None:
+        base = min(seen.work_ms, FEED_MS)
+        self.base_ms = _followed(self.base_ms or None, base)
+        if kept <= 0:
+            return
+        spent, before = seen.work_ms - base, self.per_event_ms
+        turned = max(SLOWEST_TURN, min(1.0, kept / max(1.0, seen.matches)))
+        passed = 1.0 if seen.reference else kept / (kept + seen.shed)
+        self.retained = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
+        if warm:
+            keep = 1 - NEWEST
+            self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
+        elif self.events == 0 or spent / kept < before:
+            self.spent_ms, self.events = spent, float(kept)
+        self.matches = seen.matches if before == 0 or not warm else _followed(self.matches, seen.matches)
+        if seen.reference:
+            self.samples = [*self.samples, [seen.matches, spent / kept]][-CURVE_SAMPLES:]
+
+    @property
+    def per_event_ms(self) -> float:
+        """Work per event that reaches it."""
+        return self.spent_ms / self.events if self.events else 0.0
 
     def _learn_effect(self, seen: QueryObservation) -> None:
         if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
@@ -127,28 +153,35 @@ class QueryCost:
 
 @dataclass(slots=True)
 class Rest:
-    """What is known of all queries that never shed, together; per record of all streams.
+    """What is known of all queries that never shed, together; per record of all streams, where nothing else is said.
 
     Attributes:
-        work_ms: work.
+        base_ms: work in a batch that has nothing to do with records.
+        work_ms: the rest.
         candidates: events that are shipped for them, each counted for every one of them.
         most: candidates of the one that has most.
+        records: that this was learned from, the newest batches counting most.
     """
 
+    base_ms: float = 0.0
     work_ms: float = 0.0
     candidates: float = 0.0
     most: float = 0.0
+    records: float = 0.0
 
     def learn(self, seen: Iterable[QueryObservation], records: int) -> None:
-        """Takes a batch into account."""
+        """Takes a batch into account, by its size."""
         listed = list(seen)
-        first = self.work_ms == self.candidates == 0
+        base = sum(min(one.work_ms, FEED_MS) for one in listed)
+        self.base_ms = _followed(self.base_ms if self.records else None, base)
+        keep = (1 - NEWEST) * self.records
+        self.records = keep + records
         for name, newest in (
-            ("work_ms", sum(one.work_ms for one in listed)),
+            ("work_ms", sum(one.work_ms for one in listed) - base),
             ("candidates", sum(one.candidates for one in listed)),
             ("most", max((one.candidates for one in listed), default=0)),
         ):
-            setattr(self, name, _followed(None if first else getattr(self, name), newest / records))
+            setattr(self, name, (keep * getattr(self, name) + newest) / self.records)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +192,9 @@ class Load:
         records: of all streams.
         candidates: float64 (queries,).
         effect: float64 (queries,), see `QueryCost`.
+        base_ms: work that has nothing to do with events, of all queries.
         per_event_ms: float64 (queries,).
+        growth: float64 (queries,), how much more an event costs once the state has been made from all events; None: the state is what it is now.
         by_matches: rows of queries whose partial matches are what is shed.
         overlap: see `QueryCosts`.
     """
@@ -167,7 +202,9 @@ class Load:
     records: float
     candidates: NDArray[np.float64]
     effect: NDArray[np.float64]
+    base_ms: float
     per_event_ms: NDArray[np.float64]
+    growth: NDArray[np.float64] | None
     by_matches: Mapping[int, QueryCost]
     rest: Rest
     overlap: float
@@ -177,15 +214,17 @@ class Load:
         return self.candidates * (1 - self.effect * ratios)
 
     def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64 (queries,): their work."""
+        """float64 (queries,): their work for events."""
         work = self.kept(ratios) * self.per_event_ms
+        if self.growth is not None:
+            work *= self.growth * (1 - self.effect * ratios)
         for row, known in self.by_matches.items():
             work[row] = self.candidates[row] * known.by_matches_ms(float(ratios[row]))
         return work
 
     def total_ms(self, ratios: NDArray[np.float64]) -> float:
         """Work of all queries."""
-        return float(self.work_ms(ratios).sum()) + self.rest.work_ms * self.records
+        return self.base_ms + float(self.work_ms(ratios).sum()) + self.rest.work_ms * self.records
 
     def shipped(self, ratios: NDArray[np.float64]) -> float:
         """Events that some query keeps: at least those of the query that keeps most."""
@@ -237,15 +276,22 @@ class QueryCosts:
         if candidates > 0:
             self.overlap = _followed(self.overlap, min(1.0, relevant / candidates))
 
-    def load(self, records: Mapping[str, float]) -> Load:
-        """What so many records are, by stream."""
+    def load(self, records: Mapping[str, float], *, settled: bool = True) -> Load:
+        """What so many records are.
+
+        Args:
+            records: by stream.
+            settled: whether the ratios have been what they are for a window: a query that keeps half of its events then holds them against half as many. Otherwise its state is what it is now.
+        """
         known = list(self._known.values())
         candidates = [one.candidates(self._records_of(query, records)) for query, one in self._known.items()]
         return Load(
             float(sum(records.values())),
             np.array(candidates, dtype=np.float64),
             np.array([0.0 if one.reference else one.effect for one in known], dtype=np.float64),
+            sum(one.base_ms for one in known) + self._rest.base_ms,
             np.array([one.per_event_ms for one in known], dtype=np.float64),
+            np.array([1 / one.retained for one in known], dtype=np.float64) if settled else None,
             {row: one for row, one in enumerate(known) if one.reference},
             self._rest,
             self.overlap,

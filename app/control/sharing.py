@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from shedding.overload import Share, least_level, water_filled
 
-CLOSE_TO_BEST = 1.1
-"""Out of reach, ratios are good enough when the excess is within a tenth of the best that there is."""
 AS_TIGHT = 1.5
 """Bounds that differ by less than that are equally tight: half a second more is no reason to let another one give everything first."""
 
@@ -32,12 +30,14 @@ class Goal:
         plateau_ms: what it asks for.
         excess: ratios of all queries → by what batches would be too long, as a multiple of what they may be: at most 1 is enough.
         steady: the same when nothing waits any more.
+        relaxed: the same goal for a bound that can be kept, by the ratios that are the most its queries may have.
     """
 
     queries: tuple[str, ...]
     plateau_ms: float
     excess: Callable[[Ratios], float]
     steady: Callable[[Ratios], float]
+    relaxed: Callable[[Ratios], Goal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,11 @@ def shared_out(goals: Sequence[Goal], shares: Mapping[str, Share]) -> Shared:
         tiers = _tiers(goals, place)
         most = {**ratios, **{query: shares[query].most for tier in tiers for query in tier}}
         if goal.steady(most) <= 1:
-            _raise(ratios, tiers, shares, goal, 1.0)
+            _raise(ratios, tiers, shares, goal)
             continue
         in_reach = False
         own = tiers[:1]
-        best = goal.excess({**ratios, **{query: shares[query].most for query in own[0]}})
-        _raise(ratios, own, shares, goal, CLOSE_TO_BEST * best)
+        _raise(ratios, own, shares, goal.relaxed({**ratios, **{query: shares[query].most for query in own[0]}}))
     return Shared(ratios, in_reach)
 
 
@@ -84,15 +83,15 @@ def _tiers(goals: Sequence[Goal], place: int) -> list[tuple[str, ...]]:
     return [tight, *(goal.queries for goal in goals if goal.plateau_ms > limit)]
 
 
-def _raise(ratios: dict[str, float], tiers: Sequence[tuple[str, ...]], shares: Mapping[str, Share], goal: Goal, limit: float) -> None:
-    """Raises ratios, tier by tier, until the goal's excess is at most the limit. What was raised for another goal is not taken back."""
+def _raise(ratios: dict[str, float], tiers: Sequence[tuple[str, ...]], shares: Mapping[str, Share], goal: Goal) -> None:
+    """Raises ratios, tier by tier, until the goal has no excess. What was raised for another goal is not taken back."""
     for tier in tiers:
         own = [shares[query] for query in tier]
 
         def at(values: Sequence[float], tier: tuple[str, ...] = tier) -> dict[str, float]:
             return {query: max(ratios[query], ratio) for query, ratio in zip(tier, values, strict=True)}
 
-        level = least_level(own, lambda values, at=at: goal.excess({**ratios, **at(values)}) <= limit)  # type: ignore[misc]
+        level = least_level(own, lambda values, at=at: goal.excess({**ratios, **at(values)}) <= 1)  # type: ignore[misc]
         ratios.update(at(water_filled(own, level)))
-        if goal.excess(ratios) <= limit:
+        if goal.excess(ratios) <= 1:
             return

@@ -5,7 +5,7 @@ A pure state machine: finished batches in (`observe`), planned ones in (`plan`),
 **What is controlled.** All queries share a batch. An event that arrives just after a batch was planned waits for that batch and then for its own, so its latency is what two batches
 take, and a batch may take half of the *plateau* (``safety * bound``, less what is measured of waiting that batches do not explain).
 
-**The law** (`shedding.overload`). The ratio is ``1 - capacity / input``: the input is what arrives while a batch of the allowed length runs, with what waits beyond that spread over `HORIZON` batches; the capacity is what
+**The law** (`shedding.overload`). The ratio is ``1 - capacity / input``: the input is what arrives while a batch of the allowed length runs, with what waits beyond that spread over some batches; the capacity is what
 such a batch has left for it. So a steady overload has a steady ratio whatever single batches take.
 
 **Admission.** The number of records is known when a batch is planned, so the first batch of a burst is decided by what is in it: it may take what is left of the bound for its oldest events, and not less than an
@@ -25,20 +25,16 @@ from math import ceil
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, trust_in
-from app.control.query_costs import NO_EFFECT, Load, QueryCosts, QueryObservation
+from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
+from app.control.outlook import Outlook
+from app.control.query_costs import NO_EFFECT, QueryCosts, QueryObservation
 from app.control.sharing import Goal, Ratios, shared_out
 from app.query.plan import Plan
 from app.query.text.keys import TUPLE_SHEDDERS
 from shedding.overload import Share
 
-HORIZON = 4
-"""Batches over which what waits too much is made up for: one would follow the noise of every batch, many would let latencies stay above the plateau."""
-RECOVERY_BOUNDS = 2.0
-"""Latency bounds in which an unshed backlog may clear itself."""
 LARGEST_OFFSET = 0.25
 """Of the plateau: measured waiting that batches do not explain is believed up to here; beyond, producers' clocks are wrong, or events wait for their watermark."""
 JUMP = 1.25
@@ -47,6 +43,8 @@ NEWEST = 0.3
 """Weight of the newest batch in running averages."""
 FOLLOW = 0.5
 """How much of the way to a slightly different ratio is gone at once; what keeps `JUMP` times as much, or as little, is another load."""
+CLEARLY = 0.9
+"""Of what a batch may take: a rate that needs no more is no overload, and shedding ends at once. Nearer to the border it falls in steps: the border is known as well as batches can be foretold."""
 KNOWN_BATCHES = 8
 """From here on the model can tell a batch that took too long from one that it knows nothing of."""
 FULL = 0.95
@@ -54,8 +52,6 @@ FULL = 0.95
 FORMAT = 2
 """Of snapshots."""
 
-Records = Mapping[str, float]
-"""By stream."""
 Place = Literal["fixed", "ingress", "hand-over", "matching"]
 
 
@@ -181,77 +177,6 @@ class _Running:
     ratios: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outlook:
-    """A batch that is to be decided, and what is known of costs.
-
-    Attributes:
-        records: of the batch, by stream.
-        waiting: the same with what it leaves behind.
-        rates: records per ms.
-        age_ms: how long the batch's oldest event has waited.
-    """
-
-    costs: QueryCosts
-    model: CostModel
-    pace: float
-    records: Records
-    waiting: Records
-    rates: Records
-    age_ms: float
-    largest_batch: int
-
-    def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
-        """Of a batch of so many records; more than fit into one take several."""
-        more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
-        return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), load.total_ms(ratios)) + more_ms)
-
-    def unshed_ms(self, records: Records) -> float:
-        """The same where nothing is shed."""
-        return self.duration_ms(self.costs.load(records), self.costs.rows({}))
-
-    @property
-    def rate(self) -> float:
-        """Records of all streams per ms."""
-        return sum(self.rates.values())
-
-    def length_ms(self, plateau_ms: float) -> float:
-        """How long a batch may take so that the latency stays at the plateau: half of it, or less where batches are full earlier."""
-        filled_ms = self.largest_batch / self.rate if self.rate > 0 else plateau_ms
-        return max(1.0, min(plateau_ms / 2, filled_ms))
-
-    def during(self, length_ms: float) -> dict[str, float]:
-        """Records that arrive in so long."""
-        return {stream: rate * length_ms for stream, rate in self.rates.items()}
-
-    def ahead(self, length_ms: float) -> dict[str, float]:
-        """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them."""
-        steady = self.during(length_ms)
-        streams = sorted({*steady, *self.waiting})
-        extra = {one: (self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
-        return {one: max(0.0, steady.get(one, 0.0) + extra[one]) for one in streams}
-
-    def clears_itself(self, length_ms: float, bound_ms: float) -> bool:
-        """Whether the rate needs no shedding, and what waits is gone soon without."""
-        unshed = self.unshed_ms(self.during(length_ms))
-        load = (unshed - self.pace * self.model.fixed_ms) / length_ms
-        return unshed <= length_ms and self.unshed_ms(self.waiting) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
-
-    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float) -> Goal:
-        """A bound, as what the next batches and this one may take."""
-        length_ms = self.length_ms(plateau_ms)
-        if self.clears_itself(length_ms, bound_ms):
-            return Goal(tuple(queries), plateau_ms, _nothing, _nothing)
-        steady, ahead, now = (self.costs.load(one) for one in (self.during(length_ms), self.ahead(length_ms), self.records))
-        admitted_ms = max(length_ms, (plateau_ms + bound_ms) / 2 - self.age_ms)
-
-        def excess(ratios: Ratios) -> float:
-            rows = self.costs.rows(ratios)
-            return max(self.duration_ms(ahead, rows) / length_ms, self.duration_ms(now, rows) / admitted_ms)
-
-        return Goal(tuple(queries), plateau_ms, excess, lambda ratios: self.duration_ms(steady, self.costs.rows(ratios)) / length_ms)
-
-
 class Watchdog:
     """Watches all queries of the application: each has its bound and its costs, and they share batches.
 
@@ -294,10 +219,11 @@ class Watchdog:
         known = running.last_batch >= 0
         period = seen.planned_at_ms - running.last_planned_ms if known else 0
         if known and period > 0 and not self._begins:
-            for stream, consumed in seen.consumed.items():
-                arrived = seen.arrived[stream] - running.last_arrived.get(stream, 0) if stream in seen.arrived else consumed
-                if stream in running.last_arrived or stream not in seen.arrived:
-                    self._learn_rate(stream, max(0, arrived) / period)
+            for stream in sorted({*running.rates, *seen.consumed, *seen.arrived}):  # one that is silent now has a rate as well
+                if stream not in seen.arrived:
+                    self._learn_rate(stream, seen.consumed.get(stream, 0) / period)
+                elif stream in running.last_arrived:
+                    self._learn_rate(stream, max(0, seen.arrived[stream] - running.last_arrived[stream]) / period)
         waited = min(period, running.last_duration_ms) if known else 0.0
         explained = waited + seen.duration_ms
         if seen.oldest_broker_ms is not None:
@@ -317,7 +243,7 @@ class Watchdog:
                 known_batches = list(self._batches)
                 model = self._model or fit_costs(known_batches)
                 expected = pace_of(known_batches, model) * model.duration_ms(*cost.features[1:])
-                cost = replace(cost, trust=trust_in(cost.duration_ms, expected))
+                cost = replace(cost, trust=trust_in(cost.duration_ms, expected, scatter_of(known_batches, model)))
             self._batches.append(cost)
 
     def plan(self, planned: PlannedBatch) -> None:
@@ -332,7 +258,7 @@ class Watchdog:
         outlook = self._outlook(planned, model, since_ms)
         self._catch_up(outlook)
         shared = shared_out(self._goals(outlook), self._shares(outlook))
-        running.ratios = self._settled(shared.ratios)
+        running.ratios = self._settled(shared.ratios, outlook)
         self._forecast = self._foreseen(outlook, in_reach=shared.in_reach)
 
     def snapshot(self) -> dict[str, Any]:
@@ -369,7 +295,7 @@ class Watchdog:
         jumps = known is None or newest > JUMP * known or newest < known / JUMP
         self._running.rates[stream] = newest if jumps or known is None else _smoothed(known, newest)
 
-    def _outlook(self, planned: PlannedBatch, model: CostModel, since_ms: float) -> _Outlook:
+    def _outlook(self, planned: PlannedBatch, model: CostModel, since_ms: float) -> Outlook:
         running = self._running
         came = {stream: rate * since_ms for stream, rate in running.rates.items()}
         if planned.records is None:  # what the last batch left behind, and what came since
@@ -389,7 +315,7 @@ class Watchdog:
         age_ms = since_ms if self._begins or running.remaining > 0 else min(since_ms, max(1.0, running.last_duration_ms))
         if running.remaining > 0:
             age_ms = max(age_ms, running.lag_ms)
-        return _Outlook(
+        return Outlook(
             self._costs, model, pace_of(list(self._batches), model), records, waiting, dict(running.rates), age_ms, self._largest_batch
         )
 
@@ -399,7 +325,7 @@ class Watchdog:
         if newest > JUMP * self._running.rates.get(stream, 0.0):
             self._running.rates[stream] = newest
 
-    def _catch_up(self, outlook: _Outlook) -> None:
+    def _catch_up(self, outlook: Outlook) -> None:
         """Queries that are to be complete after an outage are behind until all that waits can be done within their bound."""
         if self._begins:
             self._running.behind = [one.query for one in self._shedding if one.catch_up == "complete"]
@@ -407,7 +333,7 @@ class Watchdog:
             done_ms = outlook.age_ms + outlook.unshed_ms(outlook.waiting)
             self._running.behind = [query for query in self._running.behind if done_ms > (self._queries[query].latency_bound_ms or 0)]
 
-    def _goals(self, outlook: _Outlook) -> list[Goal]:
+    def _goals(self, outlook: Outlook) -> list[Goal]:
         """The bounds of all queries that shed now, the tightest first."""
         by_bound: dict[tuple[float, int], list[str]] = {}
         if self._settings.enabled:
@@ -421,9 +347,9 @@ class Watchdog:
             goals.append(outlook.goal(queries, plateau_ms - offset, bound_ms - offset))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
-    def _shares(self, outlook: _Outlook) -> dict[str, Share]:
+    def _shares(self, outlook: Outlook) -> dict[str, Share]:
         """What each query saves when all of its candidates go: its own work, and its part of shipping."""
-        load, model = self._costs.load(outlook.waiting), outlook.model
+        load, model = self._costs.load(outlook.waiting, settled=False), outlook.model
         none, everything = self._costs.rows({}), np.ones(len(self._costs.queries))
         work = model.per_work * (load.work_ms(none) - load.work_ms(everything))
         shipping = model.per_shipped_ms * self._costs.overlap * (load.kept(none) - load.kept(everything))
@@ -434,21 +360,25 @@ class Watchdog:
             for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
         }
 
-    def _settled(self, wanted: Ratios) -> dict[str, float]:
-        """Small changes of what is kept are gone half of the way, large ones at once, or downwards in steps; in multiples of the smallest step."""
+    def _settled(self, wanted: Ratios, outlook: Outlook) -> dict[str, float]:
+        """Small changes of what is kept are gone half of the way, large ones at once; downwards in steps, as long as it is not clear that there is no overload. In multiples of the smallest step."""
         settled, step = {}, self._settings.smallest_step
+        plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
+        length_ms = outlook.length_ms(min(plateaus, default=1.0))
+        clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
         for query, asked in sorted(wanted.items()):
             before, ratio = self._running.ratios.get(query, 0.0), asked
             if max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
                 ratio = before + FOLLOW * (asked - before) if abs(asked - before) > step else asked
-            ratio = max(ratio, before - self._settings.largest_fall)
+            fall = max(self._settings.largest_fall, FOLLOW * (before - asked))
+            ratio = ratio if clear else max(ratio, before - fall)
             rounded = min(ceil(round(ratio / step, 6)) * step, self._queries[query].max_drop_ratio)
             if rounded > 0:
                 settled[query] = round(rounded, 6)
         return settled
 
-    def _foreseen(self, outlook: _Outlook, *, in_reach: bool) -> Forecast:
-        model, load, none = outlook.model, self._costs.load(outlook.records), self._costs.rows({})
+    def _foreseen(self, outlook: Outlook, *, in_reach: bool) -> Forecast:
+        model, load, none = outlook.model, self._costs.load(outlook.records, settled=False), self._costs.rows({})
         parts: dict[Place, float] = {
             "fixed": model.fixed_ms,
             "ingress": model.per_consumed_ms * load.records,
@@ -458,16 +388,12 @@ class Watchdog:
         return Forecast(
             sum(outlook.waiting.values()),
             outlook.rate * 1000,
-            outlook.age_ms + outlook.unshed_ms(outlook.waiting),
+            outlook.age_ms + outlook.unshed_ms(outlook.waiting, settled=False),
             outlook.age_ms + outlook.duration_ms(load, self._costs.rows(self._running.ratios)),
             in_reach,
             model,
             max(parts, key=lambda part: parts[part]),
         )
-
-
-def _nothing(_: Ratios) -> float:
-    return 0.0
 
 
 def _smoothed(average: float, newest: float) -> float:

@@ -32,6 +32,7 @@ class Plant:
         told: whether the number of records is known when a batch is planned.
         effect: by query, the share of what it is asked to drop that it does.
         unseen_ms: by which events are older than the batches explain.
+        window_ms: where it is given, an event is held against the events of so long a time that were kept: it costs ``per_event_ms`` when none of them was shed.
     """
 
     rate: Callable[[float], float]
@@ -47,6 +48,7 @@ class Plant:
     told: bool = True
     effect: Mapping[str, float] = field(default_factory=dict)
     unseen_ms: float = 0.0
+    window_ms: float = 0.0
     seed: int = 1
     now: float = 1_000_000.0
     arrived: float = 0.0
@@ -58,6 +60,7 @@ class Plant:
     ratios: list[dict[str, float]] = field(default_factory=list)
     marks: list[tuple[float, float]] = field(default_factory=list)
     waiting: list[BatchObservation] = field(default_factory=list)
+    kept: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.chance = np.random.default_rng(self.seed)
@@ -126,10 +129,21 @@ class Plant:
         for query, cost in self.per_event_ms.items():
             candidates = round(consumed * self.share.get(query, 1.0))
             shed = round(candidates * asked.get(query, 0.0) * self.effect.get(query, 1.0))
-            spent = (candidates - shed) * cost * float(np.exp(self.chance.normal(0, self.work_noise)))
-            queries[query] = QueryObservation(candidates, shed, spent, asked=asked.get(query, 0.0))
+            share, live = self.state(query, candidates, candidates - shed)
+            spent = (candidates - shed) * cost * share * float(np.exp(self.chance.normal(0, self.work_noise)))
+            queries[query] = QueryObservation(candidates, shed, spent, live, asked=asked.get(query, 0.0))
             shipped = max(shipped, candidates - shed)
         return queries, shipped
+
+    def state(self, query: str, candidates: int, kept: int) -> tuple[float, float]:
+        """The share of the window's events that were kept, and how many they are."""
+        if not self.window_ms:
+            return 1.0, 0.0
+        before = [one for one in self.kept.get(query, []) if one[0] >= self.now - self.window_ms]
+        self.kept[query] = [*before, (self.now, candidates, kept)]
+        count = sum(one[1] for one in before) + candidates / 2
+        stays = sum(one[2] for one in before) + kept / 2
+        return stays / max(1.0, count), stays
 
     def capacity_per_ms(self) -> float:
         """Records that can be worked off without shedding, in the largest batches."""

@@ -201,6 +201,7 @@ def test_overload_raises_the_ratio_and_the_next_directive_reports_it(world: Worl
     assert report.realised_drop_ratio == pytest.approx(asked, abs=1e-5)
     assert report.cost_ms == 5.0
     assert world.plane.metrics.value("cep_events_shed_total", query="q", shedder="random") > 0  # type: ignore[operator]
+    world.plane.settle()
     # A killed and restarted driver knows what was decided, and decides on by what was known.
     world.plane.close()
     world.start(shedder="random", latency_bound_ms=4_000)
