@@ -64,7 +64,12 @@ def run(spark, folder, queries):
                 verdicts.update({} if read is None else {read["composite_event"]: read})
 
     run_recorded(
-        spark, load_settings(folder / "run.yaml", {}), str(folder / "topics"), KnownSchemas(), take, before=lambda at: planes.append(at.plane)
+        spark,
+        load_settings(folder / "run.yaml", {}),
+        str(folder / "topics"),
+        KnownSchemas(),
+        take,
+        before=lambda at: planes.append(at.plane),
     )
     kinds = ("confirmed", "false_positive", "unverifiable")
     return found, verdicts, {kind: planes[0].metrics.value("cep_audit_verdicts_total", query="hasty", verdict=kind) for kind in kinds}
