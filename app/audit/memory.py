@@ -105,6 +105,11 @@ class Memory:
         return self._pieces
 
     @property
+    def knows_of_shedding(self) -> bool:
+        """Whether events were shed, as far as is known."""
+        return self.shed_before_ms > NEVER or any(piece.shed for piece in self._pieces)
+
+    @property
     def last_shed_ms(self) -> int:
         """The greatest time of an event that is known to be shed."""
         return max((piece.last_ms for piece in self._pieces if piece.shed), default=self.shed_before_ms - 1)
@@ -132,9 +137,10 @@ class Memory:
 
     def forget(self, before_ms: int) -> None:
         """Lets pieces go that hold earlier events only."""
-        old = [piece for piece in self._pieces if piece.last_ms < before_ms]
+        if not self._pieces or self._pieces[0].last_ms >= before_ms:
+            return  # they come about in order: the others are looked at when the first one goes
+        self._bytes -= sum(piece.bytes for piece in self._pieces if piece.last_ms < before_ms)
         self._pieces = [piece for piece in self._pieces if piece.last_ms >= before_ms]
-        self._bytes -= sum(piece.bytes for piece in old)
 
     def shed_unseen(self, until_ms: int) -> None:
         """Events of up to this time were shed that nobody has looked into."""

@@ -136,7 +136,7 @@ class GroupAudit:
 
     def _judged(self, found: Found) -> Found:
         judge = self._judges.get(found.query)
-        if judge is None or not len(found.matches):
+        if judge is None or not len(found.matches) or not self.memory.knows_of_shedding:
             return found
         verdicts = judge.verdicts(found.matches, self._keys_of_matches(found.matches), self.memory)
         false = verdicts.codes == Verdict.FALSE_POSITIVE
