@@ -73,8 +73,8 @@ class Outlook:
         """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them."""
         steady = self.during(length_ms)
         streams = sorted({*steady, *self.waiting})
-        extra = {one: (self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
-        return {one: max(0.0, steady.get(one, 0.0) + extra[one]) for one in streams}
+        extra = {one: max(0.0, self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
+        return {one: steady.get(one, 0.0) + extra[one] for one in streams}
 
     def clears_itself(self, length_ms: float, bound_ms: float) -> bool:
         """Whether the rate needs no shedding, and what waits is gone soon without."""
