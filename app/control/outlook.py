@@ -70,7 +70,7 @@ class Outlook:
         return {stream: rate * length_ms for stream, rate in self.rates.items()}
 
     def ahead(self, length_ms: float) -> dict[str, float]:
-        """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them."""
+        """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them. That less waits lets nothing more in: batches come to this length by themselves."""
         steady = self.during(length_ms)
         streams = sorted({*steady, *self.waiting})
         extra = {one: max(0.0, self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
