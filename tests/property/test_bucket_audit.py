@@ -21,6 +21,7 @@ from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
 from app.bucket.recording import match_sorted
+from app.bucket.rescale import rescaled
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts
@@ -161,3 +162,24 @@ def test_queries_that_shedding_makes_find_what_is_not_so(text: str) -> None:
     counted = "contiguity" in text  # such queries count events that were shed, so shedding makes nothing adjacent
     assert (seen[Verdict.FALSE_POSITIVE] > 10) is not counted
     assert seen[Verdict.CONFIRMED] > 0
+
+
+def test_after_buckets_were_rescaled_nothing_is_claimed_of_what_was_shed_before() -> None:
+    lines = [{"type": kind, "time": time, "k": 1, "v": 0} for time, kind in enumerate("ABCCC")]
+    case = case_of(f"name: q\n{PREVENTING['a negation in between']}\n", lines, [0] * 5, [False, True, False, False, False])
+    assert case is not None
+    rules, gate = TimeRules(case.plan.streams[0], 1_000_000), shedding(case.gone)
+    ingested = IngressPlan(case.catalog, rules, 1).ingest(case.batch, Progress({}, frozenset((0,)), closing=True), gate)
+    one = Bucket(case.catalog, [rules], 0, ("t",))
+    one.advance([packed for _, packed in ingested.packed()], Progress(ingested.judgement.greatest_times, frozenset((0,))))
+    moved = [
+        Bucket.restore(case.catalog, [rules], number, data, ("t",))
+        for number, data in enumerate(rescaled([one.snapshot()], case.catalog, [rules], 2))
+    ]
+    found = [
+        found
+        for bucket in moved
+        for found in bucket.advance([], Progress(ingested.judgement.greatest_times, frozenset((0,)), closing=True)).found
+    ]
+    codes = [code for one in found if one.verdicts is not None for code in one.verdicts.codes.tolist()]
+    assert codes == [Verdict.UNVERIFIABLE] * 3
