@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
 from app.audit.memory import Memory
-from app.audit.verdicts import Judge, is_audited, reach_ms
+from app.audit.verdicts import Judge, Verdict, is_audited, reach_ms
 from app.bucket import kernels
 from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.engines import new_engine
 from app.bucket.hold import FOREVER, NEVER
+from app.bucket.lists import some_of
 from app.bucket.matching import Found, engine_input
 from app.bucket.route import partition_keys
 from app.bucket.snapshot import Part
@@ -137,7 +138,13 @@ class GroupAudit:
         judge = self._judges.get(found.query)
         if judge is None or not len(found.matches):
             return found
-        return replace(found, verdicts=judge.verdicts(found.matches, self._keys_of_matches(found.matches), self.memory))
+        verdicts = judge.verdicts(found.matches, self._keys_of_matches(found.matches), self.memory)
+        false = verdicts.codes == Verdict.FALSE_POSITIVE
+        if not self._plans[found.query].output.hold_for_verdict or not false.any():
+            return replace(found, verdicts=verdicts)
+        right, wrong = np.flatnonzero(~false), np.flatnonzero(false)
+        withheld = some_of(found.matches, wrong), verdicts.of(wrong)
+        return replace(found, matches=some_of(found.matches, right), verdicts=verdicts.of(right), withheld=withheld)
 
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)
