@@ -91,9 +91,11 @@ def fit_costs(batches: Sequence[BatchCost], prior: CostPrior = CostPrior()) -> C
     features = np.array([batch.features for batch in batches])
     durations = np.array([batch.duration_ms for batch in batches])
     trusted = np.array([batch.trust for batch in batches])
-    weights = (
-        trusted * FORGETTING ** np.arange(len(batches) - 1, -1, -1, dtype=np.float64) / (NOISE * float(np.median(durations)) + 1.0) ** 2
-    )
+    median = float(np.median(durations))
+    usual = np.sqrt(
+        median * np.maximum(durations, median)
+    )  # of 20 s, when the machine stood still, a batch says less about those of half a second
+    weights = trusted * FORGETTING ** np.arange(len(batches) - 1, -1, -1, dtype=np.float64) / (NOISE * usual + 1.0) ** 2
     costs = _most_probable(features, durations, weights, prior)
     residuals = np.abs(features @ costs - durations)
     typical = max(float(np.median(residuals)), NOISE / 2 * float(np.median(durations)), 1e-9)

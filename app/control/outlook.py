@@ -70,11 +70,11 @@ class Outlook:
         return {stream: rate * length_ms for stream, rate in self.rates.items()}
 
     def ahead(self, length_ms: float) -> dict[str, float]:
-        """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them."""
+        """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them. That less waits lets nothing more in: batches come to this length by themselves."""
         steady = self.during(length_ms)
         streams = sorted({*steady, *self.waiting})
-        extra = {one: (self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
-        return {one: max(0.0, steady.get(one, 0.0) + extra[one]) for one in streams}
+        extra = {one: max(0.0, self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
+        return {one: steady.get(one, 0.0) + extra[one] for one in streams}
 
     def clears_itself(self, length_ms: float, bound_ms: float) -> bool:
         """Whether the rate needs no shedding, and what waits is gone soon without."""

@@ -340,6 +340,15 @@ def test_a_thousand_queries_are_decided_in_milliseconds() -> None:
     assert len(watchdog.ratios) > 100
 
 
+def test_a_machine_that_stood_still_at_the_start_is_not_taken_for_one_that_is_slow() -> None:
+    def slow(now: float) -> float:
+        return 15.0 if 1_003_000 < now < 1_009_000 else 1.0
+
+    plant = at_capacity(costly(slow=slow), 0.3).run(a_watchdog(ONE, warm_up_batches=2), until_ms=90 * SECOND)
+    assert max(plant.durations) > 5_000
+    assert not plant.asked("q", 45 * SECOND).any()
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.floats(50, 500), st.floats(0.0002, 0.004), st.floats(0.0002, 0.004), st.floats(0.5, 1.6), st.integers(0, 99))
 def test_costs_are_recovered_from_varied_batches(fixed: float, consumed: float, shipped: float, work: float, seed: int) -> None:
