@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import structlog
 
 from app.config.settings import Logging
+from app.errors import CepError
 
 HIDDEN = "***"
 _SECRET_KEY = re.compile(r"password|passwd|secret|token|jaas|authorization|credential|api[_.-]?key|private[_.-]?key", re.IGNORECASE)
@@ -80,6 +81,15 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """The logger of a module: ``get_logger(__name__).info("batch finished", batch_id=7)``."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger
+
+
+def log_failure(log: structlog.stdlib.BoundLogger, event: str, error: BaseException, **values: object) -> None:
+    """An error: one that people can mend in its own words (file, hint), with its traceback at debug; any other is a defect, and told with it."""
+    if isinstance(error, CepError):
+        log.error(event, reason=str(error), **values)
+        log.debug(event, exc_info=error, **values)
+    else:
+        log.error(event, exc_info=error, **values)
 
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")

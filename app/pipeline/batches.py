@@ -25,7 +25,7 @@ from app.control.placement import Holding, OwnerId, Placement
 from app.control.plane import ControlPlane
 from app.control.totals import BatchTotals, add_up, head_of
 from app.errors import CepError, DependencyError
-from app.observe.logs import get_logger
+from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
@@ -128,9 +128,9 @@ class Batches:
         self.running = Running(batch, time.monotonic())
         try:
             self._work_off(frame, batch)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits for the query
             self.failure = error
-            log.exception("batch failed", batch_id=batch)
+            log_failure(log, "batch failed", error, batch_id=batch)
             raise UndoneError(f"batch {batch} could not be done") from None
         finally:
             self.running = None

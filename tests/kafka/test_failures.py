@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -10,9 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli.main import cli
 from app.local.generators import generate
-from tests.kafka.application import Application, until
+from tests.kafka.application import Application, expected_composites, until
+from tests.kafka.test_changed_topics import changed, ids, newest
+from tests.kafka.test_changed_topics import told as told_of
 from tests.kafka.test_whole_way import START_MS, apply_topics, send, settings_for
 
 
@@ -51,6 +56,8 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_process(embedded, tmp_path
         (application.checkpoint / lost).write_text("a file where a folder was")
         retail(application)
         assert words in ended(application, code)
+        if lost == "state":
+            assert "Traceback" not in application.log.read_text()
 
 
 @pytest.mark.spark
@@ -59,6 +66,61 @@ def test_a_jvm_that_dies_ends_the_process(embedded, tmp_path):
         (jvm,) = children(application.process.pid, "SparkSubmit")
         os.kill(jvm, signal.SIGKILL)
         assert "the streaming query ended: Spark's JVM is gone" in ended(application)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_accounts_that_do_not_close_end_the_process_and_the_batch_can_be_left_out(embedded, tmp_path):
+    """Another hand has written into Spark's log: what is read is not what was planned. Whoever leaves the batch out loses its records and no others."""
+    quiet = settings_for("breach", embedded, ["shoplifting"], heartbeat={"enabled": False})
+    apply_topics(quiet, tmp_path)
+    application, topic = Application(tmp_path, quiet), "breach.retail"
+    first, second, third = generate("retail", 3000, seed=5, start_ms=START_MS, batch_rows=1000).batches
+    try:
+        application.started()
+        send(application, "retail", [first])
+        until(lambda: application.has_consumed(1000, topic), alive=application.alive)
+        begins, entry = application.committed(), rewritten(application, topic)
+        send(application, "retail", [second])
+        told = ended(application, os.EX_SOFTWARE)
+        batch = int(entry.name) + 1
+        assert f"batch {batch}: source " in told
+        assert "on_accounting_breach: warn" in told
+        entry.write_text((tmp_path / "kept").read_text())
+        done = CliRunner().invoke(cli, ["checkpoint", "skip", str(batch), "--settings", str(application.file)])
+        assert done.exit_code == 0, done.output
+        left_out = json.loads((application.checkpoint / "skipped" / f"batch-{batch}.json").read_text())["offsets"][topic]
+        assert {(topic, int(p)): begin for p, (begin, _) in left_out.items()} == begins, "from where the batch before had ended"
+        assert 0 < sum(end - begin for begin, end in left_out.values()) <= 1000
+        send(application, "retail", [third])
+        changed(application, settings_for("breach", embedded, ["shoplifting"]))
+        application.started()
+        expected = expected_composites(
+            embedded.broker.bootstrap_servers,
+            embedded.registry.url,
+            newest(application),
+            lambda one: left_out[str(one.partition)][0] <= one.offset < left_out[str(one.partition)][1],
+        )["shoplifting"]
+        wanted = {event.id for event in expected}
+        until(lambda: wanted <= ids(told_of(embedded, application, "shoplifting")), pause=1.0, alive=application.alive)
+        assert application.stop() == 0
+        emitted = told_of(embedded, application, "shoplifting")
+        assert len(emitted) == len(wanted) > 20
+        assert ids(emitted) == wanted
+    finally:
+        if application.process.poll() is None:
+            application.kill()
+
+
+def rewritten(application: Application, topic: str) -> Path:
+    """Spark's entry of the last batch, which is said to have ended a record later in every partition; what it was lies beside it."""
+    entry = max((application.checkpoint / "spark" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    *lines, offsets = entry.read_text().splitlines()
+    later = {name: {p: end + (name == topic) for p, end in parts.items()} for name, parts in json.loads(offsets).items()}
+    (application.folder / "kept").write_text(entry.read_text())
+    entry.with_name(f".{entry.name}.crc").unlink()
+    entry.write_text("\n".join([*lines, json.dumps(later)]))
+    return entry
 
 
 def children(parent: int, word: str) -> list[int]:
