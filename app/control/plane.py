@@ -544,9 +544,10 @@ class ControlPlane:
 
     def _watermarks(self, directive: Directive, now: int) -> dict[str, int]:
         found: dict[str, int] = {}
+        idle = frozenset(directive.idle)
         for name, stream in self._settings.streams.items():
             own = [(s, t) for s, t in self._greatest_times.items() if self._streams.get(s >> PARTITION_BITS) == name]
-            times = [t for s, t in own if s not in directive.idle]
+            times = [t for s, t in own if s not in idle]
             time_ms = min(times) if times else directive.stream_times.get(name)
             if time_ms is not None:
                 found[name] = time_ms - stream.allowed_lateness
