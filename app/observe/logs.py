@@ -34,6 +34,8 @@ _SECRET_TEXT = (
 Event = MutableMapping[str, Any]
 CHATTY = ("httpx", "httpx2", "httpcore", "py4j")
 """Libraries that report every request at INFO."""
+TOLD_BEFORE = "py4j.clientserver"
+"""Tells what was raised in a call from the JVM, with its stack: all of ours tell it themselves."""
 
 
 def configure_logging(settings: Logging, service: str, version: str, stream: TextIO | None = None) -> None:
@@ -67,6 +69,7 @@ def configure_logging(settings: Logging, service: str, version: str, stream: Tex
     logging.captureWarnings(capture=True)
     for name in CHATTY:
         logging.getLogger(name).setLevel("WARNING")
+    logging.getLogger(TOLD_BEFORE).setLevel("CRITICAL")
     for name, level in settings.levels.items():
         logging.getLogger(name).setLevel(level)
     structlog.configure(
