@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from app.control.accounts import breaches
+from app.control.accounts import First, breaches, unread
 from app.control.directives import Directive
 from app.control.placement import Holding, OwnerId, Placement
 from app.control.plane import ControlPlane
@@ -101,9 +101,20 @@ class Batches:
         settings: told to owners.
         token: of the application's owners.
         take: gets output records where there is no Kafka.
+        first: asks the broker for a record where none was read; None: nobody is asked.
     """
 
-    def __init__(self, plane: ControlPlane, rules: BatchRules, settings: OwnerSettings, token: str, take: Taker | None = None) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        rules: BatchRules,
+        settings: OwnerSettings,
+        token: str,
+        take: Taker | None = None,
+        *,
+        first: First | None = None,
+    ) -> None:
+        self._first = first
         self._plane, self._rules, self._settings, self._take = plane, rules, settings, take
         self._owners = Owners(token, settings)
         self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
@@ -252,7 +263,10 @@ class Batches:
             raise OwnersFailedError(lost, {})
 
     def _require_closed(self, totals: BatchTotals) -> None:
-        found = breaches(totals, self._plane.planned(totals.batch), to_kafka=self._take is None)
+        planned = self._plane.planned(totals.batch)
+        found = breaches(totals, planned, to_kafka=self._take is None)
+        if self._first is not None and planned is not None:
+            found += unread(self._plane.untouched(planned, totals), self._first)
         for breach in found:
             log.error("accounts do not close", batch_id=totals.batch, account=breach.account, figures=breach.text)
         self._plane.count_breaches(found)

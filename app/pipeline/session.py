@@ -140,7 +140,7 @@ def start_session(settings: Settings) -> SparkSession:
 
 def _quieten(session: SparkSession) -> None:
     """A query that ends is told by the driver, in words that people can use; Spark's own are a hundred lines of stack."""
-    log4j: Any = session._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001 - there is no other way to a single logger
+    log4j: Any = session._jvm.org.apache.logging.log4j  # noqa: SLF001 - there is no other way to a single logger
     log4j.core.config.Configurator.setLevel(ENDINGS, log4j.Level.OFF)
 
 
