@@ -78,7 +78,9 @@ COPY schemas schemas
 COPY queries queries
 COPY shedding shedding
 COPY app app
+# spark's own settings are left out: a folder on the class path that is not empty ends the archive's making
 RUN NUMBA_CACHE_DIR=/opt/cep/kernels python ops/image/warm_kernels.py \
+ && SPARK_CONF_DIR=/nowhere NUMBA_CACHE_DIR=/opt/cep/kernels python -c 'from app.bootstrap.class_archive import make_class_archive; make_class_archive()' \
  && python -m compileall -q --invalidation-mode unchecked-hash app shedding \
  && chmod -R a+rX /opt/cep
 USER 10001:0

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 
+from app.bootstrap.class_archive import make_class_archive
 from app.bootstrap.environment import TEST_LOCK, enter
 from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
@@ -63,6 +64,7 @@ if __name__ == "__main__":
     try:
         enter(TEST_LOCK, "tests", sys.argv[1:])
         warm_kernels()
+        make_class_archive()
     except SetupError as error:
         print(error, file=sys.stderr)
         sys.exit(69)

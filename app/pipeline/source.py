@@ -31,7 +31,8 @@ def _source_column(topics: Sequence[str]) -> Column:
     return (sql.shiftleft(index.cast("long"), PARTITION_BITS) + sql.col("partition").cast("long")).alias("source")
 
 
-def _columns(records: DataFrame, topics: Sequence[str], *more: Column | str) -> DataFrame:
+def record_columns(records: DataFrame, topics: Sequence[str], *more: Column | str) -> DataFrame:
+    """What the ingress gets of records with Kafka's columns."""
     return records.select("value", _source_column(topics), "offset", sql.unix_micros("timestamp").alias("ingested_us"), *more)
 
 
@@ -65,7 +66,7 @@ def kafka_records(
     if settings.kafka.group_id_prefix:
         options["groupIdPrefix"] = settings.kafka.group_id_prefix
     records = spark.readStream.format("kafka").options(**options).load()
-    return _columns(records, topics or settings.source_topics, *(["headers"] if with_headers else []))
+    return record_columns(records, topics or settings.source_topics, *(["headers"] if with_headers else []))
 
 
 def recorded_records(
@@ -73,4 +74,4 @@ def recorded_records(
 ) -> DataFrame:
     """The same columns from Parquet files of `RECORDED_SCHEMA`, ``files_per_batch`` files per micro-batch, in order of modification time."""
     records = spark.readStream.schema(RECORDED_SCHEMA).option("maxFilesPerTrigger", files_per_batch).parquet(folder)
-    return _columns(records, topics or settings.source_topics)
+    return record_columns(records, topics or settings.source_topics)

@@ -58,7 +58,7 @@ def answers_of_batch(frame: DataFrame) -> list[TaskAnswer]:
 
 def look_around(spark: SparkSession, tasks: int) -> set[tuple[str, int]]:
     """Owners beside the tasks of a job of so many; it waits until there is an executor."""
-    rows = spark.range(0, tasks, 1, tasks).select("id").mapInArrow(_look, ANSWER_DDL).toArrow()
+    rows = spark.range(0, tasks, 1, tasks).select("id").mapInArrow(nothing_done, ANSWER_DDL).toArrow()
     return owners_beside(TaskAnswer.unpack(row) for row in rows.column("answer").to_pylist())
 
 
@@ -67,7 +67,8 @@ def owners_beside(answers: Iterable[TaskAnswer]) -> set[tuple[str, int]]:
     return {address for answer in answers for address in answer.beside}
 
 
-def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def nothing_done(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task that only says where it is."""
     for _ in batches:
         pass
     time.sleep(LINGER_S)

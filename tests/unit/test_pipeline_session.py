@@ -10,7 +10,8 @@ from app.pipeline import session
 
 @pytest.fixture
 def conf_of(monkeypatch):
-    monkeypatch.setattr(session, "connector_jars", list)
+    monkeypatch.setattr(session, "driver_class_path", lambda: [Path("/spark/spark.jar")])
+    monkeypatch.setattr(session, "class_archive", lambda: None)
     monkeypatch.setattr(session, "s3_jars", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")])
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
@@ -19,12 +20,13 @@ def conf_of(monkeypatch):
 
 def test_a_checkpoint_in_a_folder_needs_nothing_of_s3(conf_of):
     conf = conf_of({"path": "/data"})
-    assert not any("s3a" in name or "ClassPath" in name for name in conf)
+    assert not any("s3a" in name for name in conf)
+    assert conf["spark.driver.extraClassPath"] == "/spark/spark.jar"
 
 
 def test_another_server_is_asked_path_style(conf_of):
     conf = conf_of({"path": "s3a://b/c", "s3": {"endpoint": "http://minio:9000", "region": "eu-1"}})
-    assert conf["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
+    assert conf["spark.driver.extraClassPath"] == "/spark/spark.jar:/jars/a.jar:/jars/b.jar"
     assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://minio:9000"
     assert conf["spark.hadoop.fs.s3a.path.style.access"] == "true"
     assert conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
@@ -43,3 +45,9 @@ def test_no_credentials_are_in_sparks_settings(conf_of, monkeypatch):
     conf = conf_of({"path": "s3://b/c"})
     assert "a-secret" not in str(conf)
     assert conf["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith(".DefaultCredentialsProvider")
+
+
+def test_an_archive_of_classes_is_used_when_it_was_made(conf_of, monkeypatch):
+    assert "SharedArchiveFile" not in conf_of({"path": "/data"})["spark.driver.extraJavaOptions"]
+    monkeypatch.setattr(session, "class_archive", lambda: Path("/cache/a.jsa"))
+    assert "-XX:SharedArchiveFile=/cache/a.jsa" in conf_of({"path": "/data"})["spark.driver.extraJavaOptions"]
