@@ -120,10 +120,16 @@ class Changing(Application):
         assert self.last_reading()["outcome"] == outcome, self.last_reading()
         return time.monotonic() - began
 
+    def batch_log(self) -> tuple[BatchLog, set[int]]:
+        """The log as it is now, and which batches in it are over."""
+        log = BatchLog(open_store(str(self.checkpoint)))
+        return log, {number for number, kind in log.logged_files() if kind == TOTALS}
+
     def batches(self, but: set[int]) -> dict[int, Batch]:
         """Batches that are over, by number; without those that are known already: the log forgets old ones."""
-        log, found = BatchLog(open_store(str(self.checkpoint))), {}
-        for number in sorted({number for number, kind in log.logged_files() if kind == TOTALS} - but):
+        found = {}
+        log, over = self.batch_log()
+        for number in sorted(over - but):
             totals, directive = log.totals(number), log.logged(number)
             assert directive is not None
             ms = sum(totals.phases_ns.values()) / 1e6

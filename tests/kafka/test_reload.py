@@ -71,7 +71,7 @@ class Story:
     told: dict[str, dict[str, Any]] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
-    batches: dict[int, Batch] = field(default_factory=dict)
+    batches: dict[int, Batch | None] = field(default_factory=dict)
     written_at_ms: list[float] = field(default_factory=list)
     expected: dict[str, dict[str, list[CompositeEvent]]] = field(default_factory=dict)
     emitted: dict[str, list[str]] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def queries_come_change_and_go(story: Story) -> None:
 def queries_change_under_steady_load(story: Story) -> None:
     """A query is added, and changes again and again; between two changes a few batches pass."""
     application, known = story.application, story.batches
-    known.update(dict.fromkeys(application.batches(set())))  # before: none of them is looked at
+    known.update(dict.fromkeys(application.batch_log()[1]))  # before: none of them is looked at
     with story.retail.flowing(RATE_PER_S):
         for version in range(1, FLIPS + 1):
             story.written_at_ms.append(time.time() * 1000)
@@ -353,4 +353,5 @@ def own(story: Story) -> list[tuple[int, Batch]]:
 
 def test_log_levels_change_at_run_time_for_whoever_has_the_token(story: Story) -> None:
     assert story.seen["levels"] == [401, 200]
-    assert story.seen["lines"] == [0, 1], "with the level error the change was not logged; with info the next one was"
+    quiet, talking = story.seen["lines"]
+    assert quiet == 0 < talking, "with the level error the change was not logged; with info the next one was"
