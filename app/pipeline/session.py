@@ -67,14 +67,20 @@ def own_settings(settings: Settings) -> dict[str, str]:
     if isinstance(settings.checkpoint.address, BucketAddress):
         conf |= s3_settings(settings.checkpoint.address, os.environ)
         conf["spark.driver.extraClassPath"] += "".join(os.pathsep + str(jar) for jar in s3_jars())  # behind what the archive holds
-    if not settings.spark.master.startswith("local["):  # an executor that has just come takes 20 s for its first task (ops/decisions/0032)
+    if not one_process(settings):
+        conf["spark.jars"] = ",".join(str(jar) for jar in connector_jars())  # for executors
+        # one that has just come takes 20 s for its first task (ops/decisions/0032)
         conf |= {"spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.minTaskRuntime": "2s"}
     if settings.spark.master.startswith("local"):
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
-    else:  # executors
-        conf["spark.jars"] = ",".join(str(jar) for jar in connector_jars())
     return conf
+
+
+def one_process(settings: Settings) -> bool:
+    """Whether the driver's JVM is the only one."""
+    master = settings.spark.conf.get("spark.master", settings.spark.master)
+    return master == "local" or master.startswith("local[")
 
 
 def archive_options(archive: Path | None) -> list[str]:

@@ -12,6 +12,7 @@ from app.pipeline import session
 def conf_of(monkeypatch):
     monkeypatch.setattr(session, "driver_class_path", lambda: [Path("/spark/spark.jar")])
     monkeypatch.setattr(session, "class_archive", lambda: None)
+    monkeypatch.setattr(session, "connector_jars", lambda: [Path("/jars/kafka.jar")])
     monkeypatch.setattr(session, "s3_jars", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")])
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
@@ -51,3 +52,11 @@ def test_an_archive_of_classes_is_used_when_it_was_made(conf_of, monkeypatch):
     assert "SharedArchiveFile" not in conf_of({"path": "/data"})["spark.driver.extraJavaOptions"]
     monkeypatch.setattr(session, "class_archive", lambda: Path("/cache/a.jsa"))
     assert "-XX:SharedArchiveFile=/cache/a.jsa" in conf_of({"path": "/data"})["spark.driver.extraJavaOptions"]
+
+
+@pytest.mark.parametrize(
+    ("master", "wanted"), [("local[2]", None), ("local-cluster[2,1,1024]", "/jars/kafka.jar"), ("k8s://there", "/jars/kafka.jar")]
+)
+def test_executors_of_their_own_get_the_connector(conf_of, master, wanted):
+    conf = session.own_settings(Settings.model_validate({"spark": {"master": master}}))
+    assert conf.get("spark.jars") == wanted
