@@ -81,7 +81,7 @@ def _failed(archive: Path) -> Path:
 def _spark_jars() -> list[Path]:
     found = importlib.util.find_spec("pyspark")
     home = os.environ.get("SPARK_HOME") or (found and found.origin and str(Path(found.origin).parent)) or ""
-    return list((Path(home) / "jars").glob("*.jar"))
+    return list((Path(home) / "jars").resolve().glob("*.jar"))  # one archive, however one comes there
 
 
 def _last_line(log: Path) -> str:

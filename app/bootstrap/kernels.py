@@ -11,12 +11,13 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.bootstrap.places import PROJECT, cache_folder
-from app.bootstrap.progress import Progress, step
+from app.bootstrap.progress import Progress, say, step
 from app.bootstrap.turn import exclusive
 
 _PROCESSES = 4
@@ -38,6 +39,10 @@ compile_all([*own[start:], *own[:start]], lambda kernel: print(kernel.__module__
 """
 
 
+class CompilationError(Exception):
+    """A kernel does not compile."""
+
+
 def warm_kernels() -> None:
     """Compile all kernels, unless that was done for these very sources, or somebody else looks after it (an image, the demo)."""
     if not _asked():
@@ -48,8 +53,11 @@ def warm_kernels() -> None:
         return
     with exclusive(cache_folder() / "kernels" / "lock"):
         if not stamp.exists():
-            with step("kernels", "compiled once, kept beside the sources") as progress:
-                _compile(_names(sources), progress)
+            try:
+                with step("kernels", "compiled once, kept beside the sources") as progress:
+                    _compile(_names(sources), progress)
+            except CompilationError as error:  # it fails again, with all that is to be said, where it is called
+                say(f"! kernels: {error}")
             stamp.touch()
 
 
@@ -67,7 +75,10 @@ def warming_kernels() -> Iterator[None]:
     children: list[subprocess.Popen[str]] = []
 
     def work() -> None:
-        with contextlib.suppress(OSError, ValueError), step("kernels", "compiled once, beside everything else") as progress:
+        with (
+            contextlib.suppress(OSError, ValueError, CompilationError),
+            step("kernels", "compiled once, beside everything else") as progress,
+        ):
             if _compile(names, progress, children):
                 stamp.parent.mkdir(parents=True, exist_ok=True)
                 stamp.touch()
@@ -106,22 +117,30 @@ def _stamp(sources: Sequence[Path]) -> Path:
 
 
 def _compile(names: Sequence[str], progress: Progress, children: list[subprocess.Popen[str]] | None = None) -> bool:
-    """Whether all went well; what fails here fails again where it is called, with its message."""
+    """Whether all were compiled; not when somebody ended it.
+
+    Raises:
+        CompilationError: a kernel does not compile.
+    """
     running = children if children is not None else []
     processes = min(_PROCESSES, os.cpu_count() or 1)
     ready: set[str] = set()
-    try:
-        for number in range(processes):
-            command = [sys.executable, "-c", _COMPILE, str(number), str(processes), *names]
-            running.append(subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
-        followers = [threading.Thread(target=_follow, args=(child, ready, progress), daemon=True) for child in running]
-        for follower in followers:
-            follower.start()
-        ended = [child.wait() for child in running]
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            for number in range(processes):
+                command = [sys.executable, "-c", _COMPILE, str(number), str(processes), *names]
+                running.append(subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True))
+            followers = [threading.Thread(target=_follow, args=(child, ready, progress), daemon=True) for child in running]
+            for follower in followers:
+                follower.start()
+            ended = [child.wait() for child in running]
+        finally:
+            for child in running:
+                child.kill()
+        if any(code > 0 for code in ended):
+            said.seek(0)
+            raise CompilationError(next((line.strip() for line in reversed(said.readlines()) if line.strip()), "the compiler ended"))
         return not any(ended)
-    finally:
-        for child in running:
-            child.kill()
 
 
 def _follow(child: subprocess.Popen[str], ready: set[str], progress: Progress) -> None:

@@ -50,11 +50,6 @@ class Spool:
         self.events = 0
         self.named = False
 
-    @property
-    def spilled(self) -> bool:
-        """Whether the pieces are too many to be held in memory."""
-        return self._file is not None
-
     def add(self, piece: Piece) -> None:
         """Keeps a piece.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import types
 
-from app.bootstrap.kernels import _compile, _sources
+from app.bootstrap.kernels import CompilationError, _compile, _sources
 from app.bootstrap.progress import step
 from shedding import kernels as shedders_kernels
 from shedding.lazy_kernel import DECLARED, LazyKernel, declaring, sources_in, stamp_of
@@ -124,3 +124,10 @@ def test_processes_share_the_work(tmp_path, monkeypatch):
     kept = {path.name.split(".")[1].rsplit("-", 1)[0] for path in tmp_path.rglob("*.nbi")}
     assert kept == {kernel.__name__ for kernel in DECLARED if kernel.__module__ == shedders_kernels.__name__}
     assert "6 of 6" in progress.line()
+
+
+def test_a_kernel_that_does_not_compile_is_told(monkeypatch, tmp_path):
+    (tmp_path / "kernels_broken.py").write_text("raise TypeError('cannot unify int64 and a text')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CompilationError, match="cannot unify"), step("kernels") as progress:
+        _compile(["kernels_broken"], progress)
