@@ -49,7 +49,7 @@ def longest_queue(latency_bound_s: float, throughput: float) -> int:
     return ceil(latency_bound_s * throughput)
 
 
-def detected(load: Load, latency_bound_s: float, safety: float = 0.8, *, catch_up: bool = False) -> DropOrders:
+def detected(load: Load, latency_bound_s: float, safety: float = 0.8) -> DropOrders:
     """Whether to shed, and how much.
 
     Args:
@@ -57,8 +57,8 @@ def detected(load: Load, latency_bound_s: float, safety: float = 0.8, *, catch_u
         latency_bound_s: from arrival to the end of processing.
         safety: share of the longest queue at which shedding begins, more than 0 and at most 1. A high one sheds less in short bursts, but from smaller parts of a
             window, where it meets useful events.
-        catch_up: whether what waits beyond the safe length must be gone, too, by the time that the rest of the queue would be full. Without it, as in the paper, the
-            queue stays where it is, and grows for ever under a shedder that drops a little less than it is asked to.
+
+    The queue stays where it is once shedding is on, and grows for ever under a shedder that drops a little less than it is asked to: `shedding.overload` does better.
 
     Source: eSPICE (Middleware 2019), overload detection; specification 2.4.
 
@@ -67,9 +67,7 @@ def detected(load: Load, latency_bound_s: float, safety: float = 0.8, *, catch_u
     """
     most = longest_queue(latency_bound_s, load.throughput)
     shedding = load.queue >= safety * most
-    free_s = (1 - safety) * latency_bound_s
-    behind = (load.queue - safety * most) / free_s if catch_up and free_s > 0 else 0.0
-    ratio = min(1.0, drop_ratio_for(load.rate, load.throughput - behind)) if shedding else 0.0
+    ratio = drop_ratio_for(load.rate, load.throughput) if shedding else 0.0
     parts = parts_of_window(load.window_size, most, safety)
     return DropOrders(shedding, ratio, parts, ratio * load.window_size / parts)
 

@@ -31,15 +31,26 @@ class KeptCode(FunctionCache):
     """numba's cache of a function. What is in it is loaded without preparing to compile; what is not is compiled by one process, and others that need it wait for that one."""
 
     _turn: TextIO | None = None
+    _foreign = False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for a signature; None if it is not there, and then it is this process's turn to compile it."""
         rtsys.initialize(target_context)  # kernels that return arrays call it
-        found = self._load_overload(sig, target_context)
+        found = self._readable(sig, target_context)
         if found is None:
             self._turn = self._lock(fcntl.LOCK_EX)
-            found = self._load_overload(sig, target_context)  # another process may have compiled it meanwhile
+            found = self._readable(sig, target_context)  # another process may have compiled it meanwhile
+            if found is None and self._foreign:
+                self.flush()
         return found
+
+    def _readable(self, sig: Any, target_context: Any) -> Any:
+        """What is kept; None where a version kept it whose types stood in other modules: numba reads the names of all types before it looks how old it is."""
+        try:
+            return self._load_overload(sig, target_context)
+        except (AttributeError, ImportError):
+            self._foreign = True
+            return None
 
     def taken(self) -> bool:
         """Whether another process compiles it now."""

@@ -21,20 +21,24 @@ class Entry:
         title: one line for people.
         place: module and class.
         learns: whether its models come from observations.
+        panes: whether its decisions depend on the events before; all others are about an event alone.
     """
 
     level: Level
     title: str
     place: str
     learns: bool = True
+    panes: bool = False
 
 
 METHODS: dict[str, Entry] = {
     "none": Entry("events", "drops nothing", "shedding.events.none:NoShedding", learns=False),
     "random": Entry("events", "drops events at random", "shedding.events.random:RandomShedding", learns=False),
-    "gspice": Entry("events", "gSPICE: by type, attributes and predecessor pane, in hash tables", "shedding.events.gspice:Gspice"),
-    "gspice-tree": Entry("events", "gSPICE with a decision tree", "shedding.events.gspice_trees:gspice_tree"),
-    "gspice-forest": Entry("events", "gSPICE with a random forest", "shedding.events.gspice_trees:gspice_forest"),
+    "gspice": Entry(
+        "events", "gSPICE: by type, attributes and predecessor pane, in hash tables", "shedding.events.gspice:Gspice", panes=True
+    ),
+    "gspice-tree": Entry("events", "gSPICE with a decision tree", "shedding.events.gspice_trees:gspice_tree", panes=True),
+    "gspice-forest": Entry("events", "gSPICE with a random forest", "shedding.events.gspice_trees:gspice_forest", panes=True),
     "espice": Entry("events per window", "eSPICE: by type and position in the window", "shedding.events.espice:Espice"),
     "prefix": Entry("events", "whole chains: what extends something that was kept", "shedding.events.prefix:Prefix"),
     "bl": Entry("events", "by repetition in patterns and frequency of types, whole events", "shedding.events.baseline:bl"),

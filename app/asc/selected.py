@@ -158,6 +158,12 @@ class SelectedEvents:
         alive = self.bitmaps.any(axis=1)
         return self._with(Bitmaps(self.relevant[alive], self.bitmaps[alive]))
 
+    def without(self, kept: SelectedEvents) -> SelectedEvents:
+        """What a gate took away: the bits that are not in what it kept, an answer for some of the same rows."""
+        gone = self.bitmaps.copy()
+        gone[np.searchsorted(self.relevant, kept.relevant)] &= ~kept.bitmaps
+        return self.with_bitmaps(gone).without_empty()
+
     def only(self, rows: NDArray[np.bool_]) -> SelectedEvents:
         """The same with only the marked rows of the batch, bool (events,)."""
         return self._with(self.answer.only(rows))

@@ -1,1 +1,1 @@
-"""Verdicts and estimates of what shedding cost; pure. Comes with the issue on audits."""
+"""Verdicts on composite events that were found while events were shed, and estimates of what shedding cost; pure."""

@@ -22,7 +22,21 @@ from app.bootstrap.turn import exclusive
 
 _PROCESSES = 4
 """More wait for each other's kernels."""
-STREAMING = ("app.events", "app.bucket", "app.owners", "app.asc", "app.cep.kernels_", "app.coalesce.kernels_windows")
+STREAMING = (
+    "app.events",
+    "app.bucket",
+    "app.owners",
+    "app.asc",
+    "app.cep.cells",
+    "app.cep.partitions",
+    "app.cep.predicates",
+    "app.cep.candidates",
+    "app.cep.windows",
+    "app.cep.negation",
+    "app.cep.returns",
+    "app.cep.stacks",
+    "app.coalesce.kernels_windows",
+)
 """Beginnings of the names of modules whose kernels the application needs for patterns of stacks and temporal queries, as the demo has them."""
 _COMPILED_IN = ("arrays.py", "opcodes.py", "failures.py")
 """Beside the modules with kernels."""

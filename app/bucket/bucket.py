@@ -6,7 +6,7 @@ together in one step, and how the input was split into them, has no influence on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,19 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
+from app.bucket.audited import GroupAudit, audit_of
 from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
 from app.bucket.composite import COMPOSITES
 from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
-from app.bucket.matching import NO_ENDINGS, Ending, Found, GroupMatching
+from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, GroupMatching, no_clock
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Watermarks
-from app.cep.preamble import Buffer, reading
+from app.cep.snapshot.preamble import Buffer, reading
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, take
 from app.query.plan import QUERY_STREAM, Catalog, QueryGroup
@@ -62,6 +63,7 @@ class _GroupState:
     order: KeyOrder | None
     """Of trusted groups."""
     slack_ms: int
+    audit: GroupAudit | None
     pending: int = 0
     floor: int = NEVER
     """Of trusted groups: what was earlier than this was late in this step."""
@@ -122,13 +124,22 @@ class Bucket:
             self._drains.load(live.drains.saved())
             self._composition.go_on(live.composition)
 
-    def advance(self, chunks: Iterable[bytes | Chunk], progress: Progress, endings: Mapping[int, Ending] = NO_ENDINGS) -> BucketOutput:
+    def advance(
+        self,
+        chunks: Iterable[bytes | Chunk],
+        progress: Progress,
+        endings: Mapping[int, Ending] = NO_ENDINGS,
+        clock: Clock = no_clock,
+        unseen: Collection[str] = (),
+    ) -> BucketOutput:
         """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
 
         Args:
             chunks: of all ingress tasks, in any order.
             progress: what was decided about time for this batch.
             endings: by query, shedders of partial matches, as decided for this batch; with them it does matter how the input was cut.
+            clock: tells what queries cost (`Found.cost_ns`); it changes no result.
+            unseen: streams of which events were dropped in this batch before anybody decoded them.
 
         Raises:
             SnapshotError: a chunk was made under another catalog.
@@ -146,13 +157,16 @@ class Bucket:
         for stream, rule in self._rules.items():
             self._learn_times(stream, {source: time for source, time in progress.greatest_times.items() if rule.owns(source)})
             self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
+        self._note_unseen(unseen)
         found: list[Found] = []
         matched = 0
         for state in self._groups.values():
             batch, bitmaps = self._due(state, late)
             matched += len(batch)
             watermarks = self._watermarks(state, progress)
-            news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings)]
+            news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
+            if state.audit is not None:
+                news = state.audit.judged(news, batch, bitmaps, watermarks.default_ms)
             state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
             if state.matching.group.composed:
@@ -185,6 +199,8 @@ class Bucket:
                 keys, times = state.order.contents(self._floor(state))
                 yield f"keys-{name}", [keys.tobytes()]
                 yield f"times-{name}", [times.tobytes()]
+            if state.audit is not None:
+                yield from state.audit.parts(name)
             for query, buffers in state.matching.states():
                 plan = self._catalog.plans[query]
                 yield f"engine-{plan.name}-{plan.fingerprint}", buffers
@@ -197,6 +213,7 @@ class Bucket:
                 "identity": identity,
                 "pending": state.pending,
                 "queries": [self._place_of(state.matching.layout, query) for query in state.matching.group.queries],
+                **({} if state.audit is None else {"audit": state.audit.described()}),
             }
             for identity, state in self._groups.items()
         ]
@@ -300,9 +317,13 @@ class Bucket:
             matching = known.matching.reload(self._catalog, group.number, self._memory_of)
         rule = self._rules[group.streams[0]]
         order = KeyOrder() if trusted(self._catalog, group, rule) else None
-        state = _GroupState(matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group))
+        state = _GroupState(
+            matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group), audit_of(self._catalog, group)
+        )
         if known is None:
             return state
+        if state.audit is not None:
+            state.audit.go_on(known.audit, same_bits=known.matching.layout.fingerprint == matching.layout.fingerprint)
         if known.matching.layout.fingerprint == matching.layout.fingerprint:
             state.held, state.pending = known.held, known.pending
         else:
@@ -338,10 +359,20 @@ class Bucket:
         if state is None or state.matching.layout.fingerprint != section.layout:
             raise SnapshotError(f"bucket {self.number}: a chunk was made under another catalog")
         batch, bitmaps = section.batch, section.bitmaps
+        if section.hidden:
+            if state.audit is not None:
+                on_time = np.flatnonzero(batch.time >= self._floor(state, stream))
+                state.audit.hide(take(batch, on_time), bitmaps[on_time])
+            return
         batch, bitmaps = _without(batch, bitmaps, batch.time < self._floor(state, stream), late)
         if state.order is not None and len(section.keys):
             state.told.append((section.keys, section.key_times))
         state.held.add(batch, bitmaps)
+
+    def _note_unseen(self, streams: Collection[str]) -> None:
+        for state in self._groups.values():
+            if state.audit is not None and (own := [name for name in state.matching.group.streams if name in streams]):
+                state.audit.shed_unseen(max((time for name in own for time in self._greatest[name].values()), default=NEVER))
 
     def _floor(self, state: _GroupState, stream: str | None = None) -> int:
         """What is earlier is late, whoever sends it: the watermark, of trusted groups less their slack. It never falls."""
@@ -424,6 +455,8 @@ class Bucket:
             if part is not None and (plan.name, plan.fingerprint) in known:
                 states[query] = part
         state.matching = GroupMatching(self._catalog, state.matching.group.number, states, self._memory_of)
+        if state.audit is not None:
+            state.audit.load(name, parts, described.get("audit"), same_bits=known == places_of(state.matching.layout))
         self._hold_again(state, *unpack_events(parts[f"held-{name}"]), known, int(described["pending"]))
         if state.order is not None and f"keys-{name}" in parts:
             keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.cep.preamble import Buffer, Kept, read_preamble, reading, write_preamble
+from app.cep.snapshot.preamble import Buffer, Kept, read_preamble, reading, write_preamble
 from app.errors import SnapshotError
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
@@ -34,6 +34,7 @@ class Section:
         bitmaps: uint64 (events, words).
         keys: uint64 (keys,), of a trusted group: keys of which there were events that are not sent here.
         key_times: int64 (keys,), the greatest times of those events, ms.
+        hidden: these events were shed, and the bits are those that were taken from them: for audits, nobody is fed them.
     """
 
     group: int
@@ -42,6 +43,7 @@ class Section:
     bitmaps: NDArray[np.uint64]
     keys: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
     key_times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +66,10 @@ def pack_chunk(chunk: Chunk) -> bytes:
     header = {
         "stream": chunk.stream,
         "greatest": [[source, time] for source, time in sorted(chunk.greatest_times.items())],
-        "sections": [[s.group, s.layout, sum(map(len, body)), len(s.keys)] for s, body in zip(chunk.sections, bodies, strict=True)],
+        "sections": [
+            [s.group, s.layout, sum(map(len, body)), len(s.keys), *([True] if s.hidden else [])]
+            for s, body in zip(chunk.sections, bodies, strict=True)
+        ],
     }
     return b"".join([write_preamble(CHUNK, header), *(buffer for body in bodies for buffer in body)])
 
@@ -82,13 +87,13 @@ def unpack_chunk(data: bytes | memoryview) -> Chunk:
 
 def _chunk(header: Mapping[str, Any], view: memoryview) -> Chunk:
     at, sections = 0, []
-    for group, layout, size, keys in header["sections"]:
+    for group, layout, size, keys, *hidden in header["sections"]:
         if at + size > len(view):
             raise SnapshotError("chunk is cut off")
         hashes = np.frombuffer(view[at : at + 8 * keys], dtype=np.uint64)
         times = np.frombuffer(view[at + 8 * keys : at + 16 * keys], dtype=np.int64)
         batch, bitmaps = unpack_events(view[at + 16 * keys : at + size])
-        sections.append(Section(group, layout, batch, bitmaps, hashes, times))
+        sections.append(Section(group, layout, batch, bitmaps, hashes, times, hidden=bool(hidden)))
         at += size
     return Chunk(header["stream"], dict(header["greatest"]), sections)
 

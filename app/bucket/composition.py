@@ -24,7 +24,7 @@ from app.bucket.ingress import counted_rows
 from app.bucket.matching import Found
 from app.cep.engine import Watermarks
 from app.cep.matches import Constituents, Matches
-from app.cep.preamble import Buffer
+from app.cep.snapshot.preamble import Buffer
 from app.events.batch import NULL, PRESENT, Column, Dictionary, EventBatch, take, with_columns
 from app.events.types import Kind
 from app.query.plan import QUERY_STREAM, Absent, Catalog, Pattern, Plan, Repeated, Take

@@ -20,11 +20,12 @@ from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.hold import NEVER
 from app.bucket.kernels import list_pairs
 from app.bucket.useful import UsefulPairs
-from app.cep.arrays import Integers, as_input
-from app.cep.engine import Engine, Tally, Watermarks
+from app.cep.cells.arrays import Integers, as_input
+from app.cep.door import StacksEngine
+from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Lists, Matches
-from app.cep.preamble import Buffer, Kept, begins, read_preamble, write_preamble
-from app.cep.regroup import Owner
+from app.cep.snapshot.preamble import Buffer, Kept, begins, read_preamble, write_preamble
+from app.cep.snapshot.regroup import Owner
 from app.events.batch import Column, EventBatch, concatenate, take, with_columns
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Literal, walk
@@ -165,7 +166,7 @@ class Family:
         one = _shape(next(iter(plans.values())))
         self._forgets = one.within is not None
         self._columns = tuple(dict.fromkeys((*one.columns, *one.equivalence)))
-        self._engine = Engine(replace(one, equivalence=(QUERY, *one.equivalence), columns=(*one.columns, ITEMS)))
+        self._engine = StacksEngine(replace(one, equivalence=(QUERY, *one.equivalence), columns=(*one.columns, ITEMS)))
         self._live = np.zeros(len(plans), np.int64)
         self._useful = UsefulPairs(one, self._queries)
         self._layout: ItemLayout | None = None

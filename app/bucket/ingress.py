@@ -12,6 +12,7 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence as EvaluationSequence
+from app.audit.verdicts import is_audited
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
@@ -184,6 +185,8 @@ class _Way:
     """Those of the stream; a trusted group has a greater lateness, see `trusted_slack_ms`."""
     key_group: QueryGroup | None
     """Of a trusted group: the group as if only the attribute that the stream is ordered by partitioned it."""
+    audited: bool
+    """Whether what is shed of its events goes to the buckets, for audits."""
 
 
 class IngressPlan:
@@ -201,6 +204,7 @@ class IngressPlan:
                 ItemLayout.of_group(catalog, group).fingerprint,
                 _rules_of(catalog, group, rules),
                 key_group(group, rules) if trusted(catalog, group, rules) else None,
+                any(is_audited(catalog.plans[query]) for query in group.queries),
             )
             for group in catalog.groups
             if rules.stream in group.streams
@@ -222,10 +226,13 @@ class IngressPlan:
             selected = selected.only(~late)
         counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
         kept = selected if gate is None else gate(batch, selected)
+        withdrawn = None if kept is selected else selected.without(kept)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
         ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
         for way in self._ways:
             ranked[self._send(way, batch, kept, judgements[way.rules].late, sections)] = True
+            if withdrawn is not None and way.audited:
+                self._send_hidden(way, batch, withdrawn, judgements[way.rules].late, sections)
         if self._counting:
             ranked[selected.relevant] = False
         extra = int(np.count_nonzero(ranked))
@@ -279,6 +286,19 @@ class IngressPlan:
                     nothing = np.zeros((len(own), bitmaps.shape[1]), dtype=np.uint64)
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
         return counted
+
+    def _send_hidden(
+        self, way: _Way, batch: EventBatch, withdrawn: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
+    ) -> None:
+        """Puts what was shed of a group's events into sections of their own, for its audit."""
+        rows, bitmaps = withdrawn.of_group(way.group.number)
+        on_time = ~late[rows]
+        rows, bitmaps = rows[on_time], bitmaps[on_time]
+        columns = with_columns(batch, way.group.columns)
+        keys = partition_keys(batch, rows, way.group)
+        for number, own in enumerate(rows_by_bucket(keys, self._buckets, home_of(way.group, self._buckets))):
+            if len(own):
+                sections[number].append(Section(way.identity, way.layout, take(columns, rows[own]), bitmaps[own], hidden=True))
 
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)

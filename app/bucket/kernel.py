@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from app.events.kernel import declaring, sources_in, stamp_of
 
-_SHARED = sources_in(files("app.cep"), "arrays.py", "kernels_memory.py")
+_SHARED = sources_in(files("app.cep.cells"), "arrays.py", "kernels_memory.py")
 """Of another floor, compiled in."""
 
 kernel = declaring(stamp_of([*sources_in(files("app.bucket"), "kernels"), *_SHARED]), nogil=True)

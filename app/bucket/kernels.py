@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit, types
 
 from app.bucket.kernel import kernel
-from app.cep.arrays import FOREVER, NEVER
-from app.cep.kernels_memory import trailing_zeros
+from app.cep.cells.arrays import FOREVER, NEVER
+from app.cep.cells.kernels_memory import trailing_zeros
 
 _CODES = types.Array(types.int32, 1, "C", readonly=True)
 _STATE = types.Array(types.uint8, 1, "C", readonly=True)

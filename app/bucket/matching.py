@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
+from app.audit.verdicts import Verdicts
 from app.bucket.engines import QueryEngine, new_engine, restore_engine, taken_over
 from app.bucket.family import Family, families_of, is_family_state, shape_of
 from app.bucket.route import group_identity, in_partitions
 from app.bucket.temporal import MemoryOf
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer
+from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch, take, with_columns
-from app.query.plan import Catalog, Plan
+from app.query.plan import Catalog, Plan, QueryGroup
 
 DENSE = 8
 """When at least one event in so many is a candidate, the engine skips the others faster (about 1 ns) than a copy of the candidates is made."""
@@ -33,6 +34,8 @@ class Found:
         timeouts: partial matches that timed out; None unless the plan emits them.
         fed: the events of the query's group that were fed in this step, with the columns that rode along.
         shed: partial matches that were asked about before the step, and those of them that a shedder ended.
+        cost_ns: what it took, by the clock that was handed in.
+        verdicts: on the matches; None where nobody judges them.
     """
 
     query: int
@@ -41,6 +44,8 @@ class Found:
     fed: EventBatch
     timeouts: Matches | None = None
     shed: tuple[int, int] = (0, 0)
+    cost_ns: int = 0
+    verdicts: Verdicts | None = None
 
     @property
     def news(self) -> bool:
@@ -60,6 +65,13 @@ NAMED = 5
 Ending = Callable[[QueryEngine, int], tuple[int, int]]
 """Ends some of an engine's partial matches before it is fed events from this time (ms) on; says how many it asked about, and how many it ended."""
 NO_ENDINGS: Mapping[int, Ending] = {}
+Clock = Callable[[], int]
+"""Nanoseconds since some moment, or time of the processor; this floor reads none of its own."""
+
+
+def no_clock() -> int:
+    """For whoever does not want to know what queries cost."""
+    return 0
 
 
 def named(error: Exception, queries: Sequence[str]) -> None:
@@ -152,7 +164,12 @@ class GroupMatching:
         return not self.engines
 
     def feed(
-        self, batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
+        self,
+        batch: EventBatch,
+        bitmaps: NDArray[np.uint64],
+        watermarks: Watermarks,
+        endings: Mapping[int, Ending] = NO_ENDINGS,
+        clock: Clock = no_clock,
     ) -> list[Found]:
         """Feeds events, in the order in which they are to be processed, and lets time come to the watermarks.
 
@@ -161,18 +178,26 @@ class GroupMatching:
             bitmaps: uint64 (events, words) in the group's layout.
             watermarks: after the batch.
             endings: by query, shedders of partial matches.
+            clock: tells what each query costs; what queries that share an engine cost is split by their candidates.
         """
         selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
-        return self.feed_selected(batch, selected, watermarks, endings)
+        return self.feed_selected(batch, selected, watermarks, endings, clock)
 
     def feed_selected(
-        self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending] = NO_ENDINGS
+        self,
+        batch: EventBatch,
+        selected: SelectedEvents,
+        watermarks: Watermarks,
+        endings: Mapping[int, Ending] = NO_ENDINGS,
+        clock: Clock = no_clock,
     ) -> list[Found]:
         """As `feed`, for events with the answer of any selection that knows the group's queries."""
-        found = self._alone(batch, selected, watermarks, endings)
+        found = self._alone(batch, selected, watermarks, endings, clock)
         for family in self._distinct:
             try:
-                found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).told()]
+                began = clock()
+                told = [Found(*one, batch) for one in family.feed(batch, selected, watermarks).told()]
+                found += _split(told, clock() - began)
             except Exception as error:
                 named(error, [plan.name for query, plan in self._plans.items() if self._families.get(query) is family])
                 raise
@@ -180,12 +205,14 @@ class GroupMatching:
 
     def news_of_selected(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks) -> list[Found]:
         """As `feed_selected`; gives back only what there is to be written, or to be told."""
-        found = [one for one in self._alone(batch, selected, watermarks, NO_ENDINGS) if one.news]
+        found = [one for one in self._alone(batch, selected, watermarks, NO_ENDINGS, no_clock) if one.news]
         for family in self._distinct:
             found += [Found(*one, batch) for one in family.feed(batch, selected, watermarks).matched()]
         return sorted(found, key=lambda one: one.query)
 
-    def _alone(self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending]) -> list[Found]:
+    def _alone(
+        self, batch: EventBatch, selected: SelectedEvents, watermarks: Watermarks, endings: Mapping[int, Ending], clock: Clock
+    ) -> list[Found]:
         """Feeds the queries that have engines of their own."""
         found = []
         counting = self.group.ranks != "none"
@@ -194,7 +221,8 @@ class GroupMatching:
             rows, items = selected.of_query(query)
             if self._asleep[query] and not len(batch if counting else rows):
                 continue
-            part = _with_counted(batch, rows, items, counted) if counting else self._candidates(query, batch, rows, items)
+            began = clock()
+            part = _with_counted(batch, rows, items, counted) if counting else _candidates(self._plans[query], batch, rows, items)
             try:
                 shed = endings[query](engine, int(batch.time[0])) if query in endings and len(batch) else (0, 0)
                 matches, tally = engine.feed(*part, watermarks)
@@ -202,7 +230,7 @@ class GroupMatching:
                 named(error, [self._plans[query].name])
                 raise
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
-            found.append(Found(query, matches, tally, batch, engine.timeouts, shed))
+            found.append(Found(query, matches, tally, batch, engine.timeouts, shed, clock() - began))
         return found
 
     def states(self) -> Iterator[tuple[int, Sequence[Buffer]]]:
@@ -223,16 +251,39 @@ class GroupMatching:
         for family in self._distinct:
             family.validate()
 
-    def _candidates(
-        self, query: int, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]
-    ) -> tuple[EventBatch, NDArray[np.uint64]]:
-        if len(rows) == len(batch):
-            return batch, items
-        if len(rows) * DENSE >= len(batch):
-            spread = np.zeros(len(batch), dtype=np.uint64)
-            spread[rows] = items
-            return batch, spread
-        return take(with_columns(batch, self._plans[query].columns), rows), items
+
+def _split(told: Sequence[Found], cost_ns: int) -> list[Found]:
+    """What an engine took, split over the queries that share it by their candidates; whoever only holds events counts as one."""
+    parts = [1 + one.tally.candidates for one in told]
+    whole = sum(parts)
+    return [replace(one, cost_ns=cost_ns * part // whole) for one, part in zip(told, parts, strict=True)]
+
+
+def engine_input(
+    plan: Plan, group: QueryGroup, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]
+) -> tuple[EventBatch, NDArray[np.uint64]]:
+    """What the engine of a query is fed of the events of its group.
+
+    Args:
+        plan: of the query.
+        group: of the query.
+        batch: of the group, in the order of feeding.
+        rows: int64 (candidates,).
+        items: uint64 (candidates,).
+    """
+    if group.ranks == "none":
+        return _candidates(plan, batch, rows, items)
+    return _with_counted(batch, rows, items, in_partitions(batch, group) if group.ranks == "partition" else None)
+
+
+def _candidates(plan: Plan, batch: EventBatch, rows: NDArray[np.int64], items: NDArray[np.uint64]) -> tuple[EventBatch, NDArray[np.uint64]]:
+    if len(rows) == len(batch):
+        return batch, items
+    if len(rows) * DENSE >= len(batch):
+        spread = np.zeros(len(batch), dtype=np.uint64)
+        spread[rows] = items
+        return batch, spread
+    return take(with_columns(batch, plan.columns), rows), items
 
 
 def _engine(plan: Plan, state: Buffer | None, memory_of: MemoryOf | None) -> QueryEngine:

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.temporal import STATE_FORMAT, MemoryOf, TemporalEngine
-from app.cep.preamble import Buffer
-from app.cep.regroup import Arrays, Owner, Union, numbers_in, opened
-from app.cep.snapshot import Header, pack
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import Arrays, Owner, Union, numbers_in, opened, packed
 from app.coalesce import arrays as at
 from app.coalesce import regroup, regroup_bounded
 from app.coalesce.arrays import Integers
@@ -18,7 +17,7 @@ from app.coalesce.bounded import OPEN_ROWS, is_memory, tables_of
 from app.events.batch import NULL, Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.plan import Plan
-from app.query.vocabulary import BUILT_IN
+from app.query.resolved.vocabulary import BUILT_IN
 
 
 def merged(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None = None) -> Buffer:
@@ -36,10 +35,10 @@ def merged(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None = No
     union = _opened(plan, states, memory_of)
     tables = [_tables(state.arrays) for state in union.states]
     if not plan.shedding.bounds_memory:
-        return _packed(plan, union, regroup.merged(tables))
+        return packed(STATE_FORMAT, plan, union, regroup.merged(tables))
     tables, ranks = regroup_bounded.reranked(tables)
     every = [np.ones(len(state[OPEN_ROWS]), np.bool_) for state in tables]
-    return _packed(plan, union, {**regroup.merged(tables), **_bounded(plan, memory_of, tables, every, ranks)})
+    return packed(STATE_FORMAT, plan, union, {**regroup.merged(tables), **_bounded(plan, memory_of, tables, every, ranks)})
 
 
 def parted(plan: Plan, state: Buffer, owner: Owner, parts: int, memory_of: MemoryOf | None = None) -> list[Buffer]:
@@ -54,7 +53,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int, memory_of: Memor
     if plan.shedding.bounds_memory:
         owners = owner(_keys(plan, union, _open_tables(plan, tables[OPEN_ROWS])[0]))
         found = [{**part, **_bounded(plan, memory_of, [tables], [owners == k], [_as_they_are])} for k, part in enumerate(found)]
-    return [_packed(plan, union, part) for part in found]
+    return [packed(STATE_FORMAT, plan, union, part) for part in found]
 
 
 def _bounded(
@@ -83,7 +82,7 @@ def _opened(plan: Plan, states: Sequence[Buffer], memory_of: MemoryOf | None) ->
     key, values = engine.text_places()
     for state in union.states:
         arrays = state.arrays
-        numbers = numbers_in(union.texts, arrays)
+        numbers = numbers_in(union.known.texts, arrays)
         for name in ("tuples", "keys", "runs", OPEN_ROWS):
             if name in arrays:
                 arrays[name] = arrays[name].copy()
@@ -103,11 +102,6 @@ def _tables(arrays: Arrays) -> regroup.State:
     return {name: array for name, array in arrays.items() if name in ("tuples", "runs", "keys", "counters", OPEN_ROWS) or is_memory(name)}
 
 
-def _packed(plan: Plan, union: Union, tables: regroup.State) -> Buffer:
-    kinds = {name: kind.value for name, kind in union.kinds.items()}
-    return b"".join(pack(STATE_FORMAT, Header(plan.fingerprint, kinds, partitioned=True), {**tables, **union.texts.saved()}))
-
-
 def _keys(plan: Plan, union: Union, cells: Integers) -> EventBatch:
     """Every key as an event that has its attributes and nothing else."""
     assert plan.temporal is not None, "a temporal query"  # noqa: S101
@@ -116,8 +110,8 @@ def _keys(plan: Plan, union: Union, cells: Integers) -> EventBatch:
     columns = {}
     for place, name in enumerate(plan.temporal.key):
         if name not in BUILT_IN:
-            columns[name] = _column(cells, place, union.kinds.get(name, declared[name]), union.texts.dictionary())
-    return EventBatch(none, none, none, Column(Kind.STRING, none.astype(np.int32), None, union.texts.dictionary()), columns)
+            columns[name] = _column(cells, place, union.known.kinds.get(name, declared[name]), union.known.texts.dictionary())
+    return EventBatch(none, none, none, Column(Kind.STRING, none.astype(np.int32), None, union.known.texts.dictionary()), columns)
 
 
 def _column(cells: Integers, place: int, kind: Kind, dictionary: Dictionary) -> Column:

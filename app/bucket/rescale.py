@@ -28,8 +28,8 @@ from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.route import bucket_of, group_identity, home_of, key_seed, partition_keys
 from app.bucket.snapshot import described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
-from app.cep.preamble import Buffer
-from app.cep.regroup import EVERYWHERE
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import EVERYWHERE
 from app.errors import SnapshotError
 from app.events.batch import EventBatch, concatenate, take
 from app.query.plan import Catalog, QueryGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from app.cep.preamble import Buffer, Kept, read_preamble, reading, write_preamble
+from app.cep.snapshot.preamble import Buffer, Kept, read_preamble, reading, write_preamble
 from app.errors import SnapshotError
 
 Part = tuple[str, Sequence[Buffer]]

@@ -6,23 +6,22 @@ knows the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.hold import FOREVER, NEVER
-from app.cep.arrays import as_input
-from app.cep.candidates import Chunk, pin_kinds, take_up
-from app.cep.engine import EngineOptions, Tally, Watermarks
-from app.cep.layout import layout_of, text_constants
+from app.cep.candidates.layout import Parts, Taking, compiler_of, own_conditions, taking_of, text_constants
+from app.cep.candidates.taking import Chunk, pin_kinds, take_up
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD, as_input
+from app.cep.cells.known import Known
+from app.cep.cells.texts import TextTable
+from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Constituents, EventTable, Matches
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE, STATES_PER_WORD
-from app.cep.preamble import Buffer, reading
-from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
-from app.cep.store import Parts, Store
-from app.cep.texts import TextTable
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.state import ArrayFormat, as_they_are, kept, restoring
 from app.coalesce import arrays as at
 from app.coalesce.arrays import Arrivals, Integers
 from app.coalesce.coalescer import Coalesced, Coalescer
@@ -51,9 +50,28 @@ class _Cell:
     column: int
 
 
+@dataclass(slots=True)
+class _Spotted:
+    """Nothing is stored of the events themselves; which cells were not present is remembered."""
+
+    cells: Integers = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    spotted: set[int] = field(default_factory=set)
+
+
 def as_one_item(plan: Plan) -> Plan:
     """The plan as if a tuple were a pattern of one event: what reads its attributes and evaluates ``where``."""
     return replace(plan, evaluator="stacks", equivalence=(), returns=(), temporal=None)
+
+
+def taking_of_tuples(plan: Plan) -> Taking:
+    """How tuples of a plan are taken up, before any batch has shown the kinds of columns."""
+    one_item = as_one_item(plan)
+    return _taking(one_item, {}, TextTable(text_constants(one_item)))
+
+
+def _taking(one_item: Plan, kinds: Mapping[str, Kind], texts: TextTable) -> Taking:
+    compiler = compiler_of(one_item, kinds, texts)
+    return taking_of(one_item, compiler, own_conditions(one_item, compiler), np.zeros(1, np.int64))
 
 
 class TemporalEngine:
@@ -75,9 +93,7 @@ class TemporalEngine:
         """There are none: nothing of a temporal query is partial."""
         self._temporal: Temporal = plan.temporal
         self._one_item = as_one_item(plan)
-        self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(self.constants)
-        self._texts_kept = 1024
+        self._known = Known(TextTable(self.constants))
         self._lay_out()
         bounded = _memory(plan, memory_of) if plan.shedding.bounds_memory else None
         self._coalescer = Coalescer(plan.temporal, 1 + len(plan.temporal.key), 1 + len(plan.temporal.select), bounded)
@@ -93,16 +109,15 @@ class TemporalEngine:
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
-        layout = layout_of(self._one_item, self._kinds, self._texts, EngineOptions())
-        self._parts = Parts(layout, self._texts, Store(layout))
+        self._parts = Parts(_taking(self._one_item, self._known.kinds, self._known.texts), self._known.texts, _Spotted())
         self._key = [self._cell(name) for name in self._temporal.key]
         self._values = [self._cell(name) for name in self._temporal.select]
 
     def _cell(self, name: str) -> _Cell:
         if name in _BUILT_IN:
             return _Cell(name, *_BUILT_IN[name])
-        declared = next(field.kind for field in self.plan.returns if field.name == name)
-        return _Cell(name, self._kinds.get(name, declared), self._parts.layout.attributes[name])
+        declared = next(one.kind for one in self.plan.returns if one.name == name)
+        return _Cell(name, self._known.kinds.get(name, declared), self._parts.taking.attributes[name])
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Takes tuples in, and evaluates the windows that are due.
@@ -112,9 +127,9 @@ class TemporalEngine:
             items: uint64 (events,), whether an event is a tuple.
             watermarks: after the batch; a window with a t less than the default is due.
         """
-        if pin_kinds(batch, self._parts.layout.attributes, self._kinds):
+        if pin_kinds(batch, self._parts.taking.attributes, self._known.kinds):
             self._lay_out()
-        if len(self._texts) > 2 * self._texts_kept:
+        if self._known.texts.doubled:
             self._keep_texts()
         masks = as_input(items, np.uint64).view(np.int64)
         found: list[Coalesced] = []
@@ -147,7 +162,7 @@ class TemporalEngine:
             live_events=live,
             pending=0 if counted else self._coalescer.awake(),
             partitions=int(state[at.KEYS]),
-            texts=len(self._texts),
+            texts=len(self._known.texts),
         )
 
     def _arrivals(self, chunk: Chunk) -> Arrivals:
@@ -162,7 +177,7 @@ class TemporalEngine:
 
     def _compared(self, cells: Integers, attributes: Sequence[_Cell]) -> Integers:
         """Cells in the form in which they are compared: equal values have equal bits, nulls are 0 and marked in the first one."""
-        states_at = self._parts.layout.states_at
+        states_at = self._parts.taking.states_at
         compared = np.zeros((len(cells), 1 + len(attributes)), np.int64)
         for place, one in enumerate(attributes):
             values = cells[:, one.column]
@@ -183,7 +198,7 @@ class TemporalEngine:
     def _matches(self, parts: Sequence[Coalesced]) -> Matches:
         found = _joined([part.found for part in parts], at.FOUND_WIDTH)
         members = _joined([part.members for part in parts], 4)
-        texts = self._texts.dictionary()
+        texts = self._known.texts.dictionary()
         kinds = Column(Kind.STRING, members[:, 3], None, texts)
         time, source, offset = (np.ascontiguousarray(members[:, k]) for k in range(3))
         events = EventTable(time, source, offset, kinds)
@@ -202,7 +217,7 @@ class TemporalEngine:
             "truncated_end": Column(Kind.BOOLEAN, found[:, at.CUT_END].copy()),
         }
         fields = {**values, **key, **interval}
-        ordered = {field.name: fields[field.name] for field in self.plan.returns}
+        ordered = {one.name: fields[one.name] for one in self.plan.returns}
         rows = np.zeros((len(found), 0), np.int64)
         times, windows = found[:, at.FOUND_TIME].copy(), found[:, at.FOUND_WINDOW].copy()
         return Matches(times, rows, events, ordered, dict(sorted(key.items())), constituents, windows)
@@ -214,15 +229,14 @@ class TemporalEngine:
             missing = cells[:, 0] >> place & 1 != 0
             state = np.where(missing, NULL, 0).astype(np.uint8) if missing.any() else None
             if one.kind.textual:
-                columns[one.name] = Column(one.kind, values.astype(np.int32), state, self._texts.dictionary())
+                columns[one.name] = Column(one.kind, values.astype(np.int32), state, self._known.texts.dictionary())
             else:
                 columns[one.name] = Column(one.kind, values.view(np.float64) if one.kind is Kind.FLOAT else values, state)
         return columns
 
     def _keep_texts(self) -> None:
         """Texts that no live tuple, run or key uses go."""
-        self._coalescer.renumber_texts(*self.text_places(), self._texts.keep)
-        self._texts_kept = max(1024, len(self._texts))
+        self._coalescer.renumber_texts(*self.text_places(), self._known.texts.keep)
 
     @staticmethod
     def _text_cells(attributes: Sequence[_Cell]) -> list[int]:
@@ -235,10 +249,7 @@ class TemporalEngine:
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
         self._keep_texts()
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
-        return pack(
-            STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), {**self._coalescer.saved(), **self._texts.saved()}
-        )
+        return kept(STATE_FORMAT, self.plan.fingerprint, self._known, self._coalescer.saved())
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, memory_of: MemoryOf | None = None) -> TemporalEngine:
@@ -248,11 +259,7 @@ class TemporalEngine:
             SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, memory_of)
-        header, arrays = unpack(STATE_FORMAT, data)
-        header.require(plan.fingerprint, partitioned=True)
-        with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-            engine._texts.load(arrays)
+        with restoring(STATE_FORMAT, data, plan.fingerprint, engine._known) as arrays:
             engine._lay_out()
             engine._coalescer.load(arrays)
         return engine
@@ -263,7 +270,7 @@ class TemporalEngine:
         Raises:
             AssertionError: one of them does not hold.
         """
-        self._texts.validate()
+        self._known.texts.validate()
         self._coalescer.validate()
 
 

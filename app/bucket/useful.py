@@ -16,7 +16,7 @@ from app.asc.items import BitItems, ItemBits
 from app.asc.layout import ItemLayout
 from app.asc.selected import Entries
 from app.bucket.kernels import needed_pairs, reachable_pairs
-from app.cep.arrays import FOREVER, NEVER, Integers, as_input
+from app.cep.cells.arrays import FOREVER, NEVER, Integers, as_input
 from app.query.plan import Plan
 
 _LEAST_ROOM = 1024

@@ -1,1 +1,1 @@
-"""The engine of sequences (SASE): pure, arrays in, matches as columns out; `engine` is the door."""
+"""Pattern queries: pure, arrays in, matches as columns out. `engine` says what every way of matching looks like: `stacks`, `runs`, `chains`."""

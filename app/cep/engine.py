@@ -1,45 +1,35 @@
-"""The SASE engine of one query: events in as arrays, matches out as columns; pure, no clock, no files.
-
-``engine = Engine(plan)``; ``matches, tally = engine.feed(batch, items, watermarks)`` processes a batch whose rows stand in processing order
-(total order, or the order of arrival of a trusted stream): ``items`` says for every event, bit by bit, whose type test and tests it passes;
-``watermarks`` hold after the batch, and negated ends whose time is reached fire. ``engine.snapshot()`` and ``Engine.restore(plan, data)``
-carry the state, with the plan's fingerprint; ``engine.validate()`` checks its invariants.
-
-The way of an event: `candidates` takes it up into cells, `kernels.advance` pushes it onto the stacks of its partition (`arrays`, `store`)
-or constructs the sequences it completes, `returns` builds their columns.
-"""
+"""What every way of matching looks like from outside: what it is fed, what it tells, and what can be asked of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep import arrays as at
-from app.cep.arrays import Candidates, Integers, Machine, Output, as_input, machine_scratch
-from app.cep.candidates import pin_kinds, take_up
-from app.cep.kernels_columns import count_candidates, never_falls
-from app.cep.kernels_scan import advance
-from app.cep.kernels_windows import pass_time, pass_watermarks
-from app.cep.layout import EngineOptions, layout_of, refusals, text_constants
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer, reading
-from app.cep.regroup import events_in
-from app.cep.returns import matches_of, timeouts_of
-from app.cep.snapshot import STATE, ArrayFormat, Header, as_they_are, pack, unpack
-from app.cep.store import Parts, Store
-from app.cep.texts import TextTable
-from app.cep.validation import validate_store
+from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch
-from app.events.types import Kind
-from app.query.plan import Plan
 
-__all__ = ["Engine", "EngineOptions", "Tally", "Watermarks", "refusals"]
 
-STATE_FORMAT = ArrayFormat("stacks", {1: as_they_are})
-"""What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Optimisations of the SASE paper that experiments switch off, and sizes. The matches are the same whatever is set.
+
+    Attributes:
+        partitioned: stacks per value of the equivalence attributes (PAIS); otherwise equivalence is checked in construction
+            (for events in total order only: a trusted order is none across keys).
+        window_pushdown: events leave the stacks, and construction stops, at the window's edge; otherwise complete matches are checked.
+        predicate_pushdown: join predicates are evaluated as soon as their events are bound; otherwise on complete matches.
+        chunk: candidates that are taken up at once; 64 k rows of 8 cells stay in the second-level cache.
+    """
+
+    partitioned: bool = True
+    window_pushdown: bool = True
+    predicate_pushdown: bool = True
+    chunk: int = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,186 +83,34 @@ class Tally:
     shed_tuples: int = 0
 
 
-class Engine:
-    """The stacks evaluator of one plan.
+class Engine(Protocol):
+    """The door of every engine: arrays in, arrays out, its state as bytes. Pure: no clock, no files."""
 
-    Args:
-        plan: one that `refusals` has nothing against.
-        options: optimisations to switch off, for experiments.
-
-    Raises:
-        ValueError: the plan is one that `refusals` refuses.
-    """
-
-    def __init__(self, plan: Plan, options: EngineOptions | None = None) -> None:
-        refused = refusals(plan)
-        if refused:
-            raise ValueError("; ".join(refused))
-        self.plan = plan
-        self.options = options or EngineOptions()
-        self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(text_constants(plan))
-        self._lay_out()
-        self._store = Store(self._layout)
-        self._output = _output(0, 0, len(plan.positive))
-        self._expires = bool(self._layout.tables.shape[at.EXPIRY] >= 0)
-        self.timeouts: Matches | None = None
-        """Partial matches that timed out in the last feed; None unless the plan emits them."""
-        self._matches_per_candidate = 1.0
-
-    def _lay_out(self) -> None:
-        """Again whenever the kind of a column has become known."""
-        self._layout = layout_of(self.plan, self._kinds, self._texts, self.options)
-        layout, items, places = self._layout, len(self.plan.items), len(self.plan.positive)
-        self._workspace = (machine_scratch(len(layout.programs.code)), np.zeros(items, np.int64), *np.zeros((3, places), np.int64))
-        self._no_matches: Matches | None = None
+    timeouts: Matches | None
+    """Partial matches that timed out in the last feed; None unless the plan emits them."""
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks.
 
         Args:
-            batch: events in processing order; columns that the plan does not name are not touched.
-            items: uint64 (events,), candidate items.
-            watermarks: after the batch. No event fed later may have a time below the watermark of its source.
-        """
-        if pin_kinds(batch, self._layout.attributes, self._kinds):
-            self._lay_out()
-        masks = as_input(items, np.uint64).view(np.int64)
-        expected = count_candidates(masks, self._layout.all_items, 0)
-        self._store.prepare(expected, self._texts, self._layout)
-        state = self._store.state
-        state[at.MATCHES] = state[at.PUSHED] = state[at.EXPIRED] = 0
-        low_before, rows_before = int(state[at.LOW]), int(state[at.ROWS])
-        self._reserve_output(int(expected * self._matches_per_candidate) + 64)
-        self._scan(batch, masks, expected, watermarks)
-        found = int(state[at.MATCHES])
-        self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
-        if self._expires:
-            self.timeouts = timeouts_of(self._output, int(state[at.EXPIRED]), self._parts())
-        tally = Tally(
-            events=len(batch),
-            candidates=expected,
-            stored=int(state[at.ROWS]) - rows_before,
-            pushed=int(state[at.PUSHED]),
-            matches=found,
-            timeouts=int(state[at.EXPIRED]),
-            evicted=int(state[at.LOW]) - low_before,
-            live_events=int(state[at.ROWS] - state[at.LOW]),
-            pending=int(state[at.PENDING_LIVE]),
-            partitions=int(state[at.OCCUPIED]),
-            texts=len(self._texts),
-        )
-        return self._matches(found), tally
+            batch: events in processing order: total order, or the order of arrival of a trusted stream; columns that the plan does not name
+                are not touched.
+            items: uint64 (events,), bit by bit, the items whose type test and tests an event passes.
+            watermarks: after the batch; negated ends whose time is reached fire. No event fed later may have a time below the watermark of
+                its source.
 
-    def _parts(self) -> Parts:
-        return Parts(self._layout, self._texts, self._store)
-
-    def _matches(self, found: int) -> Matches:
-        """Most feeds of most queries find nothing: that answer is built once."""
-        if found == 0 and self._no_matches is not None:
-            return self._no_matches
-        matches = matches_of(self._output, found, self._parts())
-        if found == 0:
-            self._no_matches = matches
-        return matches
-
-    def _machine(self) -> Machine:
-        """The machine with the texts as they are now: their arrays move when they grow."""
-        return Machine(self._layout.programs, self._texts.arrays(), *self._workspace)
-
-    def _scan(self, batch: EventBatch, masks: Integers, expected: int, watermarks: Watermarks) -> None:
-        """Chunk by chunk: takes candidates up, advances, and lets rows die as far as the rest of the batch allows."""
-        time = as_input(batch.time, np.int64)
-        in_order = not watermarks.by_source and bool(never_falls(time))
-        limit = max(watermarks.default_ms, at.NEVER + 1) if in_order else at.NEVER
-        horizons = None if in_order else _horizons(time)
-        size = max(1, min(expected, self.options.chunk))
-        start = 0
-        while start < len(masks):
-            chunk = take_up(batch, masks, start, size, self._parts())
-            self._advance(chunk.table, limit)
-            if horizons is not None and chunk.following < len(masks):
-                self._pass_watermarks(watermarks, int(horizons[chunk.following]))
-            start = chunk.following
-        if in_order:
-            self._pass_time(watermarks.default_ms)
-        else:
-            self._pass_watermarks(watermarks, at.FOREVER)
-
-    def _advance(self, candidates: Candidates, limit: int) -> None:
-        first, stop, machine = 0, len(candidates.masks), self._machine()
-        while True:
-            first, why = advance(self._layout.tables, machine, candidates, self._store.memory(), self._output, first, stop, limit)
-            if why == at.DONE:
-                return
-            self._make_room(why)
-
-    def _make_room(self, why: int) -> None:
-        if why == at.OUTPUT_FULL:
-            self._reserve_output(2 * len(self._output.time))
-        elif why == at.SLOTS_FULL:
-            self._store.renew_slots(self._layout)
-        else:
-            self._store.grow_pending(len(self._output.time))
-
-    def _pass_time(self, time: int) -> None:
-        machine = self._machine()
-        while not pass_time(self._layout.tables, machine, self._store.memory(), self._output, time):
-            self._make_room(at.OUTPUT_FULL)
-
-    def _pass_watermarks(self, watermarks: Watermarks, horizon: int) -> None:
-        sources = np.array(sorted(watermarks.by_source), np.int64)
-        times = np.array([watermarks.by_source[source] for source in sources.tolist()], np.int64)
-        own = (sources, times, watermarks.default_ms, horizon)
-        machine = self._machine()
-        while pass_watermarks(self._layout.tables, machine, self._store.memory(), self._output, *own) != at.DONE:
-            self._make_room(at.OUTPUT_FULL)
-
-    def _reserve_output(self, capacity: int) -> None:
-        """A buffer for that many matches of this feed; those found so far move there."""
-        found = int(self._store.state[at.MATCHES])
-        expired = int(self._store.state[at.EXPIRED])
-        old = self._output
-        self._output = new = _output(capacity, capacity if self._expires else 0, len(self.plan.positive))
-        new.rows[:found], new.time[:found] = old.rows[:found], old.time[:found]
-        new.expired_rows[:expired], new.expired_time[:expired] = old.expired_rows[:expired], old.expired_time[:expired]
-
-    def held(self, attribute: str, newest: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """An integer attribute of the stored events that are alive, int64 (live,), and of the ``newest`` stored ones, dead or alive."""
-        cell, live = self._layout.attributes[attribute], self._store.live
-        return self._store.cells[live, cell], self._store.cells[live.stop - newest : live.stop, cell]
-
-    def held_events(self) -> EventBatch:
-        """The stored events that are alive, in the order in which they were processed, with the attributes that the plan names."""
-        return events_in(self._store.cells[self._store.live], self._layout, self._texts.dictionary())
-
-    def snapshot(self) -> bytes:
-        """The whole state as bytes; the engine goes on unchanged (apart from giving room back)."""
-        return b"".join(self.snapshot_parts())
-
-    def snapshot_parts(self) -> Sequence[Buffer]:
-        """The same as buffers, which look into the state: to be used before the next feed."""
-        self._store.compact(self._texts, self._layout)
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
-        arrays = {**self._store.saved(), **self._texts.saved()}
-        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, self.options.partitioned), arrays)
-
-    @classmethod
-    def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> Engine:
-        """An engine that goes on where the one of the snapshot was.
+        Returns:
+            The matches found, and what was done.
 
         Raises:
-            SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
+            ValueError: a column has become one of another kind.
         """
-        engine = cls(plan, options)
-        header, arrays = unpack(STATE_FORMAT, data)
-        header.require(plan.fingerprint, engine.options.partitioned)
-        with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-            engine._texts.load(arrays)
-            engine._lay_out()
-            engine._store.load(arrays, engine._layout)
-        return engine
+
+    def snapshot_parts(self) -> Sequence[Buffer]:
+        """The whole state, as buffers to be put one after the other before the next feed; the engine goes on unchanged."""
+
+    def snapshot(self) -> bytes:
+        """The same, joined."""
 
     def validate(self) -> None:
         """Invariants of the state.
@@ -280,15 +118,3 @@ class Engine:
         Raises:
             AssertionError: one of them does not hold.
         """
-        self._texts.validate()
-        validate_store(self._store, self._layout)
-
-
-def _output(matches: int, timeouts: int, positives: int) -> Output:
-    rows, expired = np.empty((matches, positives), np.int64), np.empty((timeouts, positives), np.int64)
-    return Output(rows, np.empty(matches, np.int64), expired, np.empty(timeouts, np.int64))
-
-
-def _horizons(time: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Per event, the least time of it and of those behind it."""
-    return np.minimum.accumulate(time[::-1])[::-1]

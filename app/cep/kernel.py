@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 
 from app.events.kernel import TEXT_SOURCE, declaring, sources_in, stamp_of
 
+_SHARED = ("cells", "partitions", "predicates", "candidates", "windows", "negation", "returns")
+"""Rooms whose kernels are compiled into those of the ways of matching."""
+_WAYS = ("stacks", "runs", "chains")
 
-def _stamp(*folders: Traversable) -> str:
+
+def rooms_of(package: str) -> tuple[str, ...]:
+    """The rooms of whose sources something is compiled into the kernels of a package."""
+    room = package.rpartition(".")[2]
+    return (*_SHARED, room) if room in _WAYS else _SHARED
+
+
+def _stamp(package: str) -> str:
     """A hash of the sources that are compiled into kernels."""
-    return stamp_of([*(one for folder in folders for one in sources_in(folder, "arrays.py", "opcodes.py", "kernels")), TEXT_SOURCE])
+    house = files("app.cep")
+    rooms = (house.joinpath(room) for room in rooms_of(package))
+    return stamp_of([*(one for room in rooms for one in sources_in(room, "arrays.py", "opcodes.py", "kernels")), TEXT_SOURCE])
 
 
-_STAMP = _stamp(files("app.cep"))
-_STAMPS = {
-    "app.cep.runs": _stamp(files("app.cep"), files("app.cep").joinpath("runs")),
-    "app.cep.chains": _stamp(files("app.cep"), files("app.cep").joinpath("chains")),
-}
-"""Of packages with tables of their own."""
+STAMPS = {package: _stamp(package) for package in (f"app.cep.{room}" for room in (*_SHARED, *_WAYS))}
+"""By package."""
 
 
 def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., Any]], Any]:
@@ -31,7 +38,6 @@ def kernel(signature: Any, *, counted: bool = True) -> Callable[[Callable[..., A
     """
 
     def declared(function: Any) -> Any:
-        stamp = _STAMPS.get(function.__module__.rpartition(".")[0], _STAMP)
-        return declaring(stamp, nogil=True)(signature, counted=counted)(function)
+        return declaring(STAMPS[function.__module__.rpartition(".")[0]], nogil=True)(signature, counted=counted)(function)
 
     return declared

@@ -24,7 +24,7 @@ class Later:
     """A function, a group of commands or another value of a module, by name.
 
     Attributes:
-        module: a module of `app.cli`.
+        module: a module of `app.cli`, as `shedding.train`.
         name: of the value.
     """
 
@@ -46,17 +46,24 @@ class Command:
 
     Attributes:
         name: of the command, of its module, and of the function or group in it.
+        room: where its module is; "" for the hall.
         help: the first sentence of the function's docstring, or the group's help.
         kernels: whether it runs kernels; they are compiled before it begins, if that was not done yet.
     """
 
     name: str
+    room: str
     help: str
     kernels: bool = False
 
+    @property
+    def later(self) -> Later:
+        """The function or group."""
+        return Later(f"{self.room}.{self.name}".removeprefix("."), self.name)
+
     def load(self) -> Any:
         """The command as typer knows it."""
-        found = Later(self.name, self.name).get()
+        found = self.later.get()
         if isinstance(found, typer.Typer):
             return get_command(found)
         alone = typer.Typer(**PLAIN)

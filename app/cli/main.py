@@ -22,34 +22,39 @@ EXIT_CODES: dict[type[Exception], int] = {
 """As in sysexits.h: 78 a configuration that cannot work, 69 something outside is missing, 75 a driver works on it; the first that fits counts."""
 
 COMMANDS = (
-    Command("run", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
-    Command("demo", "Run everything on this machine and watch composite events arrive; Ctrl-C ends it."),
-    Command("validate", "Check query files; exit 0 when they can run, 1 with all findings on standard error."),
-    Command("test", "Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.", kernels=True),
+    Command("run", "running", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
+    Command("demo", "demo", "Run everything on this machine and watch composite events arrive; Ctrl-C ends it."),
+    Command("validate", "queries", "Check query files; exit 0 when they can run, 1 with all findings on standard error."),
+    Command("test", "queries", "Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.", kernels=True),
     Command(
         "explain",
+        "queries",
         "Show how a query is understood: its syntax tree, plan, automaton, selection or the engine's tables; or why events gave no match.",
     ),
-    Command("replay", "Run queries over a file of events and write one JSON object per composite event.", kernels=True),
+    Command("replay", "replay", "Run queries over a file of events and write one JSON object per composite event.", kernels=True),
     Command(
         "train",
+        "shedding",
         "Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).",
         kernels=True,
     ),
     Command(
         "evaluate",
+        "shedding",
         "Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.",
         kernels=True,
     ),
-    Command("generate", "Write a stream with known ground truth as JSON lines that `cep replay` reads."),
-    Command("produce", "Send events to Kafka and say how many, how fast, and how far behind schedule at worst."),
-    Command("record", "Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it."),
-    Command("version", "Print the version of the application and of Python."),
+    Command("generate", "streams", "Write a stream with known ground truth as JSON lines that `cep replay` reads."),
+    Command("produce", "streams", "Send events to Kafka and say how many, how fast, and how far behind schedule at worst."),
+    Command("record", "streams", "Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it."),
+    Command("version", "", "Print the version of the application and of Python."),
     Command(
-        "completion", 'Print the script that completes commands and options: `eval "$(cep completion bash)"` in the shell\'s start-up file.'
+        "completion",
+        "",
+        'Print the script that completes commands and options: `eval "$(cep completion bash)"` in the shell\'s start-up file.',
     ),
-    Command("topics", "Create the topics of an application."),
-    Command("checkpoint", "Look into the application's checkpoint, and get out of trouble."),
+    Command("topics", "streams", "Create the topics of an application."),
+    Command("checkpoint", "running", "Look into the application's checkpoint, and get out of trouble."),
 )
 
 

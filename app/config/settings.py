@@ -412,11 +412,13 @@ class Watchdog(_Section):
     interval: Duration = Field(default="0 s", validate_default=True)
     """Shortest time between two decisions; 0 decides after every micro-batch."""
     cost_window: int = Field(default=64, ge=4)
-    """Micro-batches that the cost model (fixed cost + cost per kept event) is fitted to. More is steadier, fewer follows changes faster."""
+    """Micro-batches that the cost model (fixed cost, cost per event read and handed over, the queries' own work) is fitted to. More is steadier, fewer follows changes faster."""
     smallest_step: float = Field(default=0.02, gt=0, le=0.5)
     """Drop ratios are rounded up to multiples of this: steady ratios make reports comparable."""
     largest_fall: float = Field(default=0.1, gt=0, le=1)
-    """How much a ratio may fall per decision: after a burst it leaves slowly, so that it need not come back."""
+    """How much a ratio may fall per decision while the rate is near what can be done without shedding, or half of the way where that is more; where the rate is clearly below, shedding ends at once."""
+    catch_up: Literal["shed", "complete"] = "shed"
+    """After an outage, of queries that do not say themselves: ``shed`` keeps the bound for new events at the cost of the backlog, ``complete`` sheds nothing until all that waits can be done within the bound; that needs capacity to spare."""
     warm_up_batches: int = Field(default=5, ge=0)
     """Micro-batches after a start that are not judged: the JVM compiles, and their times say nothing about later ones."""
 

@@ -119,6 +119,8 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         metrics.add("cep_query_cost_seconds_total", tally.cost_ns / 1e9, query=query)
         metrics.add("cep_events_shed_total", tally.shed, query=query, shedder=shedder)
         metrics.add("cep_tuples_shed_total", tally.tuples_shed, query=query, shedder=shedder)
+        for verdict, count in tally.verdicts.items():
+            metrics.add("cep_audit_verdicts_total", count, query=query, verdict=verdict)
         metrics.set("cep_partial_matches", tally.partial_matches, query=query)
         metrics.add_counts("cep_detection_latency_seconds", tally.latencies, tally.latency_sum_ms / 1000, query=query)
         metrics.add("cep_partial_matches_shed_total", tally.ended_matches, query=query, shedder=shedder)

@@ -2,10 +2,7 @@
 
 A share of the live ones at every batch is no steady state: at ten batches per window and a share of a fifth one in ten would be left. So a drop ratio speaks of the partial matches that the
 query had when it last did not shed (its *reference*; more of them if it has more in spite of shedding): before every batch as many are ended as are there beyond that. This is pSPICE's number of partial matches that fit into the bound
-(specification 3.3), with the watchdog's cost model in place of one of its own.
-
-What was ended also tells the watchdog what its ratio did: events are kept all the same, but a batch with half of the partial matches is matched as if half of that query's
-events had been dropped.
+(specification 3.3), with the curves of `app.control.query_costs`.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.control.directives import Directive, QueryShedding
+from app.control.directives import QueryShedding
 from app.control.totals import BatchTotals
 from app.query.plan import Plan
 from shedding.registry import METHODS
@@ -61,20 +58,6 @@ class Levels:
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Goes on from a snapshot."""
         self._references = {str(query): int(live) for query, live in snapshot.items()}
-
-
-def moved(directive: Directive | None, totals: BatchTotals) -> float:
-    """Share of the batch's candidate events whose matching was saved by ending partial matches, 0 to 1."""
-    uses = sum(tally.candidates for tally in totals.queries.values())
-    if directive is None or not uses:
-        return 0.0
-    saved = 0.0
-    for query, own in directive.shedding.items():
-        tally = totals.queries.get(query)
-        if own.place == "matching" and own.reference and tally is not None:
-            left = tally.judged_matches - tally.ended_matches
-            saved += tally.candidates * min(1.0, max(0.0, 1 - left / own.reference))
-    return saved / uses
 
 
 def _live(totals: BatchTotals, query: str) -> int:

@@ -29,13 +29,14 @@ from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
-from app.control.levels import Levels, moved
+from app.control.levels import Levels
+from app.control.observations import Done, Streams, observation_of
 from app.control.outages import Outage
 from app.control.query_set import GOOD, QuerySet
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
 from app.control.totals import BatchTotals
-from app.control.watchdog import BatchObservation, Forecast, Watchdog, WatchedQuery
+from app.control.watchdog import Forecast, PlannedBatch, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
 from app.events.topics import topic_numbers
 from app.observe.logs import get_logger, levels, set_level
@@ -43,9 +44,6 @@ from app.observe.metrics import Metrics
 from app.observe.progress import Progress, read_progress
 from app.query.plan import Catalog, Plan
 from app.storage.open import open_store
-
-KEPT_PHASES = ("pack", "match", "encode", "state")
-"""Phases of the tasks' costs that grow with the events that were kept; see `StageReport.cost_ns`."""
 
 SIZE_TOLERANCE = 2
 """Batches beyond the bound by less than this are what an estimate is."""
@@ -197,12 +195,14 @@ class ControlPlane:
             self._numbers = topic_numbers(running.topics or self._settings.source_topics)
             self._streams = self._streams_by_number()
             watchdog = Watchdog(
-                [WatchedQuery.of(plan) for plan in running.catalog.current],
+                [WatchedQuery.of(plan, self._settings.watchdog.catch_up) for plan in running.catalog.current],
                 self._settings.watchdog,
                 self._most_records,
             )
             memory: Mapping[str, Any] = {"watchdog": self._watchdog.snapshot()} if not first else {} if latest is None else latest.memory
             watchdog.restore(memory.get("watchdog", {}))
+            if not first:
+                watchdog.go_on()
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
                 self._levels.restore(memory.get("levels", {}))
@@ -372,11 +372,14 @@ class ControlPlane:
         with self._lock:
             now = self._clock()
             self._idle.assign(self._known_sources(self._source(*tp) for tp in progress.end if tp[0] in self._numbers), now)
+            before_totals = self._last_totals
             self._remember(progress, totals, greatest)
             for stream in self._sequences.observe(totals.selection) if self._sequences is not None else ():
                 self.metrics.add("cep_selection_rearrangements_total", 1, stream=stream)
             before = self._watchdog.ratios
-            self._watchdog.observe(_observation(progress, totals, directive, self._settings.spark.buckets))
+            streams = Streams(self._stream_of_source, self._settings.stream_of)
+            plans_now = () if self._catalog is None else self._catalog.catalog.current
+            self._watchdog.observe(observation_of(Done(progress, totals, directive, before_totals), plans_now, streams))
             if directive is not None and self._catalog is not None:
                 plans = {plan.name: plan for plan in self._catalog.catalog.current}
                 watermarks = self._watermarks(directive, now)
@@ -417,6 +420,7 @@ class ControlPlane:
                 "predicted_latency_ms": None if forecast is None else round(forecast.latency_ms),
                 "matches": int(self._value("cep_matches_emitted_total", query=plan.name, severity=dict(plan.labels).get("severity", ""))),
                 "partial_matches": 0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].partial_matches,
+                "cost_ms": 0.0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].cost_ns / 1e6,
                 "last_batch": None if totals is None else totals.batch,
                 "broken": plan.name in told.broken,
             }
@@ -462,6 +466,7 @@ class ControlPlane:
         with self._lock:
             now = self._clock()
             self._listen(batch, now)
+            self._watchdog.plan(PlannedBatch(batch, now, self._records_of(batch)))
             running, silence, forecast = self._catalog, self._idle.decide(greatest_times, now), self._watchdog.forecast
             plans = {plan.name: plan for plan in running.catalog.current}
             unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
@@ -491,6 +496,21 @@ class ControlPlane:
             self._announced += bool(self._coming)
             memory = {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot(), "levels": self._levels.snapshot()}
             return Frozen(directive, memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()})
+
+    def _records_of(self, batch: int) -> dict[str, int] | None:
+        """By stream, the records that are planned for a batch; None where nobody knows. Markers of transactions count as well."""
+        ranges = self._ranges(batch)
+        if ranges is None or any(start is None for start, _ in ranges.values()):
+            return None
+        records = dict.fromkeys(self._settings.streams, 0)
+        for (topic, partition), (start, end) in ranges.items():
+            stream = self._stream_of_source(self._source(topic, partition)) if topic in self._numbers else None
+            if stream is not None and start is not None:
+                records[stream] += max(0, end - start)
+        return records
+
+    def _stream_of_source(self, source: int) -> str | None:
+        return self._streams.get(source >> PARTITION_BITS)
 
     def _listen(self, batch: int, now: int) -> None:
         """Who speaks in this batch is not idle in it, however long the batch before took; and nobody is before the first batch of a run."""
@@ -624,23 +644,3 @@ def _log_shedding(batch: int, before: Mapping[str, float], after: Mapping[str, f
             log.info("shedding begins", query=query, batch_id=batch, drop_ratio=after[query], in_reach=forecast.in_reach, **predicted)
         elif query not in after:
             log.info("shedding ends", query=query, batch_id=batch, **predicted)
-
-
-def _observation(progress: Progress, totals: BatchTotals, directive: Directive | None, tasks: int) -> BatchObservation:
-    oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
-    kept_ns = sum(totals.cost_ns.get(phase, 0) for phase in KEPT_PHASES)
-    saved = round(moved(directive, totals) * totals.counts.get("matched", 0))
-    return BatchObservation(
-        batch=progress.batch,
-        planned_at_ms=progress.planned_at_ms,
-        duration_ms=progress.duration_ms,
-        arrived=progress.arrived,
-        remaining=progress.remaining,
-        consumed=totals.counts.get("consumed", progress.rows),
-        kept=totals.counts.get("matched", 0) - saved,
-        shed=totals.counts.get("shed", 0) + saved,
-        oldest_broker_ms=min(oldest, default=None),
-        candidates={query: tally.candidates for query, tally in totals.queries.items()},
-        kept_ms=kept_ns / 1e6 / tasks if kept_ns else None,
-        asked=None if directive is None else {query: shedding.drop_ratio for query, shedding in directive.shedding.items()},
-    )

@@ -52,10 +52,12 @@ class QueryTally:
         shed: of these, dropped for this query (also when another query still got the event).
         matches: composite events.
         partial_matches: live at the end of the batch.
+        cost_ns: processor time of the owners for matching and encoding; of tasks, nothing.
         limited_matches, limited_runs: matches and partial matches that the query's limits kept from being made.
         judged_matches, ended_matches: partial matches that a shedder was asked about before the batch, and those of them that it ended.
         tuples_shed: tuples of temporal queries that went because memory is bounded.
         tuples_kept: tuples held at the end of the batch by such queries.
+        confirmed, refuted, unverifiable: verdicts on composite events that shedding may have made (`app.audit.verdicts`).
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -75,6 +77,14 @@ class QueryTally:
     ended_matches: int = 0
     tuples_shed: int = 0
     tuples_kept: int = 0
+    confirmed: int = 0
+    refuted: int = 0
+    unverifiable: int = 0
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """By the word that metrics and the audit topic know."""
+        return {"confirmed": self.confirmed, "false_positive": self.refuted, "unverifiable": self.unverifiable}
 
     def limited(self) -> dict[str, int]:
         """By limit that was reached, what it kept from being made."""

@@ -39,6 +39,7 @@ class BatchTotals:
         records: output records that were told.
         sent: output records that arrived.
         attempts: how often the batch was begun.
+        slowest_ns: of the owner that spent most on queries, its processor time by query: a batch is over when its last owner is done.
         phases_ns: time of the clock in the driver, by phase (`app.pipeline.batches.PHASES`), all attempts together.
     """
 
@@ -63,6 +64,7 @@ class BatchTotals:
     sent: int = 0
     attempts: int = 1
     phases_ns: Mapping[str, int] = field(default_factory=dict)
+    slowest_ns: Mapping[str, int] = field(default_factory=dict)
 
     def unaccounted(self) -> int:
         """Consumed events whose end nobody reported; 0 when nothing was dropped silently."""
@@ -87,7 +89,7 @@ class BatchTotals:
         values = dict(plain)
         values["sources"] = {one[0]: SourceProgress(*one) for one in plain["sources"]}
         values["queries"] = {
-            name: QueryTally(name, **dict(zip(COUNTS, counts, strict=True)), latencies=tuple(latencies))
+            name: QueryTally(name, **dict(zip(COUNTS, counts, strict=False)), latencies=tuple(latencies))  # older ones count less
             for name, (*counts, latencies) in plain["queries"].items()
         }
         values["selection"] = {one["stream"]: SelectionTally(**{**one, "samples": tuple(one["samples"])}) for one in plain["selection"]}
@@ -248,7 +250,19 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
         unpacked=sum(head["unpacked"] for head in heads),
         records=sum(head["records"] for head in heads),
         sent=sum(head["sent"] for head in heads),
+        slowest_ns=_slowest(opened, names),
     )
+
+
+def _slowest(opened: Sequence[_Opened], names: Sequence[str]) -> dict[str, int]:
+    """What queries cost the owner that spent most on them."""
+    owners = [(one.numbers.tolist(), one.counts[:, COUNTS.index("cost_ns")].tolist()) for one in opened if one.head.get("stage") == "cep"]
+    numbers, costs = max(owners, key=lambda one: sum(one[1]), default=([], []))
+    found: dict[str, int] = {}
+    for number, cost in zip(numbers, costs, strict=True):
+        if cost:
+            found[names[number]] = found.get(names[number], 0) + cost
+    return found
 
 
 def total(batch: int, reports: Iterable[StageReport]) -> BatchTotals:

@@ -1,54 +1,68 @@
-"""Latency watchdogs: how much must be shed so that every query stays below its latency bound, and not more.
+"""Latency watchdogs: how much each query must shed so that it stays below its own latency bound, and not more.
 
-A pure state machine: observations of finished batches in, drop ratios out; the clock is in the observations.
+A pure state machine: finished batches in (`observe`), planned ones in (`plan`), drop ratios out; the clock is in what it is told. See `ops/decisions/0037-two-loops.md`.
 
-**Prediction.** When the next batch is planned, ``waiting`` events are there: what the last batch left in Kafka, and what arrives during it. Clearing
-them takes ``clear(r)``; an event that arrives just after the planning waits for that, and then for its own batch. So its latency is
+**What is controlled.** All queries share a batch. An event that arrives just after a batch was planned waits for that batch and then for its own, so its latency is what two batches
+take, and a batch may take half of the *plateau* (``safety * bound``, less what is measured of waiting that batches do not explain).
 
-    latency(r) = clear(r) + batch(arrivals during clear(r), r)
+**The law** (`shedding.overload`). The ratio is ``1 - capacity / input``: the input is what arrives while a batch of the allowed length runs, with what waits beyond that spread over some batches; the capacity is what
+such a batch has left for it. So a steady overload has a steady ratio whatever single batches take.
 
-with the costs of `app.control.costs` at drop ratio r. In a steady state that is twice a batch's time, which is what is measured at p95.
-The ratio is the smallest one with ``latency(r) <= safety * bound`` for every query. Events that are late already play no part: nothing helps them any more.
+**Admission.** The number of records is known when a batch is planned, so the first batch of a burst is decided by what is in it: it may take what is left of the bound for its oldest events, and not less than an
+ordinary batch. Events that are late already play no part: nothing helps them any more.
 
-**Out of reach.** When no allowed ratio suffices (the fixed cost alone is too much, or the events belong to queries that do not shed),
-shedding more and more would only do damage: the smallest ratio whose latency is close to the best one is taken.
+**Left alone.** Where the rate is one that can be done without shedding, a backlog that is gone within two bounds by itself (a neighbour took the processor for some seconds) is nobody's reason to shed.
 
-When the backlog grows nevertheless and drops still have an effect, the ratio is raised step by step: that also shows the model what a kept event costs.
-
-**Falling.** A ratio rises at once and falls step by step, and only when no backlog is left and the present ratio keeps the bound.
-
-**Split.** A query of twice the weight sheds half as much, as far as the largest ratios allow. An event used by several queries goes only when all of them
-drop it, so less goes than is asked; the realised share is measured and taken into account.
+**Who sheds** is said in `app.control.sharing`.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from math import ceil
+from typing import Any, Literal
+
+import numpy as np
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.costs import BatchCost, CostModel, CostPrior, fit_costs
-from app.query.keys import TUPLE_SHEDDERS
+from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
+from app.control.outlook import Outlook
+from app.control.query_costs import NO_EFFECT, QueryCosts, QueryObservation
+from app.control.sharing import Goal, Ratios, shared_out
 from app.query.plan import Plan
+from app.query.text.keys import TUPLE_SHEDDERS
+from shedding.overload import Share
 
-CLOSE_TO_BEST = 1.1
-"""Out of reach, a ratio is good enough when its latency is within a tenth of the best one."""
-SMOOTHING = 0.3
-"""Weight of the newest batch in running averages of rates and shares: three batches to follow a change."""
 LARGEST_OFFSET = 0.25
-"""Of the target: measured waiting that the model does not explain is believed up to here; beyond, producers' clocks are wrong."""
-NO_EFFECT = 0.1
-"""Of what was asked: when less than this is dropped, others keep the events, and shedding is in vain."""
-PROBE = 0.1
-"""How much a ratio is raised when a backlog grows although the model sees no way: small enough to be taken back, large enough to be measured."""
+"""Of the plateau: measured waiting that batches do not explain is believed up to here; beyond, producers' clocks are wrong, or events wait for their watermark."""
+JUMP = 1.25
+"""A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
+NEWEST = 0.3
+"""Weight of the newest batch in running averages."""
+FOLLOW = 0.5
+"""How much of the way to a slightly different ratio is gone at once; what keeps `JUMP` times as much, or as little, is another load."""
+CLEARLY = 0.9
+"""Of what a batch may take: a rate that needs no more is no overload, and shedding ends at once. Nearer to the border it falls in steps: the border is known as well as batches can be foretold."""
+KNOWN_BATCHES = 8
+"""From here on the model can tell a batch that took too long from one that it knows nothing of."""
+FULL = 0.95
+"""Of the largest batch: from here on a batch may have left records behind."""
+FORMAT = 2
+"""Of snapshots."""
+
+Place = Literal["fixed", "ingress", "hand-over", "matching"]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedQuery:
-    """What the watchdog needs to know of a query."""
+    """What the watchdog needs to know of a query.
+
+    Attributes:
+        streams: that it reads.
+        catch_up: after an outage, whether it sheds so that new events keep the bound, or is complete first.
+    """
 
     query: str
     shedder: str = "none"
@@ -56,22 +70,33 @@ class WatchedQuery:
     safety: float = 0.8
     max_drop_ratio: float = 0.95
     weight: float = 1.0
+    streams: tuple[str, ...] = ()
+    catch_up: Literal["shed", "complete"] = "shed"
 
     @staticmethod
-    def of(plan: Plan) -> WatchedQuery:
-        """The watched side of a plan."""
+    def of(plan: Plan, catch_up: Literal["shed", "complete"] = "shed") -> WatchedQuery:
+        """The watched side of a plan.
+
+        Args:
+            plan: the query's.
+            catch_up: for queries that do not say.
+        """
         shedding = plan.shedding
-        return WatchedQuery(plan.name, shedding.shedder, shedding.latency_bound_ms, shedding.safety, shedding.max_drop_ratio, plan.weight)
+        return WatchedQuery(
+            plan.name,
+            shedding.shedder,
+            shedding.latency_bound_ms,
+            shedding.safety,
+            shedding.max_drop_ratio,
+            plan.weight,
+            plan.streams,
+            shedding.catch_up or catch_up,
+        )
 
     @property
     def sheds(self) -> bool:
-        """Whether the query allows anything to be dropped. Shedders of tuples drop what memory does not hold, whatever the latency is."""
-        return self.shedder not in ("none", *TUPLE_SHEDDERS) and self.max_drop_ratio > 0
-
-    @property
-    def target_ms(self) -> float | None:
-        """The latency to stay below; None when the query has no bound or cannot do anything about it."""
-        return self.safety * self.latency_bound_ms if self.sheds and self.latency_bound_ms is not None else None
+        """Whether anything of it is ever dropped for its bound. Shedders of tuples drop what memory does not hold, whatever the latency is."""
+        return self.shedder not in ("none", *TUPLE_SHEDDERS) and self.max_drop_ratio > 0 and self.latency_bound_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +106,50 @@ class BatchObservation:
     Attributes:
         planned_at_ms: clock when its offsets were chosen.
         duration_ms: from there to its commit.
-        arrived: records in the input topics at planning, since their beginning (sum of latest offsets).
+        arrived: by stream, records in the input topics at planning, since their beginning (sum of latest offsets); without it, what was consumed counts.
         remaining: records that the batch left behind at planning.
-        consumed: records of the batch.
-        kept: events that were handed to matching.
-        shed: events that were dropped.
+        consumed: by stream, records of the batch.
+        shipped: events that were handed to matching.
+        shed: events that were dropped altogether.
         oldest_broker_ms: least Kafka timestamp in the batch, when known.
-        candidates: per query, events that it could use, shed ones included.
-        kept_ms: time that the tasks spent on kept events, per core, when measured.
-        asked: the drop ratios under which the batch ran; None for those decided last.
+        queries: by query.
     """
 
     batch: int
     planned_at_ms: int
     duration_ms: float
-    arrived: int
+    arrived: Mapping[str, int]
     remaining: int
-    consumed: int
-    kept: int
+    consumed: Mapping[str, int]
+    shipped: int
     shed: int = 0
     oldest_broker_ms: int | None = None
-    candidates: Mapping[str, int] = field(default_factory=dict)
-    kept_ms: float | None = None
-    asked: Mapping[str, float] | None = None
+    queries: Mapping[str, QueryObservation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """A batch that is about to begin.
+
+    Attributes:
+        at_ms: the clock.
+        records: by stream, those that it will read; None where nobody knows.
+    """
+
+    batch: int
+    at_ms: int
+    records: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Why the ratios are as they are; for metrics, reports and `/queries`."""
+    """Why the ratios are as they are; for metrics, reports and `/queries`.
+
+    Attributes:
+        waiting: records that wait, the batch's own among them.
+        latency_ms: of the batch's oldest event, at the ratios chosen.
+        bottleneck: what most of the batch's time would go to without shedding.
+    """
 
     waiting: float
     rate_per_s: float
@@ -116,29 +157,28 @@ class Forecast:
     latency_ms: float
     in_reach: bool
     costs: CostModel
+    bottleneck: Place = "fixed"
 
 
 @dataclass(slots=True)
 class _Running:
     """Averages and the last batch; everything here goes through `Watchdog.snapshot`."""
 
-    ratio: float = 0.0
-    rate_per_ms: float = 0.0
-    relevant_share: float = 1.0
-    effect: float = 1.0
+    rates: dict[str, float] = field(default_factory=dict)
     offset_ms: float = 0.0
-    per_kept_ms: float | None = None
-    shares: dict[str, float] = field(default_factory=dict)
+    remaining: float = 0.0
     last_batch: int = -1
     last_planned_ms: int = 0
     last_duration_ms: float = 0.0
-    last_arrived: int = 0
-    decided_at_ms: int = -(10**15)
+    last_arrived: dict[str, int] = field(default_factory=dict)
+    begun_at_ms: int = 0
+    lag_ms: float = 0.0
+    behind: list[str] = field(default_factory=list)
     ratios: dict[str, float] = field(default_factory=dict)
 
 
 class Watchdog:
-    """Watches all queries of the application; they share batches, so they share a cost model.
+    """Watches all queries of the application: each has its bound and its costs, and they share batches.
 
     Args:
         queries: all queries, shedding or not.
@@ -147,17 +187,22 @@ class Watchdog:
     """
 
     def __init__(self, queries: Sequence[WatchedQuery], settings: WatchdogSettings, largest_batch: int) -> None:
-        self._queries = tuple(queries)
+        self._queries = {watched.query: watched for watched in queries}
         self._settings = settings
         self._largest_batch = largest_batch
-        self._costs: deque[BatchCost] = deque(maxlen=settings.cost_window)
+        self._batches: deque[BatchCost] = deque(maxlen=settings.cost_window)
+        self._shedding = tuple(watched for watched in queries if watched.sheds)
+        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding})
         self._running = _Running()
         self._seen = 0
+        self._decided_at_ms = -(10**15)
+        self._begins = True
         self._forecast: Forecast | None = None
+        self._model: CostModel | None = None
 
     @property
     def ratios(self) -> dict[str, float]:
-        """The drop ratios of the next batch; queries that keep everything are missing."""
+        """The drop ratios of the batch that was planned last; queries that keep everything are missing."""
         return dict(self._running.ratios)
 
     @property
@@ -165,134 +210,191 @@ class Watchdog:
         """The prediction behind `ratios`; None before the first decision."""
         return self._forecast
 
-    def observe(self, observation: BatchObservation) -> None:
-        """Takes a finished batch into account and decides anew. Batches that were seen already (a repeated report) change nothing."""
-        if observation.batch <= self._running.last_batch:
+    def observe(self, seen: BatchObservation) -> None:
+        """Takes a finished batch into account. Batches that were seen already (a repeated report) change nothing."""
+        running = self._running
+        if seen.batch <= running.last_batch:
             return
         self._seen += 1
-        self._average(observation)
-        if self._seen > self._settings.warm_up_batches:
-            self._costs.append(BatchCost(observation.consumed, observation.kept, observation.duration_ms))
-            ended = observation.planned_at_ms + round(observation.duration_ms)
-            if ended - self._running.decided_at_ms >= self._settings.interval:
-                self._running.decided_at_ms = ended
-                self._decide(observation)
+        known = running.last_batch >= 0
+        period = seen.planned_at_ms - running.last_planned_ms if known else 0
+        if known and period > 0 and not self._begins:
+            for stream in sorted({*running.rates, *seen.consumed, *seen.arrived}):  # one that is silent now has a rate as well
+                if stream not in seen.arrived:
+                    self._learn_rate(stream, seen.consumed.get(stream, 0) / period)
+                elif stream in running.last_arrived:
+                    self._learn_rate(stream, max(0, seen.arrived[stream] - running.last_arrived[stream]) / period)
+        waited = min(period, running.last_duration_ms) if known else 0.0
+        explained = waited + seen.duration_ms
+        if seen.oldest_broker_ms is not None:
+            measured = seen.planned_at_ms + seen.duration_ms - seen.oldest_broker_ms
+            running.lag_ms = max(0.0, seen.planned_at_ms - seen.oldest_broker_ms)
+            if known and seen.remaining == 0 and not self._begins:
+                running.offset_ms = _smoothed(running.offset_ms, max(0.0, min(measured - explained, 60_000.0)))
+        self._begins = False
+        running.last_batch, running.last_planned_ms, running.last_duration_ms = seen.batch, seen.planned_at_ms, seen.duration_ms
+        running.last_arrived, running.remaining = dict(seen.arrived), float(seen.remaining)
+        warm = self._seen > self._settings.warm_up_batches
+        self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, waited / 2 + seen.duration_ms, warm=warm)
+        if warm:
+            work = max(0.0, sum(one.work_ms for one in seen.queries.values()))
+            cost = BatchCost(sum(seen.consumed.values()), seen.shipped, work, seen.duration_ms)
+            if len(self._batches) >= KNOWN_BATCHES:
+                known_batches = list(self._batches)
+                model = self._model or fit_costs(known_batches)
+                expected = pace_of(known_batches, model) * model.duration_ms(*cost.features[1:])
+                cost = replace(cost, trust=trust_in(cost.duration_ms, expected, scatter_of(known_batches, model)))
+            self._batches.append(cost)
+
+    def plan(self, planned: PlannedBatch) -> None:
+        """Decides the ratios of a batch that is about to begin."""
+        running = self._running
+        since_ms = float(max(1, planned.at_ms - running.begun_at_ms)) if running.begun_at_ms else 1.0
+        running.begun_at_ms = planned.at_ms
+        if running.last_batch < 0 or planned.at_ms - self._decided_at_ms < self._settings.interval:
+            return
+        model = self._model = fit_costs(list(self._batches))
+        self._decided_at_ms = planned.at_ms
+        outlook = self._outlook(planned, model, since_ms)
+        self._catch_up(outlook)
+        shared = shared_out(self._goals(outlook), self._shares(outlook))
+        running.ratios = self._settled(shared.ratios, outlook)
+        self._forecast = self._foreseen(outlook, in_reach=shared.in_reach)
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that decisions depend on, as JSON values."""
-        return {"running": asdict(self._running), "costs": [[c.consumed, c.kept, round(c.duration_ms, 3)] for c in self._costs]}
+        costs = [[one.consumed, one.shipped, round(one.work_ms, 3), round(one.duration_ms, 3), one.trust] for one in self._batches]
+        return {"format": FORMAT, "running": asdict(self._running), "batches": costs, "costs": self._costs.snapshot()}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Goes on from a snapshot; the warm-up starts again, and until it is over the ratios stay."""
-        if not snapshot:
-            return
-        self._running = _Running(**snapshot["running"])
-        known = {watched.query for watched in self._queries if watched.sheds}
-        self._running.ratios = {query: ratio for query, ratio in self._running.ratios.items() if query in known}
-        self._costs.extend(BatchCost(*values) for values in snapshot["costs"])
+        """Goes on from a snapshot; the warm-up starts again. Of one that an earlier version wrote, the ratios."""
+        known = {name for name, watched in self._queries.items() if watched.sheds}
+        running = snapshot.get("running", {})
+        if snapshot.get("format") == FORMAT:
+            self._running = _Running(**running)
+            self._batches.extend(BatchCost(*values) for values in snapshot["batches"])
+            self._costs.restore(snapshot["costs"])
+            self._running.behind = [query for query in self._running.behind if query in known]
+        self._running.ratios = {query: ratio for query, ratio in running.get("ratios", {}).items() if query in known}
+
+    def go_on(self) -> None:
+        """The catalog has changed, the run goes on: there was no outage."""
+        self._begins = False
 
     def validate(self) -> None:
         """Raises AssertionError when an invariant is broken; tests call it after every step."""
-        limits = {watched.query: watched.max_drop_ratio for watched in self._queries if watched.sheds}
+        limits = {name: watched.max_drop_ratio for name, watched in self._queries.items() if watched.sheds}
         for query, ratio in self._running.ratios.items():
             if not 0 < ratio <= limits.get(query, 0.0) + 1e-9:
                 raise AssertionError(f"ratio {ratio} of {query} outside (0, {limits.get(query, 0.0)}]")
         if not self._settings.enabled and self._running.ratios:
             raise AssertionError("shedding although the watchdog is disabled")
 
-    def _average(self, seen: BatchObservation) -> None:
-        running = self._running
-        if running.last_batch >= 0 and seen.planned_at_ms > running.last_planned_ms:
-            period = seen.planned_at_ms - running.last_planned_ms
-            newest = max(0, seen.arrived - running.last_arrived) / period
-            # A rise counts at once: waiting for the average to follow would cost the bound.
-            running.rate_per_ms = max(newest, _smoothed(running.rate_per_ms, newest))
-            if seen.oldest_broker_ms is not None and seen.remaining == 0:
-                explained = min(period, running.last_duration_ms) + seen.duration_ms
-                unexplained = seen.planned_at_ms + seen.duration_ms - seen.oldest_broker_ms - explained
-                running.offset_ms = _smoothed(running.offset_ms, max(0.0, min(unexplained, 60_000.0)))
-        relevant = seen.kept + seen.shed
-        if seen.consumed > 0:
-            running.relevant_share = (
-                _smoothed(running.relevant_share, relevant / seen.consumed) if self._seen > 1 else relevant / seen.consumed
-            )
-        asked = self._mean_ratio(running.ratios if seen.asked is None else seen.asked)
-        if asked > 0.05 and relevant > 100:
-            running.effect = _smoothed(running.effect, min(1.0, seen.shed / relevant / asked))
-        if seen.kept_ms is not None and seen.kept > 1000:
-            measured = seen.kept_ms / seen.kept
-            running.per_kept_ms = measured if running.per_kept_ms is None else _smoothed(running.per_kept_ms, measured)
-        uses = sum(seen.candidates.values())
-        if uses > 0:
-            queries = {*running.shares, *seen.candidates}
-            running.shares = {q: _smoothed(running.shares.get(q, 0.0), seen.candidates.get(q, 0) / uses) for q in sorted(queries)}
-        running.last_batch, running.last_planned_ms = seen.batch, seen.planned_at_ms
-        running.last_duration_ms, running.last_arrived = seen.duration_ms, seen.arrived
+    def _learn_rate(self, stream: str, newest: float) -> None:
+        known = self._running.rates.get(stream)
+        jumps = known is None or newest > JUMP * known or newest < known / JUMP
+        self._running.rates[stream] = newest if jumps or known is None else _smoothed(known, newest)
 
-    def _decide(self, seen: BatchObservation) -> None:
-        prior = CostPrior() if self._running.per_kept_ms is None else CostPrior().with_kept(self._running.per_kept_ms)
-        costs = fit_costs(self._costs, prior)
-        targets = [watched.target_ms for watched in self._queries if watched.target_ms is not None]
-        if costs is None:
-            return
-        waiting = seen.remaining + self._running.rate_per_ms * seen.duration_ms
-        if not targets or not self._settings.enabled:
-            self._running.ratio, self._running.ratios = 0.0, {}
-            latency = self._latency(0.0, waiting, costs)
-            self._forecast = Forecast(waiting, self._running.rate_per_ms * 1000, latency, latency, True, costs)
-            return
-        # All queries share their batches, so the tightest target is everybody's.
-        target = min(targets)
-        offset = min(self._running.offset_ms, LARGEST_OFFSET * target)
-        grid = self._grid()
-        latencies = [self._latency(ratio, waiting, costs) + offset for ratio in grid]
-        in_reach = latencies[-1] <= target
-        enough = target if in_reach else CLOSE_TO_BEST * latencies[-1]
-        wanted = next(ratio for ratio, latency in zip(grid, latencies, strict=True) if latency <= max(target, enough))
-        if not in_reach and seen.remaining > 0 and self._running.effect > NO_EFFECT:
-            wanted = max(wanted, min(grid[-1], self._running.ratio + PROBE))
-        kept_bound = self._latency(self._running.ratio, waiting, costs) + offset <= target
-        if wanted < self._running.ratio:
-            may_fall = (seen.remaining == 0 and (kept_bound or not in_reach)) or self._running.effect <= NO_EFFECT
-            wanted = max(wanted, self._running.ratio - self._settings.largest_fall) if may_fall else self._running.ratio
-        self._running.ratio = round(wanted, 6)
-        self._running.ratios = self._split(wanted)
-        self._forecast = Forecast(
-            waiting, self._running.rate_per_ms * 1000, latencies[0], self._latency(wanted, waiting, costs) + offset, in_reach, costs
+    def _outlook(self, planned: PlannedBatch, model: CostModel, since_ms: float) -> Outlook:
+        running = self._running
+        came = {stream: rate * since_ms for stream, rate in running.rates.items()}
+        if planned.records is None:  # what the last batch left behind, and what came since
+            more = 1 + running.remaining / max(1.0, sum(came.values()))
+            waiting = {stream: count * more for stream, count in came.items()}
+            shrunk = min(1.0, self._largest_batch / max(1.0, sum(waiting.values())))
+            records = {stream: count * shrunk for stream, count in waiting.items()}
+        else:
+            records = {stream: float(count) for stream, count in planned.records.items()}
+            full = sum(records.values()) >= FULL * self._largest_batch
+            if not full and running.remaining == 0:
+                for stream, count in records.items():
+                    self._learn_planned(stream, count, since_ms)
+            there = running.remaining + sum(came.values())
+            more = max(1.0, there / max(1.0, sum(records.values()))) if full else 1.0
+            waiting = {stream: count * more for stream, count in records.items()}
+        age_ms = since_ms if self._begins or running.remaining > 0 else min(since_ms, max(1.0, running.last_duration_ms))
+        if running.remaining > 0:
+            age_ms = max(age_ms, running.lag_ms)
+        return Outlook(
+            self._costs, model, pace_of(list(self._batches), model), records, waiting, dict(running.rates), age_ms, self._largest_batch
         )
 
-    def _latency(self, ratio: float, waiting: float, costs: CostModel) -> float:
-        kept_share = self._running.relevant_share * (1 - self._running.effect * ratio)
-        per_event = costs.per_consumed_ms + costs.per_kept_ms * kept_share
-        clear = max(1, math.ceil(waiting / self._largest_batch)) * costs.fixed_ms + waiting * per_event
-        arriving = self._running.rate_per_ms * clear
-        return clear + max(1, math.ceil(arriving / self._largest_batch)) * costs.fixed_ms + arriving * per_event
+    def _learn_planned(self, stream: str, count: float, since_ms: float) -> None:
+        """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells."""
+        newest = count / since_ms
+        if newest > JUMP * self._running.rates.get(stream, 0.0):
+            self._running.rates[stream] = newest
 
-    def _grid(self) -> list[float]:
-        step = self._settings.smallest_step
-        greatest = max(watched.max_drop_ratio for watched in self._queries if watched.sheds)
-        return [*(k * step for k in range(math.ceil(greatest / step - 1e-9))), greatest]
+    def _catch_up(self, outlook: Outlook) -> None:
+        """Queries that are to be complete after an outage are behind until all that waits can be done within their bound."""
+        if self._begins:
+            self._running.behind = [one.query for one in self._shedding if one.catch_up == "complete"]
+        if self._running.behind:
+            done_ms = outlook.age_ms + outlook.unshed_ms(outlook.waiting)
+            self._running.behind = [query for query in self._running.behind if done_ms > (self._queries[query].latency_bound_ms or 0)]
 
-    def _split(self, mean: float) -> dict[str, float]:
-        """Ratios in inverse proportion to the weights, whose mean (by the queries' share of candidate events) is the given one."""
-        shedding = [watched for watched in self._queries if watched.sheds]
-        if mean <= 0 or not shedding:
-            return {}
-        low, high = 0.0, max(watched.weight for watched in shedding)
-        ratios = {watched.query: watched.max_drop_ratio for watched in shedding}
-        if self._mean_ratio(ratios) > mean:
-            for _ in range(50):
-                level = (low + high) / 2
-                ratios = {watched.query: min(watched.max_drop_ratio, level / watched.weight) for watched in shedding}
-                low, high = (level, high) if self._mean_ratio(ratios) < mean else (low, level)
-        return {query: round(ratio, 6) for query, ratio in sorted(ratios.items()) if round(ratio, 6) > 0}
+    def _goals(self, outlook: Outlook) -> list[Goal]:
+        """The bounds of all queries that shed now, the tightest first."""
+        by_bound: dict[tuple[float, int], list[str]] = {}
+        if self._settings.enabled:
+            for one in self._shedding:
+                if one.latency_bound_ms is not None and one.query not in self._running.behind:
+                    by_bound.setdefault((one.safety * one.latency_bound_ms, one.latency_bound_ms), []).append(one.query)
+        goals = []
+        for (plateau_ms, bound_ms), queries in by_bound.items():
+            own = max(self._costs[query].offset_ms for query in queries)
+            offset = min(max(self._running.offset_ms, own), LARGEST_OFFSET * plateau_ms)
+            goals.append(outlook.goal(queries, plateau_ms - offset, bound_ms - offset))
+        return sorted(goals, key=lambda goal: goal.plateau_ms)
 
-    def _mean_ratio(self, ratios: Mapping[str, float]) -> float:
-        shedding = [watched.query for watched in self._queries if watched.sheds]
-        shares = {query: max(self._running.shares.get(query, 0.0), 1e-6) for query in shedding}
-        whole = sum(shares.values())
-        return sum(shares[query] * ratios.get(query, 0.0) for query in shedding) / whole if whole > 0 else 0.0
+    def _shares(self, outlook: Outlook) -> dict[str, Share]:
+        """What each query saves when all of its candidates go: its own work, and its part of shipping."""
+        load, model = self._costs.load(outlook.waiting, settled=False), outlook.model
+        none, everything = self._costs.rows({}), np.ones(len(self._costs.queries))
+        work = model.per_work * (load.work_ms(none) - load.work_ms(everything))
+        shipping = model.per_shipped_ms * self._costs.overlap * (load.kept(none) - load.kept(everything))
+        saved = np.where(load.effect >= NO_EFFECT, np.maximum(work + shipping, 0.0), 0.0)
+        saved[list(load.by_matches)] = np.maximum(work, 0.0)[list(load.by_matches)]
+        return {
+            query: Share(own, self._queries[query].weight, self._queries[query].max_drop_ratio)
+            for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
+        }
+
+    def _settled(self, wanted: Ratios, outlook: Outlook) -> dict[str, float]:
+        """Small changes of what is kept are gone half of the way, large ones at once; downwards in steps, as long as it is not clear that there is no overload. In multiples of the smallest step."""
+        settled, step = {}, self._settings.smallest_step
+        plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
+        length_ms = outlook.length_ms(min(plateaus, default=1.0))
+        clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
+        for query, asked in sorted(wanted.items()):
+            before, ratio = self._running.ratios.get(query, 0.0), asked
+            if max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
+                ratio = before + FOLLOW * (asked - before) if abs(asked - before) > step else asked
+            fall = max(self._settings.largest_fall, FOLLOW * (before - asked))
+            ratio = ratio if clear else max(ratio, before - fall)
+            rounded = min(ceil(round(ratio / step, 6)) * step, self._queries[query].max_drop_ratio)
+            if rounded > 0:
+                settled[query] = round(rounded, 6)
+        return settled
+
+    def _foreseen(self, outlook: Outlook, *, in_reach: bool) -> Forecast:
+        model, load, none = outlook.model, self._costs.load(outlook.records, settled=False), self._costs.rows({})
+        parts: dict[Place, float] = {
+            "fixed": model.fixed_ms,
+            "ingress": model.per_consumed_ms * load.records,
+            "hand-over": model.per_shipped_ms * load.shipped(none),
+            "matching": model.per_work * load.total_ms(none),
+        }
+        return Forecast(
+            sum(outlook.waiting.values()),
+            outlook.rate * 1000,
+            outlook.age_ms + outlook.unshed_ms(outlook.waiting, settled=False),
+            outlook.age_ms + outlook.duration_ms(load, self._costs.rows(self._running.ratios)),
+            in_reach,
+            model,
+            max(parts, key=lambda part: parts[part]),
+        )
 
 
 def _smoothed(average: float, newest: float) -> float:
-    return (1 - SMOOTHING) * average + SMOOTHING * newest
+    return (1 - NEWEST) * average + NEWEST * newest

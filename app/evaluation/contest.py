@@ -67,7 +67,7 @@ class Terms:
     Attributes:
         capacity: events per second that the operator manages without shedding (virtual).
         bound_s: the latency bound.
-        safety: share of the bound at which shedding starts.
+        safety: share of the bound at which the queue settles.
         interval: events between two looks at the queue.
         match_share: of the work for an event, how much is spent on partial matches, when these are what is shed.
         seed: of all chance.

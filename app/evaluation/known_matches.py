@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.runs.live import LiveRuns
+from app.cep.door import LiveRuns
 from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
 from shedding.identity import identities

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.runs.live import LiveRuns
+from app.cep.door import LiveRuns
 from app.events.batch import place_numbers
 from shedding.candidates import JudgedMatches
 

@@ -9,8 +9,8 @@ from app.evaluation.features import Features
 from app.evaluation.operator import Operator
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
-from app.query.abandoned import abandoned_plans
 from app.query.plan import Absent, Either, Ordered, Pattern, Plan, Take
+from app.query.planning.abandoned import abandoned_plans
 from shedding.events.prefix import MOST_ITEMS
 from shedding.observations import EventObservations, Shape, WindowObservations
 

@@ -4,7 +4,7 @@ Nothing is sent: an event arrives at its place in the stream divided by the rate
 events in small batches, always of the same size (some milliseconds of its work): it waits until a batch is whole, and an event is done when its batch is. Unlike virtual
 time (`app.evaluation.virtual_time`) nothing here is the same every time; figures of the two are never mixed.
 
-**Source:** specification 7.3, item 1 (b); detector: 1.7, 2.4 (gSPICE, eSPICE).
+**Source:** specification 7.3, item 1 (b); how much is shed: `shedding.overload`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shedding.detector import Load, detected, smoothed
+from shedding.detector import smoothed
+from shedding.overload import QueueLaw
 
 RATIO_STEPS = 200
 """Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
@@ -94,7 +95,7 @@ class Pace:
         capacity: events per second that the operator manages without shedding, measured.
         batch: events that the operator takes at a time.
         bound_s: the latency bound.
-        safety: share of the bound at which shedding begins.
+        safety: share of the bound at which the queue settles.
         begun_s: how long the first event has waited when the operator begins.
     """
 
@@ -121,8 +122,7 @@ class EventDetector:
         """The drop ratio for a batch whose first event has waited so long: 0 to 1, in whole steps."""
         pace = self._pace
         throughput = max(0.0, 1.0 - self._decision_s * pace.rate) / self._cost_s
-        load = Load(pace.rate, throughput, waiting_s * throughput)
-        ratio = detected(load, pace.bound_s, pace.safety, catch_up=True).drop_ratio if throughput else 1.0
+        ratio = QueueLaw(pace.bound_s, pace.safety).ratio(pace.rate, throughput, waiting_s)
         return float(np.ceil(ratio * RATIO_STEPS) / RATIO_STEPS)
 
     def learn(self, events: int, passed: float, deciding_s: float, working_s: float) -> None:

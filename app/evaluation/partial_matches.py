@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from app.bucket.matching import Found
 from app.bucket.recording import rows_between
-from app.cep.arrays import FOREVER
+from app.cep.cells.arrays import FOREVER
+from app.cep.door import LiveRuns, RunsEngine, bound_events, end_runs, live_runs
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
-from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import LiveRuns, bound_events, end_runs, live_runs
 from app.evaluation.branching import Beginnings, Branches, furthest
 from app.evaluation.features import Features
 from app.evaluation.known_matches import known_matches, progress_of_items

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from app.cep.door import RunsEngine, end_runs, live_runs
 from app.cep.matches import Matches
-from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import end_runs, live_runs
 from app.evaluation.operator import Outcome
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.virtual_time import Queue

@@ -3,9 +3,8 @@
 The operator works off one queue. An event arrives every ``1 / rate`` seconds; one that is let through costs ``cost_s``, and shedding costs ``shedding_s`` per
 event while it is on. Everything else follows: an event's latency is the time from its arrival to the end of its work.
 
-**Source:** gSPICE and eSPICE, overload detector (specification 1.7, 2.4): shedding is on while the queueing latency is at least ``safety`` times the
-bound, and the drop ratio is the share of the work that exceeds the capacity. Deviates: what is above the safe length already counts as work as well,
-to be done within the free buffer; otherwise a shedder that drops a little less than it was asked for lets the queue grow for ever.
+How much is shed is the law of `shedding.overload`, which the application's watchdog obeys as well: the share of the work that exceeds the capacity, and a correction for how far the
+queue is from the plateau at ``safety`` times the bound.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shedding.detector import Load as Measured
-from shedding.detector import detected
+from shedding.overload import QueueLaw
 
 RATIO_STEPS = 200
 """Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
@@ -35,7 +33,7 @@ class Load:
         cost_s: work for an event that is let through, s.
         shedding_s: work for the decision about an event, s.
         bound_s: the latency bound, s.
-        safety: share of the bound at which shedding starts.
+        safety: share of the bound at which the queue settles.
         interval: events between two looks at the queue.
         fixed_ratio: drop ratio from the first event on, whatever the queue; None: by the queue. Tells what a shedder chooses from how much it must.
         begun_s: how long the first event waits; the safe length skips the time in which the queue fills and nothing is shed.
@@ -51,21 +49,18 @@ class Load:
     begun_s: float = 0.0
 
     def needed_ratio(self, waiting_s: float) -> float:
-        """The drop ratio at which the queue is back at the safe length when the free buffer has gone by.
+        """The drop ratio by the law; see `shedding.overload.QueueLaw`.
 
         Args:
             waiting_s: queueing latency now, s.
 
         Returns:
-            0 without overload; 1 when there is no room left, or the decisions alone are too much.
+            0 without overload; 1 when the bound is reached, or the decisions alone are too much.
         """
         if self.fixed_ratio is not None:
             return self.fixed_ratio
         throughput = max(0.0, 1.0 - self.shedding_s * self.rate) / self.cost_s
-        if throughput == 0.0:
-            return 1.0
-        measured = Measured(self.rate, throughput, waiting_s * throughput)
-        return detected(measured, self.bound_s, self.safety, catch_up=True).drop_ratio
+        return QueueLaw(self.bound_s, self.safety).ratio(self.rate, throughput, waiting_s)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,10 +16,9 @@ import numpy as np
 from app.asc.selection import Selection
 from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
+from app.cep.door import RunsEngine, end_runs, live_runs
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
-from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import end_runs, live_runs
 from app.evaluation.operator import Operator, Outcome
 from app.evaluation.paced import Clock, EventDetector, Pace, Step
 from app.evaluation.partial_matches import MatchOperator

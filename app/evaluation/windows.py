@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.matching import Found
-from app.cep.arrays import FOREVER
+from app.cep.cells.arrays import FOREVER
+from app.cep.door import RunsEngine
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
-from app.cep.runs.engine import RunsEngine
 from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.events.batch import Column, EventBatch, take
 from app.events.types import Kind
-from app.query.fingerprint import fingerprint
 from app.query.plan import ExplicitWindow, Ordered, Plan, Within
+from app.query.planning.fingerprint import fingerprint
 from shedding.candidates import JudgedEvents, JudgedInWindows
 from shedding.identity import identities
 from shedding.windows import count_windows, elapsed_windows, time_windows

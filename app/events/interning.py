@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.events.batch import Dictionary
-from app.events.kernels import Texts, gather_entries, intern_all, rehash
+from app.events.kernels_interning import Texts, gather_entries, intern_all, rehash
 
 ENTRIES = 512
 """Entries that a new dictionary has room for; it grows fourfold."""

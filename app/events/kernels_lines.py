@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, types
 
 from app.events.kernel import kernel
-from app.events.kernels import NUMBERS, TEXTS, equal_bytes, known_code, new_code, quick_hash
+from app.events.kernels_interning import NUMBERS, TEXTS, equal_bytes, known_code, new_code, quick_hash
 from app.events.kernels_text import BYTES, bits_of_float, load64, trailing_zeros
 
 MISSING, NULL_CELL, TRUTH, WHOLE, REAL, TEXT_CELL = 0, 1, 2, 3, 4, 5

@@ -28,6 +28,7 @@ from app.events.avro import (
 from app.events.batch import ABSENT, NULL
 from app.events.failures import Failure
 from app.events.kernels import Op
+from app.events.promotions import is_default_of, is_promotable, is_same, least_size, same_name, spoken
 from app.events.types import Attribute, Kind
 
 TIME_COLUMN, TYPE_COLUMN = 0, 1
@@ -122,7 +123,7 @@ def record_type_of(node: Node, records: StreamRecords) -> RecordType:
     """
     if isinstance(node, dict) and type_name(node) == "record":
         for record in records.types:
-            if _same_name(node, record.record):
+            if same_name(node, record.record):
                 return record
         name = node["name"]
         raise SchemaError(f'record "{name}" is no type of stream "{records.definition.stream}", which has {_listed(records)}')
@@ -131,24 +132,6 @@ def record_type_of(node: Node, records: StreamRecords) -> RecordType:
 
 def _listed(records: StreamRecords) -> str:
     return ", ".join(record.name for record in records.types)
-
-
-def _same_name(writer: dict[str, Any], reader: dict[str, Any]) -> bool:
-    """Whether a named type can be read as another: by unqualified name (as fastavro and Java do) or by an alias."""
-    name = writer["name"]
-    short = name.rsplit(".", 1)[-1]
-    aliases = reader.get("aliases", ())
-    return short == reader["name"].rsplit(".", 1)[-1] or name in aliases or short in aliases
-
-
-PROMOTIONS: Mapping[str, tuple[str, ...]] = {
-    "int": ("long", "float", "double"),
-    "long": ("float", "double"),
-    "float": ("double",),
-    "string": ("bytes",),
-    "bytes": ("string",),
-}
-NAMED = frozenset({"record", "enum", "fixed"})
 
 
 @dataclass(slots=True)
@@ -251,11 +234,11 @@ class _Compiler:
         assert self.reader is not None  # noqa: S101
         reader = self.reader.resolved(reader)
         choices = [self.reader.resolved(branch) for branch in reader] if isinstance(reader, list) else [reader]
-        for fits in (_is_same, _is_promotable):
+        for fits in (is_same, is_promotable):
             for choice in choices:
                 if fits(writer, choice):
                     return choice
-        raise SchemaError(f"{_spoken(writer)} cannot be read as {_spoken(reader)}")
+        raise SchemaError(f"{spoken(writer)} cannot be read as {spoken(reader)}")
 
     def record(self, writer: Any, reader: Any, path: Path) -> None:
         """Fields in the writer's order; then the defaults of those that only the reader has."""
@@ -294,7 +277,7 @@ class _Compiler:
         reader = self.reader.resolved(reader)
         if isinstance(reader, list):
             branches = [self.reader.resolved(branch) for branch in reader]
-            reader = next((branch for branch in branches if _is_default_of(branch, value)), branches[0])
+            reader = next((branch for branch in branches if is_default_of(branch, value)), branches[0])
         name = type_name(reader)
         if name == "record" and isinstance(reader, dict):
             for entry in reader["fields"]:
@@ -333,7 +316,7 @@ class _Compiler:
             self.emit(Op.TEXT)
         self.value(writer[inside], None if reader is None else reader[inside], (*path, "[]"))
         self.emit(Op.NEXT, -1, start)
-        least = max(0, _least_size(self.writer, writer[inside], ())) + (inside == "values")
+        least = max(0, least_size(self.writer, writer[inside], ())) + (inside == "values")
         self.code[start][2:4] = [len(self.code), least]
         self.nesting -= 1
 
@@ -396,52 +379,3 @@ def crosses_collection(record: RecordType, path: Path) -> bool:
             return True
         node = next(entry["type"] for entry in node["fields"] if entry["name"] == step)
     return False
-
-
-def _is_same(writer: Node, reader: Node) -> bool:
-    name = type_name(writer)
-    if name != type_name(reader):
-        return False
-    if name not in NAMED:
-        return True
-    assert isinstance(writer, dict)  # noqa: S101
-    assert isinstance(reader, dict)  # noqa: S101
-    return _same_name(writer, reader) and (name != "fixed" or writer["size"] == reader["size"])
-
-
-def _is_promotable(writer: Node, reader: Node) -> bool:
-    return type_name(reader) in PROMOTIONS.get(type_name(writer), ())
-
-
-DEFAULTS: Mapping[type, tuple[str, ...]] = {
-    type(None): ("null",),
-    bool: ("boolean",),
-    int: ("int", "long", "float", "double"),
-    float: ("float", "double"),
-    str: ("string", "enum", "bytes", "fixed"),
-    dict: ("record", "map"),
-    list: ("array",),
-}
-
-
-def _is_default_of(node: Node, value: Any) -> bool:
-    return type_name(node) in DEFAULTS.get(type(value), ())
-
-
-def _least_size(schema: AvroSchema, node: Node, inside: tuple[str, ...]) -> int:
-    """The fewest bytes that a value of the type takes: bounds how many elements a block can have."""
-    node = schema.resolved(node)
-    name = type_name(node)
-    if name == "record" and isinstance(node, dict):
-        if node["name"] in inside:
-            return 0
-        return sum(_least_size(schema, entry["type"], (*inside, node["name"])) for entry in node["fields"])
-    if name == "fixed" and isinstance(node, dict):
-        return int(node["size"])
-    return {"null": 0, "float": 4, "double": 8}.get(name, 1)
-
-
-def _spoken(node: Node) -> str:
-    if isinstance(node, list):
-        return "a union of " + ", ".join(str(branch if isinstance(branch, str) else branch["type"]) for branch in node)
-    return type_name(node) if isinstance(node, str) or type_name(node) not in NAMED else f'{type_name(node)} "{node["name"]}"'

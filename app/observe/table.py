@@ -117,7 +117,12 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("cep_batches_total", "counter", "Finished micro-batches."),
     Metric("cep_stage_cost_seconds_total", "counter", "Time that tasks spent, by phase, added up over all tasks.", ("phase",)),
-    Metric("cep_query_cost_seconds_total", "counter", "Time that tasks spent on matching a query.", ("query",)),
+    Metric(
+        "cep_query_cost_seconds_total",
+        "counter",
+        "Processor time that owners spent on matching a query and on encoding what it found.",
+        ("query",),
+    ),
     Metric("cep_selection_events_total", "counter", "Events of the stream that selection was asked about.", ("stream",)),
     Metric("cep_selection_pruned_total", "counter", "Of these, events that no query wanted: dropped before they travel.", ("stream",)),
     Metric(

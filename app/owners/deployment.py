@@ -4,7 +4,7 @@ A directive names the deployment of its batch by fingerprint; tasks load it once
 need them: a bucket's inputs are replayed with the deployment they were fed under. No secrets in here.
 
 The file holds the texts of the queries and of the streams' schemas, never plans: whoever loads it plans again, so that it outlives the version
-that wrote it. What that means for state: `app.query.fingerprint`.
+that wrote it. What that means for state: `app.query.planning.fingerprint`.
 """
 
 from __future__ import annotations
@@ -111,6 +111,8 @@ class Deployment:
     """By query; None for those that do not write them."""
     reports: OutputTopic
     """The audit topic's shed reports."""
+    verdicts: OutputTopic | None
+    """The audit topic's verdicts; None in deployments from before there were any."""
     late_topic: str
     dead_letters_topic: str
     buckets: int
@@ -140,6 +142,7 @@ class Deployment:
             "catalog_version": self.catalog.version,
             "queries": [self._query(number) for number in range(len(self.catalog.plans))],
             "reports": self.reports.to_plain(),
+            **({} if self.verdicts is None else {"verdicts": self.verdicts.to_plain()}),
             "late_topic": self.late_topic,
             "dead_letters_topic": self.dead_letters_topic,
             "buckets": self.buckets,
@@ -215,6 +218,7 @@ def _from_plain(plain: Mapping[str, Any], model_of: ModelOf) -> Deployment:
         outputs=tuple(query.output for query in ordered),
         timeouts=tuple(query.timeouts for query in ordered),
         reports=OutputTopic.from_plain(plain["reports"]),
+        verdicts=OutputTopic.from_plain(plain["verdicts"]) if "verdicts" in plain else None,
         late_topic=plain["late_topic"],
         dead_letters_topic=plain["dead_letters_topic"],
         buckets=plain["buckets"],

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from app.bucket.engines import QueryEngine
 from app.bucket.matching import NO_ENDINGS, Ending
-from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import LiveRuns, end_runs, live_runs
+from app.cep.door import LiveRuns, end_runs, live_runs, tells_partial_matches
 from app.control.directives import Directive
 from app.evaluation.known_matches import known_matches, progress_of_items
 from app.owners.deployment import load_deployment
@@ -46,7 +45,7 @@ class Judge:
         events_per_ms = (self.model.manifest.window_events or window_ms) / window_ms if window_ms else 1.0
 
         def end(engine: QueryEngine, now_ms: int) -> tuple[int, int]:
-            assert isinstance(engine, RunsEngine), "shedders of partial matches have plans for the runs evaluator"  # noqa: S101
+            assert tells_partial_matches(engine), "shedders of partial matches have plans for the runs evaluator"  # noqa: S101
             live = live_runs(engine)
             if not len(live):
                 return 0, 0

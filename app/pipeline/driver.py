@@ -117,6 +117,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         try_out(settings.checkpoint.address)
         plane = _listening(settings)
         cleanup.callback(plane.close)
+        plane.metrics.set("cep_leader", 1)  # `sole_driver` has the checkpoint's lock
         registry = remembered_registry(settings, lambda: plane.metrics.add("cep_schema_registry_errors_total", 1))
         streams, compiled = _compiled(settings, registry, stop)  # before the broker is asked: broken files are told while it is away
         starting = cleanup.enter_context(spark_starting(settings))  # not before: a broken file should be told at once

@@ -17,14 +17,13 @@ from app.control.directives import Directive, QueryShedding
 from app.evaluation.calibration import kept_events
 from app.evaluation.features import Features
 from app.events.batch import EventBatch, take
-from app.query.plan import Catalog, Plan
+from app.owners.unseen import RANDOM, order_of, unseen_ratio
+from app.query.plan import Catalog
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
 from shedding.identity import identities
 from shedding.interface import Model
 from shedding.registry import METHODS, unlearned
-
-RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         directive: of the batch.
         learned: the models of queries whose shedders go by one.
     """
-    orders = {query: _order(catalog.plans[query], directive) for query in selection.layout.queries}
+    orders = {query: order_of(catalog.plans[query], directive) for query in selection.layout.queries}
     active = [(query, own) for query, own in orders.items() if own is not None and own.drop_ratio > 0 and own.place == "ingress"]
     if not active:
         return None
@@ -71,8 +70,8 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
 class _Candidates:
     """The events of a batch as shedders see them; masks are of its relevant rows.
 
-    What a model knows of the stream it learned from one in total order, so that is what it gets: the task's part of the stream, irrelevant events
-    included, since panes hold them too. Every batch begins with an empty pane: what stood before is in other tasks and batches.
+    What a model knows of the stream it learned from one in total order, so that is what it gets, irrelevant events included, since panes hold them too. Panes are formed inside a
+    topic partition and begin anew with every batch: which others came to the same task, and what stood before, depends on executors and restarts, and decisions must not.
     """
 
     def __init__(self, batch: EventBatch, relevant: NDArray[np.int64]) -> None:
@@ -86,11 +85,12 @@ class _Candidates:
 
     def kept_by_model(self, learned: Learned, orders: QueryShedding) -> Mask:
         """By a model, whose ratio is the one at which the ordered share of candidates goes."""
-        batch, features = self._in_order, learned.features
-        events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
+        features, entry = learned.features, METHODS[orders.shedder]
         gate = learned.model.gate(learned.model.manifest.ratio_for(orders.drop_ratio))
-        kept = np.empty(len(batch), dtype=np.bool_)
-        kept[self._order] = kept_events(gate, features.plan, events, METHODS[orders.shedder].level)
+        kept = np.empty(len(self._batch), dtype=np.bool_)
+        for rows, batch in self._by_partition if entry.panes else [(self._order, self._in_order)]:
+            events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
+            kept[rows] = kept_events(gate, features.plan, events, entry.level)
         return kept[self._relevant]
 
     @cached_property
@@ -101,31 +101,25 @@ class _Candidates:
     def _in_order(self) -> EventBatch:
         return take(self._batch, self._order)
 
+    @cached_property
+    def _by_partition(self) -> list[tuple[NDArray[np.int64], EventBatch]]:
+        """Rows and events of each topic partition, in total order."""
+        sources = self._batch.source[self._order]
+        grouped = self._order[np.argsort(sources, kind="stable")]
+        ends = np.cumsum(np.unique(sources, return_counts=True)[1])[:-1]
+        return [(rows, take(self._batch, rows)) for rows in np.split(grouped, ends)]
+
 
 def dropped_before_decoding(
-    catalog: Catalog, selection: Selection, directive: Directive, source: NDArray[np.int64], offset: NDArray[np.int64]
+    catalog: Catalog, stream: str, directive: Directive, source: NDArray[np.int64], offset: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
-    """Records that every query of the stream drops whatever is in them: no need to decode these.
-
-    `random` compares one number per event with each query's ratio, so the smallest ratio is what all agree on. Only when all queries of the
-    stream shed so, and none of them must keep events of negated items, or counts events that it has shed.
+    """Records that every query of the stream drops whatever is in them: no need to decode these (`app.owners.unseen`).
 
     Returns:
         bool (records,), or None when nothing may be dropped unseen.
     """
-    orders = [_order(catalog.plans[query], directive) for query in selection.layout.queries]
-    unseen = [one for one in orders if one is not None and one.shedder == RANDOM and one.place == "ingress" and one.drop_ratio > 0]
-    guarded = any(_guarded(catalog, selection, query) is not None for query in selection.layout.queries)
-    counting = any(catalog.groups[number].ranks != "none" for number in selection.layout.groups)
-    if not orders or guarded or counting or len(unseen) < len(orders):
-        return None
-    ratio = min(one.drop_ratio for one in unseen)
-    return ~unlearned(RANDOM, directive.seed).gate(ratio).keep(JudgedEvents(identities(source, offset)))
-
-
-def _order(plan: Plan, directive: Directive) -> QueryShedding | None:
-    """What the query has to do in this batch; old versions of queries finish what they began whole."""
-    return None if plan.draining is not None else directive.shedding.get(plan.name)
+    ratio = unseen_ratio(catalog, stream, directive)
+    return None if not ratio else ~unlearned(RANDOM, directive.seed).gate(ratio).keep(JudgedEvents(identities(source, offset)))
 
 
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:

@@ -264,8 +264,7 @@ def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
     work.count("consumed", len(source))
-    plan = _plan(settings.checkpoint, directive.deployment, context.number)
-    unseen = dropped_before_decoding(context.deployment.catalog, plan.selection, directive, source, offset)
+    unseen = dropped_before_decoding(context.deployment.catalog, context.stream.rules.stream, directive, source, offset)
     if unseen is not None:
         part.dropped, kept = part.dropped + int(np.count_nonzero(unseen)), ~unseen
         records, source, offset, ingested_ms = records.filter(pa.array(kept)), source[kept], offset[kept], ingested_ms[kept]
@@ -285,10 +284,10 @@ def _route(work: _Work, part: _Part) -> None:
     context = part.context
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
-    plan = _plan(settings.checkpoint, directive.deployment, context.number)
     batch = concatenate(part.batches)
     part.batches.clear()
     _refuse_undecodable(work, part.letters, context.deployment.buckets)
+    plan = _plan(settings.checkpoint, directive.deployment, context.number)
     learned = partial(_learned, settings.checkpoint, directive.deployment)
     gate = _timed(shedding_gate(context.deployment.catalog, plan.selection, directive, learned), work)
     orders = directive.selection.get(context.stream.rules.stream)

@@ -19,6 +19,7 @@ class PlannedOffsets:
 
     def __init__(self, checkpoint: str) -> None:
         self._store = open_store(checkpoint)
+        self._known: dict[int, Offsets] = {}
 
     def speakers(self, batch: int) -> frozenset[tuple[str, int]] | None:
         """Topic partitions with offsets in the batch; None when the log does not say (sources other than Kafka).
@@ -57,8 +58,13 @@ class PlannedOffsets:
 
     def _ends(self, batch: int) -> Offsets | None:
         """End offsets of a batch; None if there is no such batch, or they are not Kafka's."""
+        if batch in self._known:
+            return self._known[batch]
         path = f"{OFFSETS}/{batch}"
         try:
-            return read_offsets(path, self._store.read(path).decode())
+            found = read_offsets(path, self._store.read(path).decode())
         except MissingError:
             return None
+        if found is not None:  # what Spark has written once stays
+            self._known = {number: ends for number, ends in self._known.items() if number >= batch - 1} | {batch: found}
+        return found

@@ -23,13 +23,13 @@ from app.owners.models import as_it_sheds, read_models
 from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
 from app.query.compile import Compilation, read_queries
-from app.query.keys import RUN_SHEDDERS
 from app.query.plan import Catalog, Plan
-from app.query.similar import did_you_mean
-from app.query.vocabulary import UNKNOWN
+from app.query.resolved.vocabulary import UNKNOWN
+from app.query.text.keys import RUN_SHEDDERS
+from app.query.text.similar import did_you_mean
 from shedding.registry import METHODS
 
-SHED_REPORT = Path(__file__).resolve().parents[2] / "schemas" / "ShedReport.avsc"
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
 
 class TopicsMissingError(CepError):
@@ -274,8 +274,6 @@ def prepare(
             continue
         topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
         outputs.append(OutputTopic(topic, _registered(settings, registry, subject(topic, plan), schema), schema))
-    report = SHED_REPORT.read_text(encoding="utf-8")
-    audit = OutputTopic(settings.topics.audit, _registered(settings, registry, f"{settings.topics.audit}-cep.ShedReport", report), report)
     deployment = Deployment(
         shipped(replace(catalog, plans=plans)),
         streams,
@@ -283,7 +281,8 @@ def prepare(
         tuple(stream_of_topic.get(number) for number in range(len(labels))),
         tuple(outputs),
         tuple(old[plan].timeouts if plan in old else _timeouts(settings, registry, plan) for plan in catalog.plans),
-        audit,
+        _audit_records(settings, registry, "ShedReport"),
+        _audit_records(settings, registry, "Verdict"),
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
@@ -292,6 +291,12 @@ def prepare(
         tuple(old[plan].texts if plan in old else None for plan in catalog.plans),
     )
     return deployment if past is None else numbered(deployment, past.deployment)
+
+
+def _audit_records(settings: Settings, registry: Subjects, record: str) -> OutputTopic:
+    """Records of one kind on the audit topic."""
+    topic, schema = settings.topics.audit, (SCHEMAS / f"{record}.avsc").read_text(encoding="utf-8")
+    return OutputTopic(topic, _registered(settings, registry, f"{topic}-cep.{record}", schema), schema)
 
 
 def numbered(deployment: Deployment, before: Deployment) -> Deployment:

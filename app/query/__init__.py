@@ -1,5 +1,5 @@
-"""The query language: YAML → syntax tree → resolved → plan.
+"""The query language: YAML → syntax tree → resolved → plan; one room per pass.
 
-One file per pass: `source` (YAML with places), `document` (keys), `parse` and `build` (syntax tree), `resolve` (names and kinds),
-`refusals` (what no engine runs), `planning` (plan). `compile` is the entrance. Reads files only in `compile`; knows no engine.
+`text` (YAML with places), `tree` (keys of a query file, syntax tree), `resolved` (names and kinds), `planning` (plan), `checks` (warnings, and what no
+engine runs), `explain`. `compile` is the entrance, `plan` and `expressions` are what comes out. Reads files only in `compile`; knows no engine.
 """

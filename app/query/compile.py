@@ -11,21 +11,21 @@ from pathlib import Path
 
 from app.errors import Finding, Severity
 from app.events.types import StreamSchema
-from app.query import resolved as r
-from app.query.assumed import assumed_schemas
-from app.query.composites import composite_schema, dependency_order
-from app.query.document import Document, read_document
-from app.query.inline_tests import QueryTest, read_tests
-from app.query.lint import lint
-from app.query.lint_temporal import lint_temporal
+from app.query.checks.lint import lint
+from app.query.checks.lint_temporal import lint_temporal
+from app.query.checks.refusals import drains, refusals
 from app.query.plan import Catalog, Plan, ReturnField
-from app.query.planning import plan_query
-from app.query.planning_temporal import plan_temporal_query
-from app.query.refusals import drains, refusals
-from app.query.resolve import resolve_pattern_query
-from app.query.resolve_temporal import resolve_temporal_query
-from app.query.source import read_documents
-from app.query.vocabulary import Streams
+from app.query.planning.planning import plan_query
+from app.query.planning.planning_temporal import plan_temporal_query
+from app.query.resolved import resolved as r
+from app.query.resolved.assumed import assumed_schemas
+from app.query.resolved.composites import composite_schema, dependency_order
+from app.query.resolved.resolve import resolve_pattern_query
+from app.query.resolved.resolve_temporal import resolve_temporal_query
+from app.query.resolved.vocabulary import Streams
+from app.query.text.source import read_documents
+from app.query.tree.document import Document, read_document
+from app.query.tree.inline_tests import QueryTest, read_tests
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,6 +263,8 @@ class Shedding:
     allow_false_positives: bool = True
     memory_tuples: int | None = None
     """Of temporal queries: tuples kept per key; None: all."""
+    catch_up: OneOf["shed", "complete"] | None = None
+    """After an outage: the bound for new events first, or completeness; None: as the settings say."""
 
     @property
     def bounds_memory(self) -> bool:

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from app.bucket.engines import QueryEngine
-from app.cep.engine import Engine, EngineOptions, Watermarks
+from app.cep.engine import EngineOptions, Watermarks
+from app.cep.stacks.engine import StacksEngine
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 from app.query.expressions import AttributeOf, Comparison
@@ -124,7 +125,7 @@ def measure(scenario: Scenario, events: int | None, repeats: int, batch: int, op
     """Median and spread of a scenario's repeats, after one warm-up."""
     stream, masks = stream_of(scenario, events or scenario.events)
     plan = plan_of(scenario)
-    return {**timed(lambda: Engine(plan, options), slices(stream, masks, batch), repeats), "target": scenario.target}
+    return {**timed(lambda: StacksEngine(plan, options), slices(stream, masks, batch), repeats), "target": scenario.target}
 
 
 def timed(new: Callable[[], QueryEngine], parts: list[tuple[EventBatch, np.ndarray]], repeats: int) -> dict[str, Any]:

@@ -32,13 +32,13 @@ from pyarrow import csv, feather
 
 from app.bucket.in_order import parts_in_order
 from app.bucket.recording import steps_of
-from app.cli.replay_input import LineFinder
-from app.cli.replay_lines import line_blocks
-from app.cli.replay_output import ordered_queries
+from app.cli.inputs.events import LineFinder
+from app.cli.replay.lines import line_blocks
+from app.cli.replay.output import ordered_queries
 from app.events.files import gather
 from app.events.opened import event_files
 from app.query.compile import compile_texts
-from app.query.vocabulary import Streams
+from app.query.resolved.vocabulary import Streams
 
 SYMBOLS = 487
 BLOCK = 1_000_000

@@ -54,7 +54,7 @@ def cases(events: Path) -> dict[str, Case]:
         "test": Case((*CEP, "test", QUERY), 1.5),
         "replay": Case((*CEP, "replay", "--queries", QUERY, "--events", str(events), "--out", os.devnull), 2.0),
         "daemon": Case((sys.executable, "-c", "import app.pipeline.daemon")),
-        "driver": Case((sys.executable, "-c", "import app.cli.run")),
+        "driver": Case((sys.executable, "-c", "import app.cli.running.run")),
     }
 
 

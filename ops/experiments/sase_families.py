@@ -21,7 +21,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 
-from app.cep.engine import Engine, EngineOptions, Watermarks
+from app.cep.engine import EngineOptions, Watermarks
+from app.cep.stacks.engine import StacksEngine
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
@@ -212,7 +213,7 @@ def once(workload: Workload, events: int | None = None) -> tuple[float, int, int
     count, warm = min(workload.events, events or workload.events), workload.window
     plan = plan_of(workload)
     batch, masks = stream_of(workload, plan, warm + count)
-    engine = Engine(plan, workload.options)
+    engine = StacksEngine(plan, workload.options)
     for part, some in slices(batch, masks, 0, warm):
         engine.feed(part, some, Watermarks(int(part.time[-1]) + 1))
     parts, found = slices(batch, masks, warm, warm + count), 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.replay import replay
+from app.cli.replay.replay import replay
 from app.errors import FindingsError
 from tests.conformance.language_cases import Case, cases
 

@@ -13,7 +13,7 @@ import pytest
 from app.bucket.bucket import Bucket
 from app.bucket.family import is_family_state
 from app.bucket.snapshot import unpack_parts
-from app.cep.snapshot import engine_of
+from app.cep.snapshot.state import engine_of
 from app.control.directives import Directive
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.tuple_memory import tuple_memory

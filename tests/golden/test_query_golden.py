@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.explain import ALL_STAGES
-from app.cli.replay_input import Choices, read_input
-from app.cli.why_not import explain_why_not
+from app.cli.inputs.events import Choices, read_input
+from app.cli.queries.explain import ALL_STAGES
+from app.cli.queries.why_not import explain_why_not
 from app.errors import CepError
 from app.query.compile import Compilation, compile_texts
-from app.query.explain import explain
+from app.query.explain.stages import explain
 from tests.golden.streams import STREAMS
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from app.local.generators import generate
 from app.local.outlets import outlet_of
 from app.local.sending import Sender, at_once
 from app.query.compile import read_queries
-from app.query.vocabulary import UNKNOWN
+from app.query.resolved.vocabulary import UNKNOWN
 from tests.kafka.application import ROOT, Application, expected_composites, records_of, until
 
 START_MS = 1_780_000_000_000

@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from app.config.durations import parse_duration
-from app.query import tree as t
-from app.query.parse import parse_condition, parse_opener, parse_pattern, parse_value
+from app.query.tree import tree as t
+from app.query.tree.parse import parse_condition, parse_opener, parse_pattern, parse_value
 from tests.naive import language as n
 from tests.naive import patterns as p
 

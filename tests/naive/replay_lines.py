@@ -1,4 +1,4 @@
-"""What `cep replay` writes, match by match and object by object: the twin of `app.cli.replay_lines`."""
+"""What `cep replay` writes, match by match and object by object: the twin of `app.cli.replay.lines`."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from app.asc.selection import Selection
-from app.cep.engine import Engine, EngineOptions, Watermarks
+from app.cep.engine import EngineOptions, Watermarks
 from app.cep.matches import Matches
+from app.cep.stacks.engine import StacksEngine
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from tests.naive.language import Event, Query, yaml_text
@@ -37,7 +38,7 @@ class Run:
     def __init__(self, plan: Plan, schemas: Schemas, options: EngineOptions | None = None) -> None:
         self.plan, self.schemas, self.options = plan, schemas, options
         self.selection = Selection(Catalog.of((plan,)), "input")
-        self.engine = Engine(plan, options)
+        self.engine = StacksEngine(plan, options)
 
     def feed(self, events: Sequence[Event], watermark: int) -> Counter[Answer]:
         """Events in total order; what was found."""
@@ -52,7 +53,7 @@ class Run:
 
     def restart(self) -> None:
         """Snapshot, bytes, restore."""
-        self.engine = Engine.restore(self.plan, self.engine.snapshot(), self.options)
+        self.engine = StacksEngine.restore(self.plan, self.engine.snapshot(), self.options)
         self.engine.validate()
 
 

@@ -21,7 +21,7 @@ from app.events.batch import in_total_order, take
 from app.events.files import parse_events
 from app.owners.endings import Judge
 from app.query.compile import compile_texts
-from app.query.vocabulary import Streams
+from app.query.resolved.vocabulary import Streams
 from shedding.candidates import JudgedMatches, Mask
 from shedding.identity import shuffled
 from shedding.interface import Manifest, Model

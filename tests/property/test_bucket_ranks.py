@@ -18,7 +18,7 @@ from app.bucket import matching, recording
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan, trusted
 from app.bucket.route import group_identity
-from app.cep.engine import Engine
+from app.cep.stacks.engine import StacksEngine
 from app.query.plan import Catalog, Plan, QueryGroup
 from tests.naive.arrival import on_time
 from tests.naive.language import Event, Query, yaml_text
@@ -41,7 +41,7 @@ def watched() -> Iterator[Seen]:
     """Engines tell what they are fed."""
     seen = Seen()
 
-    class Watched(Engine):
+    class Watched(StacksEngine):
         def feed(self, batch: Any, items: Any, watermarks: Any) -> Any:
             places = zip(batch.time.tolist(), batch.source.tolist(), batch.offset.tolist(), strict=True)
             seen.setdefault(id(self), []).extend(zip(places, items.tolist(), strict=True))

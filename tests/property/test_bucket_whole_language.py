@@ -22,7 +22,7 @@ from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
-from app.query.vocabulary import Streams
+from app.query.resolved.vocabulary import Streams
 from tests.naive.patterns import yaml_text
 from tests.property.random_queries import cuts
 from tests.property.whole_language import is_valid_for, queries, streams

@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.cep.engine import Engine, EngineOptions, Watermarks
+from app.cep.engine import EngineOptions, Watermarks
 from app.cep.matches import Matches
+from app.cep.stacks.engine import StacksEngine
 from app.events.types import Kind
 from tests.naive.language import Equivalence, Event, Query, mentioned
 from tests.naive.matching import matches, return_fields
@@ -75,7 +76,7 @@ def run(
     query: Query, known: Schemas, events: list[Event], *, ends: list[int], options: EngineOptions, restarts: list[bool], lag: int
 ) -> list[Any]:
     plan = plan_of(query, known)
-    engine = Engine(plan, options)
+    engine = StacksEngine(plan, options)
     found: list[Any] = []
     start = 0
     for end, restart in zip(ends, restarts, strict=True):
@@ -88,7 +89,7 @@ def run(
         assert tally.matches == len(result)
         found += found_by_engine(query, known, result)
         if restart:
-            engine = Engine.restore(plan, engine.snapshot(), options)
+            engine = StacksEngine.restore(plan, engine.snapshot(), options)
             engine.validate()
         start = end
     return found
@@ -133,7 +134,7 @@ def trusted(draw: st.DrawFn) -> tuple[Query, Schemas, list[list[Event]], list[in
 def test_trusted_order_finds_the_same_matches_and_fires_by_the_own_source(data: st.DataObject, case: tuple[Any, ...]) -> None:
     query, known, by_source, arrival = case
     plan, options = plan_of(query, known), replace(data.draw(OPTIONS), partitioned=True)
-    engine = Engine(plan, options)
+    engine = StacksEngine(plan, options)
     found: list[Any] = []
     places = [0, 0]
     start = 0
@@ -148,7 +149,7 @@ def test_trusted_order_finds_the_same_matches_and_fires_by_the_own_source(data: 
         engine.validate()
         found += found_by_engine(query, known, result)
         if data.draw(st.booleans()):
-            engine = Engine.restore(plan, engine.snapshot(), options)
+            engine = StacksEngine.restore(plan, engine.snapshot(), options)
         if query.items[-1].negated:
             due = [m for m in matches(query, by_source[0] + by_source[1]) if m.time <= marks[m.identity[-1][1]]]
             assert len(found) == len(due)
@@ -180,7 +181,7 @@ def test_every_unfinished_prefix_times_out_once(data: st.DataObject) -> None:
     events = data.draw(streams(known))
     options = data.draw(OPTIONS)
     plan = replace(plan_of(query, known), on_timeout="emit")
-    engine = Engine(plan, options)
+    engine = StacksEngine(plan, options)
     lag = data.draw(st.sampled_from([0, 0, 2, 40]))
     found: list[tuple[Any, ...]] = []
     start = 0
@@ -195,7 +196,7 @@ def test_every_unfinished_prefix_times_out_once(data: st.DataObject) -> None:
             assert all(time <= watermark for time in engine.timeouts.time.tolist())
             found += prefixes(query, engine.timeouts)
         if data.draw(st.booleans()):
-            engine = Engine.restore(plan, engine.snapshot(), options)
+            engine = StacksEngine.restore(plan, engine.snapshot(), options)
     assert sorted(found, key=str) == unfinished(query, events)
 
 

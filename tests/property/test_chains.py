@@ -17,9 +17,9 @@ from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import EngineOptions, Watermarks
 from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column
-from app.query.chains import chain_of
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
+from app.query.planning.chains import chain_of
 from tests.naive.inputs import types_of
 from tests.naive.language import Aggregate, Arith, Attr, Call, Compare, Const, Element, Equivalence, Event
 from tests.naive.patterns import Item, Quantifier, Seq, Span, WholeQuery, items_of, yaml_text

@@ -10,12 +10,12 @@ import hypothesis.strategies as st
 import yaml
 from hypothesis import given
 
-from app.query import tree as t
 from app.query.compile import compile_texts
-from app.query.grammar import RESERVED
-from app.query.parse import parse_condition, parse_pattern, parse_value
-from app.query.printer import print_expression, print_pattern
-from app.query.source import Scalar, read_documents
+from app.query.text.source import Scalar, read_documents
+from app.query.tree import tree as t
+from app.query.tree.grammar import RESERVED
+from app.query.tree.parse import parse_condition, parse_pattern, parse_value
+from app.query.tree.printer import print_expression, print_pattern
 from tests.golden.streams import STREAMS
 
 HOUR = 3_600_000

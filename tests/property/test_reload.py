@@ -23,10 +23,10 @@ from app.bucket.snapshot import DESCRIPTION, described, unpack_parts
 from app.events.batch import EventBatch
 from app.events.files import parse_events
 from app.owners.tuple_memory import tuple_memory
-from app.query.chains import chain_of
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan, Shedding
-from app.query.vocabulary import Streams
+from app.query.planning.chains import chain_of
+from app.query.resolved.vocabulary import Streams
 from tests.naive.patterns import yaml_text
 from tests.property import test_composition as composition
 from tests.property import whole_language

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from app.cli.replay import replay
+from app.cli.replay.replay import replay
 from tests.naive.arrival import on_time
 from tests.naive.language import Event, Query, yaml_text
 from tests.naive.matching import Match, matches, order, return_fields

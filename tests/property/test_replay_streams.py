@@ -15,10 +15,10 @@ from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from app.bucket.recording import match_sorted
-from app.cli.replay import replay
-from app.cli.replay_held import tells_at_once
-from app.cli.replay_input import Choices, read_input
-from app.cli.replay_output import json_lines, ordered_queries
+from app.cli.inputs.events import Choices, read_input
+from app.cli.replay.held import tells_at_once
+from app.cli.replay.output import json_lines, ordered_queries
+from app.cli.replay.replay import replay
 from app.errors import CepError
 from app.events.files import gather
 from app.query.compile import read_queries
@@ -28,10 +28,10 @@ from tests.property.whole_language import queries, streams
 
 SMALL = {
     "app.bucket.in_order.SLICE": 3,
-    "app.cli.replay_held.WORTH_WRITING": 1,
-    "app.cli.replay_lines.BLOCK": 2,
+    "app.cli.replay.held.WORTH_WRITING": 1,
+    "app.cli.replay.lines.BLOCK": 2,
     "app.events.opened.BLOCK_BYTES": 100,
-    "app.cli.replay_input.gather": functools.partial(gather, held_bytes=0),
+    "app.cli.inputs.events.gather": functools.partial(gather, held_bytes=0),
 }
 
 

@@ -18,7 +18,7 @@ from app.events.batch import EventBatch, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
-from app.query.vocabulary import Streams
+from app.query.resolved.vocabulary import Streams
 from tests.naive import patterns
 from tests.naive.language import Equivalence, Event, Item, Query, yaml_text
 from tests.naive.temporal import TemporalQuery

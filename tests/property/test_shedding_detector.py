@@ -55,19 +55,6 @@ def test_queue_settles_below_the_bound_in_virtual_time() -> None:
     assert min(longest[1000:]) >= 0.75 * longest_queue(bound, throughput)
 
 
-def test_catching_up_holds_the_bound_under_a_shedder_that_drops_too_little() -> None:
-    def longest(*, catch_up: bool) -> float:
-        queue = most = 0.0
-        for _ in range(5000):
-            orders = detected(Load(2000.0, 1000.0, queue), 1.0, catch_up=catch_up)
-            queue = max(0.0, queue + 20 * (1 - 0.95 * orders.drop_ratio) - 10)
-            most = max(most, queue)
-        return most
-
-    assert longest(catch_up=True) < longest_queue(1.0, 1000) < longest(catch_up=False)
-    assert detected(Load(2000, 1000, 5000), 1.0, catch_up=True).drop_ratio == 1
-
-
 @given(CURVES, st.integers(0, 10**6), st.floats(0, 0.5), CURVES, st.floats(0, 0.05))
 def test_as_many_partial_matches_go_as_must_and_no_more(
     processing: Curve, count: int, queued: float, shedding: Curve, buffer: float

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
-from app.cli.replay import replay
+from app.cli.replay.replay import replay
 from app.errors import FindingsError
 from tests.naive.assignments import declared_by_runs, found
 from tests.naive.inputs import events_of, scopes, types_of

@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
-from app.cep.runs.diagnosis import Diagnosis
-from app.cep.runs.plain_events import Stream
-from app.cep.runs.why_not import Explorer, why_not, why_not_these
-from app.cli.replay_input import Choices, read_input
+from app.cep.why_not.diagnosis import Diagnosis
+from app.cep.why_not.plain_events import Stream
+from app.cep.why_not.why_not import Explorer, why_not, why_not_these
+from app.cli.inputs.events import Choices, read_input
 from app.query.compile import compile_texts
-from app.query.planning import plan_as_runs
+from app.query.planning.planning import plan_as_runs
 from tests.naive.inputs import events_of, scopes, types_of
 from tests.naive.patterns import WholeQuery, yaml_text
 from tests.naive.runs import Player

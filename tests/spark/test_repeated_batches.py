@@ -6,7 +6,7 @@ import orjson
 import pytest
 import yaml
 
-from app.cli.train import train
+from app.cli.shedding.train import train
 from app.config.settings import load_settings
 from app.control.watchdog import Watchdog
 from app.local.generators import generate

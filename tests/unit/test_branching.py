@@ -11,7 +11,7 @@ import pytest
 from app.bucket.recording import rows_between
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import bound_events, live_runs
-from app.cep.runs.plain_values import MISSING, aggregate, value
+from app.cep.why_not.plain_values import MISSING, aggregate, value
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.observing import shape_of
 from app.evaluation.operator import Operator

@@ -10,7 +10,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.engines import taken_over
 from app.bucket.family import GONE, Family, shape_of
 from app.bucket.hold import TimeRules
-from app.cep.engine import Engine
+from app.cep.stacks.engine import StacksEngine
 from app.errors import SnapshotError
 from app.query.plan import Catalog, Plan, Shedding
 from tests.naive.language import Equivalence, Query
@@ -69,7 +69,7 @@ def test_a_family_that_lost_most_of_its_members_is_built_anew() -> None:
 
 
 def test_another_latency_bound_leaves_the_engine_alone() -> None:
-    engine = Engine(PLAIN)
+    engine = StacksEngine(PLAIN)
     assert taken_over(engine, PLAIN, replace(PLAIN, shedding=Shedding("gspice", 1000))) is engine
 
 

@@ -7,15 +7,15 @@ import pytest
 
 from app.asc.selection import Selection
 from app.bucket.recording import rows_between
-from app.cep.arrays import FOREVER
+from app.cep.cells.arrays import FOREVER
 from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column, Dictionary, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
-from app.query.chains import chain_of
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
+from app.query.planning.chains import chain_of
 
 OWN = (Attribute("k", Kind.STRING), Attribute("v", Kind.INTEGER), Attribute("s", Kind.STRING))
 STREAM = StreamSchema("s", (EventType("A", OWN), EventType("B", OWN)))

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.cep.engine import Engine, EngineOptions, Tally, Watermarks, refusals
+from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
+from app.cep.stacks.engine import StacksEngine
+from app.cep.stacks.layout import refusals
 from app.errors import SnapshotError
 from app.events.batch import ABSENT, NULL, Column, Dictionary, EventBatch
 from app.events.types import Kind
@@ -65,7 +67,7 @@ def offsets(matches: Matches) -> list[list[int]]:
 
 
 def find(query: Plan, text: str, options: EngineOptions | None = None) -> list[list[int]]:
-    engine = Engine(query, options)
+    engine = StacksEngine(query, options)
     matches, _ = engine.feed(*stream(text), END)
     engine.validate()
     return offsets(matches)
@@ -95,7 +97,7 @@ def test_windows_hold_where_the_watermark_is_far_behind(options: EngineOptions) 
         (plan([A, B, C], within=5), "0 A, 1 A, 4 B, 5 C, 6 C", [[1, 2, 3]]),
         (plan([not_(A), B, C], within=5), "0 A, 3 B, 4 C, 5 C", [[1, 3]]),
     ):
-        matches, tally = Engine(query, options).feed(*stream(text), behind)
+        matches, tally = StacksEngine(query, options).feed(*stream(text), behind)
         assert offsets(matches) == expected
         assert tally.evicted == 0
 
@@ -122,7 +124,7 @@ def test_negated_start_looks_back_one_window_from_the_last_event() -> None:
 
 
 def test_negated_end_waits_for_the_watermark_and_has_the_windows_end_as_time() -> None:
-    engine = Engine(plan([A, B, not_(C)], within=5))
+    engine = StacksEngine(plan([A, B, not_(C)], within=5))
     matches, tally = engine.feed(*stream("0 A, 1 B"), Watermarks(4))
     assert (len(matches), tally.pending) == (0, 1)
     engine.validate()
@@ -142,21 +144,21 @@ def test_negated_end_event_at_the_end_of_the_window_is_too_late_to_cancel() -> N
     [("4 C", []), ("5 C", [[0, 1]]), ("5 C, 9 C", [[0, 1]]), ("4 C, 9 C", []), ("3 A, 5 C", [[0, 1]]), ("3 A, 4 C", [])],
 )
 def test_negated_end_is_decided_by_times_when_the_watermark_comes_late(third: str, expected: list[list[int]]) -> None:
-    engine = Engine(plan([A, B, not_(C)], within=5))
+    engine = StacksEngine(plan([A, B, not_(C)], within=5))
     engine.feed(*stream(f"0 A, 1 B, {third}"), Watermarks(-100))
     matches, _ = engine.feed(*stream(""), Watermarks(20))
     assert offsets(matches) == expected
 
 
 def test_negated_end_of_one_partition_fires_by_time_alone() -> None:
-    engine = Engine(plan([A, B, not_(C)], within=5))
+    engine = StacksEngine(plan([A, B, not_(C)], within=5))
     engine.feed(*stream("0 A 1, 1 B 1"), Watermarks(1))
     matches, _ = engine.feed(*stream("7 A 2, 7 C 1", first=2), Watermarks(8))
     assert offsets(matches) == [[0, 1]]
 
 
 def test_trusted_order_fires_when_the_events_own_source_has_come_so_far() -> None:
-    engine = Engine(plan([A, B, not_(C)], within=5))
+    engine = StacksEngine(plan([A, B, not_(C)], within=5))
     engine.feed(*stream("0 A 1", source=1), Watermarks(-100, {1: 0, 2: -100}))
     engine.feed(*stream("-50 A 2, -49 B 2", source=2), Watermarks(-49, {1: 0, 2: -49}))
     matches, _ = engine.feed(*stream("1 B 1", source=1, first=1), Watermarks(-46, {1: 5, 2: -46}))
@@ -171,7 +173,7 @@ def test_trusted_order_fires_when_the_events_own_source_has_come_so_far() -> Non
 def test_an_event_may_be_a_candidate_of_several_items_but_binds_one() -> None:
     query = plan([A, A])
     batch, masks = stream("0 A, 1 A, 2 A")
-    matches, _ = Engine(query).feed(batch, masks * np.uint64(3), END)
+    matches, _ = StacksEngine(query).feed(batch, masks * np.uint64(3), END)
     assert offsets(matches) == [[0, 1], [0, 2], [1, 2]]
 
 
@@ -196,14 +198,14 @@ def test_time_difference_of_two_events() -> None:
 
 def test_returned_integers_that_leave_64_bit_become_floats() -> None:
     total = ReturnField("total", Arithmetic(Kind.INTEGER, "+", attribute(0, "v"), attribute(1, "v")), Kind.INTEGER)
-    matches, _ = Engine(plan([A, B], returns=[total])).feed(*stream(f"0 A 1 {2**63 - 1}, 1 B 1 1"), END)
+    matches, _ = StacksEngine(plan([A, B], returns=[total])).feed(*stream(f"0 A 1 {2**63 - 1}, 1 B 1 1"), END)
     assert matches.fields["total"].kind is Kind.FLOAT
     assert matches.fields["total"].values.tolist() == [2.0**63]
 
 
 def test_fields_are_columns_and_null_where_the_event_has_none() -> None:
     fields = [ReturnField("a_v", attribute(0, "v"), Kind.INTEGER), ReturnField("k", attribute(1, "k"), Kind.INTEGER)]
-    matches, _ = Engine(plan([A, B], returns=fields)).feed(*stream("0 A 7 ?, 1 A 7 3, 2 B 7"), END)
+    matches, _ = StacksEngine(plan([A, B], returns=fields)).feed(*stream("0 A 7 ?, 1 A 7 3, 2 B 7"), END)
     assert matches.fields["a_v"].state is not None
     assert min(zip(matches.fields["a_v"].state.tolist(), matches.fields["a_v"].values.tolist(), strict=True)) == (0, 3)
     assert matches.fields["k"].values.tolist() == [7, 7]
@@ -217,7 +219,7 @@ def texts_of(column: Column) -> list[str]:
 
 def test_texts_are_equal_across_batches_with_other_dictionaries() -> None:
     fields = [ReturnField("k", Call(Kind.STRING, "upper", (attribute(0, "k", Kind.STRING),)), Kind.STRING)]
-    engine = Engine(plan([A, B], returns=fields))
+    engine = StacksEngine(plan([A, B], returns=fields))
     found = []
     for text, entries in (("0 A 0, 1 A 1", [b"x", b"y"]), ("2 B 0", [b"y", b"z"])):
         batch, masks = stream(text)
@@ -233,7 +235,7 @@ def test_local_conditions_are_checked_by_the_engine() -> None:
     )
     batch, masks = stream("0 A 0 5, 1 A 1 5, 2 A 0 1, 3 B 0 0, 3 B 1 0")
     key = Column(Kind.STRING, batch.columns["k"].values.astype(np.int32), None, Dictionary.of([b"tag", b"x"]))
-    matches, _ = Engine(plan([wanted, B])).feed(replace(batch, columns={**batch.columns, "k": key}), masks, END)
+    matches, _ = StacksEngine(plan([wanted, B])).feed(replace(batch, columns={**batch.columns, "k": key}), masks, END)
     assert offsets(matches) == [[0, 3]]
 
 
@@ -273,7 +275,7 @@ def cut(batch: EventBatch, masks: np.ndarray, size: int) -> list[tuple[EventBatc
     return found
 
 
-def pairs(parts: Sequence[tuple[EventBatch, np.ndarray]], engine: Engine) -> tuple[set[tuple[int, int]], Tally]:
+def pairs(parts: Sequence[tuple[EventBatch, np.ndarray]], engine: StacksEngine) -> tuple[set[tuple[int, int]], Tally]:
     found: set[tuple[int, int]] = set()
     for batch, masks in parts:
         matches, tally = engine.feed(batch, masks, Watermarks(int(batch.time[-1]) + 1))
@@ -300,7 +302,7 @@ def expected_pairs(batch: EventBatch, masks: np.ndarray, within: int) -> set[tup
 @pytest.mark.parametrize("text", [False, True])
 def test_memory_follows_the_window_not_the_keys_ever_seen(*, text: bool) -> None:
     batch, masks = many(60_000, 20_000, text=text)
-    found, tally = pairs(cut(batch, masks, 1000), engine := Engine(plan([A, B], within=50)))
+    found, tally = pairs(cut(batch, masks, 1000), engine := StacksEngine(plan([A, B], within=50)))
     engine.validate()
     assert found == expected_pairs(batch, masks, 50)
     assert tally.live_events <= 50
@@ -317,7 +319,7 @@ def test_one_event_may_complete_more_matches_than_any_buffer_expects() -> None:
 
 def test_matches_handed_out_stay_as_they_were() -> None:
     batch, masks = many(20_000, 3_000, text=True)
-    engine = Engine(plan([A, B], within=300, returns=[ReturnField("k", attribute(0, "k", Kind.STRING), Kind.STRING)]))
+    engine = StacksEngine(plan([A, B], within=300, returns=[ReturnField("k", attribute(0, "k", Kind.STRING), Kind.STRING)]))
     kept = []
     for part, part_masks in cut(batch, masks, 500):
         matches, _ = engine.feed(part, part_masks, Watermarks(int(part.time[-1]) + 1))
@@ -330,19 +332,19 @@ def test_matches_handed_out_stay_as_they_were() -> None:
 
 def test_snapshot_of_another_plan_or_format_is_refused() -> None:
     query = plan([A, B])
-    engine = Engine(query)
+    engine = StacksEngine(query)
     engine.feed(*stream("0 A"), Watermarks(1))
     data = engine.snapshot()
     with pytest.raises(SnapshotError, match="fingerprint"):
-        Engine.restore(replace(query, fingerprint="other"), data)
+        StacksEngine.restore(replace(query, fingerprint="other"), data)
     with pytest.raises(SnapshotError, match="format 99"):
-        Engine.restore(query, data[:8] + b"\x63\x00\x00\x00" + data[12:])
+        StacksEngine.restore(query, data[:8] + b"\x63\x00\x00\x00" + data[12:])
     with pytest.raises(SnapshotError, match="no state"):
-        Engine.restore(query, b"x" * 100)
+        StacksEngine.restore(query, b"x" * 100)
     for length in range(0, len(data) - 8, 7):
         with pytest.raises(SnapshotError):
-            Engine.restore(query, data[:length])
-    restored = Engine.restore(query, data)
+            StacksEngine.restore(query, data[:length])
+    restored = StacksEngine.restore(query, data)
     matches, _ = restored.feed(*stream("1 B", first=1), END)
     assert offsets(matches) == [[0, 1]]
 
@@ -356,14 +358,14 @@ def test_what_the_engine_cannot_run_is_refused_in_words() -> None:
     counted = ReturnField("n", Aggregate(Kind.INTEGER, "count", 0, None), Kind.INTEGER)
     assert refusals(plan([A, B], returns=[counted])) == ["the aggregate count() needs closures, which this engine does not run yet"]
     with pytest.raises(ValueError, match="closures"):
-        Engine(plan([A, B], returns=[counted]))
+        StacksEngine(plan([A, B], returns=[counted]))
 
 
 def test_partial_matches_time_out_with_null_fields_where_nothing_is_bound() -> None:
     fields = [ReturnField(f"{name}_v", attribute(i, "v"), Kind.INTEGER) for i, name in enumerate("abc")]
     apart = Arithmetic(Kind.DURATION, "-", attribute(1, "time", Kind.TIME), attribute(0, "time", Kind.TIME))
     query = replace(plan([A, B, C], within=5, returns=[*fields, ReturnField("took", apart, Kind.DURATION)]), on_timeout="emit")
-    engine = Engine(query)
+    engine = StacksEngine(query)
     matches, _ = engine.feed(*stream("0 A 1 7, 2 B 1 8, 3 C 1 9"), Watermarks(4))
     assert len(matches) == 1
     assert engine.timeouts is not None
@@ -391,20 +393,20 @@ def test_a_negation_that_hangs_on_an_unbound_event_rules_no_partial_match_out() 
     last = Item(3, "d", ("X",))
     join = JoinPredicate(Comparison("=", attribute(1, "v"), attribute(3, "v")), (1, 3), negated_item=1)
     query = replace(plan([A, not_(B), C, last], within=5, joins=[join]), on_timeout="emit")
-    engine = Engine(query)
+    engine = StacksEngine(query)
     engine.feed(*stream("0 A 1 7, 1 B 1 7, 2 C 1 0, 5 A 1 0"), Watermarks(-10))
     assert engine.timeouts is not None
     assert len(engine.timeouts) == 0
     engine.feed(*stream(""), Watermarks(6))
     assert bound_offsets(engine.timeouts) == [[0], [0, 2]]
-    bare = Engine(replace(query, joins=()))
+    bare = StacksEngine(replace(query, joins=()))
     bare.feed(*stream("0 A 1 7, 1 B 1 7, 2 C 1 0"), END)
     assert bare.timeouts is not None
     assert bound_offsets(bare.timeouts) == [[0]]
 
 
 def test_tally_counts_what_happened() -> None:
-    engine = Engine(plan([A, B], within=5))
+    engine = StacksEngine(plan([A, B], within=5))
     _, tally = engine.feed(*stream("0 A, 1 X, 2 B, 3 B 9"), Watermarks(4))
     assert (tally.events, tally.candidates, tally.stored, tally.pushed, tally.matches) == (4, 3, 2, 1, 1)
     _, tally = engine.feed(*stream(""), Watermarks(10))

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import ast
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
-from app.cep import (
-    kernels_columns,
-    kernels_construction,
-    kernels_machine,
-    kernels_scan,
-    kernels_slots,
-    kernels_texts,
-    kernels_windows,
-)
-from app.cep.kernel import _STAMP
+from app.cep.kernel import STAMPS, rooms_of
 from shedding.lazy_kernel import LazyKernel
 
-MODULES = (kernels_columns, kernels_construction, kernels_machine, kernels_scan, kernels_slots, kernels_texts, kernels_windows)
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / "app" / "cep").rglob("kernels*.py"))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_every_kept_kernel_carries_the_stamp_of_all_sources_compiled_into_it(module: object) -> None:
-    kernels = [one for one in vars(module).values() if isinstance(one, LazyKernel)]
-    assert kernels
-    for one in kernels:
-        assert [cell.cell_contents for cell in one.py_func.__closure__ or ()] == [_STAMP], one.__name__
+def compiled_in(module: str) -> set[str]:
+    """The modules of pattern queries that a module with kernels takes kernels or numbers of columns from."""
+    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    named = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    own = {name for name in named if name.startswith("app.cep.") and name != "app.cep.kernel"}
+    return own.union(*(compiled_in(name) for name in own))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_kept_kernel_carries_the_stamp_of_its_room(name: str) -> None:
+    module = import_module(name)
+    for one in vars(module).values():
+        if isinstance(one, LazyKernel) and one.py_func.__module__ == name:
+            assert [cell.cell_contents for cell in one.py_func.__closure__ or ()] == [STAMPS[name.rpartition(".")[0]]], one.__name__
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_rooms_stamp_is_of_all_sources_that_are_compiled_into_its_kernels(name: str) -> None:
+    rooms = rooms_of(name.rpartition(".")[0])
+    for other in compiled_in(name):
+        *_, room, file = other.split(".")
+        assert room in rooms, other
+        assert file.startswith(("arrays", "opcodes", "kernels")), other

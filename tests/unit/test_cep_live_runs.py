@@ -12,9 +12,9 @@ from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import end_runs, live_runs
 from app.events.batch import Column, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
-from app.query.abandoned import abandoned_plans
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
+from app.query.planning.abandoned import abandoned_plans
 
 STREAM = StreamSchema("s", tuple(EventType(name, (Attribute("k", Kind.INTEGER),)) for name in "ABC"))
 

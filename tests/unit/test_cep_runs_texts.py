@@ -7,8 +7,8 @@ from functools import cache
 
 from app.bucket.composite import plain_values
 from app.bucket.recording import match_sorted
-from app.cli.demo_world import QUICKSTART
-from app.cli.query_streams import configured_schemas, settings_of
+from app.cli.demo.world import QUICKSTART
+from app.cli.inputs.query_streams import configured_schemas, settings_of
 from app.events.batch import EventBatch, concatenate
 from app.local.generators import generate
 from app.query.compile import compile_texts

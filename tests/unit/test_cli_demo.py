@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import yaml
 
-from app.cli.demo_composites import Composite, Seen
-from app.cli.demo_screen import LinesScreen, Scene, TableScreen
-from app.cli.demo_world import QUICKSTART, Chunk, Feed, demo_settings
+from app.cli.demo.composites import Composite, Seen
+from app.cli.demo.screen import LinesScreen, Scene, TableScreen
+from app.cli.demo.world import QUICKSTART, Chunk, Feed, demo_settings
 from app.config.settings import load_settings
 from app.local.generators.stream import Truth
 from app.local.sending import Outlet

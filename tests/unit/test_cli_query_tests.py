@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.cli.test import run_tests
+from app.cli.queries.test import run_tests
 
 QUERY = """
 name: q

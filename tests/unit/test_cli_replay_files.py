@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv, feather
 
-from app.cli.replay_input import Choices, gather_input
+from app.cli.inputs.events import Choices, gather_input
 from app.events.opened import StandardInput
 from app.events.rows import Row
 

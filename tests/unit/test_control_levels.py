@@ -1,16 +1,16 @@
-"""What a drop ratio means where partial matches are shed, and what the watchdog learns from it."""
+"""What a drop ratio means where partial matches are shed."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.control.directives import Directive, QueryShedding
-from app.control.levels import Levels, moved
+from app.control.directives import QueryShedding
+from app.control.levels import Levels
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
 from app.query.compile import compile_texts
 from app.query.plan import Plan
-from app.query.vocabulary import UNKNOWN
+from app.query.resolved.vocabulary import UNKNOWN
 
 
 def plan(shedder: str) -> Plan:
@@ -57,16 +57,3 @@ def test_levels_outlive_a_restart_of_the_driver():
 
 def test_shedders_of_events_stay_at_the_ingress():
     assert Levels().orders(plan("random"), 0.4, after(10), 5.0) == QueryShedding(0.4, "random", "ingress", 5.0)
-
-
-def test_the_watchdog_learns_which_share_of_the_matching_was_saved():
-    directive = Directive(1, shedding={"q": QueryShedding(0.5, "pm-random", "matching", None, 1000, 0.5)})
-    totals = BatchTotals(
-        1,
-        queries={"q": QueryTally("q", candidates=300, judged_matches=900, ended_matches=400), "other": QueryTally("other", candidates=100)},
-    )
-    assert moved(directive, totals) == pytest.approx(0.5 * 300 / 400), "500 of 1,000 are left, for three quarters of the uses"
-    assert moved(Directive(1), totals) == 0.0
-    assert moved(None, totals) == 0.0
-    nothing = Directive(1, shedding={"q": QueryShedding(0.5, "random", "ingress")})
-    assert moved(nothing, totals) == 0.0

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.directives import Directive, QueryShedding
-from app.control.levels import Levels, moved
+from app.control.directives import QueryShedding
+from app.control.levels import Levels
+from app.control.query_costs import QueryObservation
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
-from app.control.watchdog import BatchObservation, Watchdog, WatchedQuery
+from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
 from tests.unit.test_control_levels import plan
 
 LARGEST, BOUND = 400_000, 2_000
@@ -38,7 +39,7 @@ class Plant:
     lives: list[float] = field(default_factory=list)
 
     def run(self, batches: int) -> None:
-        watchdog = Watchdog((WatchedQuery("q", "pspice", BOUND),), WatchdogSettings(), LARGEST)
+        watchdog = Watchdog((WatchedQuery("q", "pspice", BOUND, streams=("s",)),), WatchdogSettings(), LARGEST)
         levels, query, chance = Levels(), plan("pspice"), np.random.default_rng(self.seed)
         totals, shedding = BatchTotals(-1), {}
         taken_until = self.now = 1_000_000.0
@@ -47,14 +48,15 @@ class Plant:
             planned = max(self.now, taken_until + 20)
             consumed = self.rate_per_ms * (planned - taken_until)
             levels.see(shedding, totals)
+            watchdog.plan(PlannedBatch(batch, round(planned), {"s": round(consumed)}))
             shedding = {name: levels.orders(query, ratio, totals, None) for name, ratio in watchdog.ratios.items()}
             own = shedding.get("q", QueryShedding(0.0))
             judged = round(self.live) if own.share else 0
             ended = round(judged * own.share)
             self.live -= ended
             work = consumed * (self.event_ms + self.match_ms * (self.live + consumed / 2)) * float(np.exp(chance.normal(0, 0.05)))
-            duration = self.fixed_ms + work
-            passed = planned - taken_until
+            duration = (self.fixed_ms + work) * float(np.exp(chance.normal(0, 0.05)))
+            passed, began = planned - taken_until, self.live
             self.live = self.live * max(0.0, 1 - passed / self.window_ms) + consumed
             tally = QueryTally(
                 "q", candidates=round(consumed), partial_matches=round(self.live), judged_matches=judged, ended_matches=ended
@@ -64,24 +66,15 @@ class Plant:
             self.ratios.append(own.drop_ratio)
             self.lives.append(self.live)
             arrived += consumed
-            saved = round(moved(Directive(batch, shedding=shedding), totals) * consumed)
+            reference = own.reference if shedding else round(self.live)
+            seen = QueryObservation(round(consumed), 0, work, (began + self.live) / 2, reference, own.drop_ratio)
             self.now, oldest, taken_until = planned + duration, taken_until, planned
+            count = {"s": round(consumed)}
+            arrivals = {"s": round(arrived)}
             watchdog.observe(
-                BatchObservation(
-                    batch,
-                    round(planned),
-                    duration,
-                    round(arrived),
-                    0,
-                    round(consumed),
-                    round(consumed) - saved,
-                    saved,
-                    round(oldest),
-                    {"q": round(consumed)},
-                    work,
-                    {name: one.drop_ratio for name, one in shedding.items()},
-                )
+                BatchObservation(batch, round(planned), duration, arrivals, 0, count, round(consumed), 0, round(oldest), {"q": seen})
             )
+            watchdog.validate()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -94,6 +87,7 @@ def test_partial_matches_are_shed_until_the_bound_holds(seed: int) -> None:
     assert np.mean([latency > BOUND for latency in settled]) < 0.02
     assert 0.5 * BOUND < np.median(settled) < BOUND, "and not more is shed than need be"
     assert 0 < np.mean(plant.ratios[150:]) < 0.95
+    assert np.std(plant.ratios[150:]) < 0.05
 
 
 def test_without_overload_no_partial_match_is_shed() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from app.bucket.composite import composite_events
 from app.bucket.recording import match_sorted
 from app.cli.main import cli
-from app.cli.test import run_tests
+from app.cli.queries.test import run_tests
 from app.delivery.composite_schema import composite_schema, timeout_schema
 from app.events.batch import events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema

@@ -14,8 +14,8 @@ from app.bucket.composite import composite_events
 from app.bucket.matching import Found
 from app.cep.engine import Tally
 from app.cep.matches import Constituents, EventTable, Lists, Matches
-from app.cli.replay_input import ReplayInput
-from app.cli.replay_output import json_lines
+from app.cli.inputs.events import ReplayInput
+from app.cli.replay.output import json_lines
 from app.delivery.composite_schema import composite_schema
 from app.events.batch import Column, Dictionary, empty_batch
 from app.events.files import parse_events

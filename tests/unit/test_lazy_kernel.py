@@ -1,6 +1,7 @@
 """Kernels wait for their first call."""
 
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from numba import types
 from app.bootstrap.kernels import CompilationError, _compile, _sources
 from app.bootstrap.progress import step
 from shedding import kernels as shedders_kernels
-from shedding.lazy_kernel import DECLARED, LazyKernel, declaring, sources_in, stamp_of
+from shedding.lazy_kernel import DECLARED, KeptCode, LazyKernel, declaring, sources_in, stamp_of
 
 ROOT = Path(__file__).parents[2]
 IMPORT_ALL = """
@@ -49,6 +50,11 @@ def factorial(number):
 
 
 @kernel(types.int64(types.int64))
+def moved(number):
+    return number + 2
+
+
+@kernel(types.int64(types.int64))
 def at_once(number):
     return number + 1
 
@@ -66,6 +72,17 @@ def test_a_kernel_is_compiled_when_it_is_called_for_its_signature_alone():
     assert [signature for (signature,) in fresh.overloads] == [types.int64]
     with pytest.raises(TypeError):
         fresh(np.zeros(3))
+
+
+def test_machine_code_of_a_version_whose_types_stood_elsewhere_is_made_anew():
+    fresh = LazyKernel(moved.py_func, types.int64(types.int64), {})
+    assert fresh(1) == 3
+    cache = KeptCode(moved.py_func)._cache_file
+    for gone in (b"\x80\x04\x8c\x0cno.such.type\x8c\x04Type\x93.", b"\x80\x04\x8c\x0eshedding.panes\x8c\x04Type\x93."):
+        Path(cache._index_path).write_bytes(pickle.dumps(cache._version, protocol=-1) + gone)
+        again = LazyKernel(moved.py_func, types.int64(types.int64), {})
+        assert again(1) == 3
+        assert cache._load_index()
 
 
 def test_a_kernel_compiles_those_that_it_calls():

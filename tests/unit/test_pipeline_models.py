@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 import yaml
 
 from app.asc.selection import Selection
-from app.cli.shed_queries import read_shed_queries
-from app.cli.train import train
+from app.cli.shedding.shed_queries import read_shed_queries
+from app.cli.shedding.train import train
 from app.config.settings import load_settings
 from app.control.directives import Directive, QueryShedding
 from app.errors import ConfigurationError
@@ -22,6 +23,7 @@ from app.owners.deployment import FORMAT, deployment_from_json
 from app.owners.models import restored
 from app.pipeline.gate import Learned, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams, without_models
+from shedding.registry import METHODS
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("ShelfReading", "CounterReading", "ExitReading")
@@ -138,6 +140,40 @@ def test_the_ingress_drops_the_share_of_candidates_that_it_is_asked_for_whatever
     mixed = take(batch, shuffled)
     again = gate(mixed, selection.select(mixed))
     assert sorted(shuffled[again.relevant].tolist()) == kept.relevant.tolist()
+
+
+@pytest.mark.parametrize("shedder", ["gspice", "gspice-tree", "espice", "bl", "random"])
+def test_what_is_shed_does_not_depend_on_which_task_got_which_topic_partitions(world, tmp_path, shedder):
+    for name in ("settings.yaml", "events.jsonl"):
+        (tmp_path / name).write_text((world / name).read_text())
+    (tmp_path / "theft.yaml").write_text(QUERY.replace("gspice", shedder))
+    if METHODS[shedder].learns:
+        learn(tmp_path, tmp_path / "theft.model")
+    _, deployment = deployed(tmp_path, tmp_path)
+    catalog = deployment.catalog
+    batch = read_shed_queries([tmp_path / "theft.yaml"], tmp_path / "events.jsonl", tmp_path / "settings.yaml", None)[0].batch
+    source = np.random.default_rng(2).integers(0, 4, len(batch))
+    batch = replace(batch, source=source, offset=np.arange(len(batch)))
+    learned = [
+        None if stored is None else Learned(restored(stored), Features.of(plan))
+        for stored, plan in zip(deployment.models, catalog.plans, strict=True)
+    ]
+    directive = Directive(3, seed=9, shedding={"theft": QueryShedding(0.6, shedder)})
+    selection = Selection(catalog, None)
+    gate = shedding_gate(catalog, selection, directive, lambda query: learned[query])
+
+    def kept(tasks):
+        found = set()
+        for partitions in tasks:
+            rows = np.flatnonzero(np.isin(source, partitions))
+            part = take(batch, rows)
+            found |= set(rows[gate(part, selection.select(part)).relevant].tolist())
+        return found
+
+    whole = kept([[0, 1, 2, 3]])
+    assert 0.2 < len(whole) / len(selection.select(batch).relevant) < 0.55
+    assert kept([[0, 1], [2, 3]]) == whole
+    assert kept([[3], [0, 2], [1]]) == whole
 
 
 WINDOWED = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.cli.test import run_tests
+from app.cli.queries.test import run_tests
 
 QUERIES = Path(__file__).parents[2] / "queries"
 README = (QUERIES / "README.md").read_text(encoding="utf-8")

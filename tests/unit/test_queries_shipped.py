@@ -11,8 +11,8 @@ import pytest
 
 from app.bucket.composite import plain_values
 from app.bucket.recording import match_sorted
-from app.cli.query_streams import configured_schemas, settings_of
-from app.cli.test import run_tests
+from app.cli.inputs.query_streams import configured_schemas, settings_of
+from app.cli.queries.test import run_tests
 from app.events.batch import EventBatch, concatenate
 from app.local.generators import generate
 from app.local.recordings import RECORDINGS, default_folder, read_recording

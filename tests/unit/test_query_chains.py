@@ -11,9 +11,9 @@ from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
-from app.query.chains import chain_of, obstacles
 from app.query.compile import compile_texts
 from app.query.plan import Plan
+from app.query.planning.chains import chain_of, obstacles
 
 OWN = (Attribute("k", Kind.INTEGER), Attribute("v", Kind.INTEGER), Attribute("s", Kind.STRING))
 STREAM = StreamSchema("s", tuple(EventType(name, OWN) for name in "ABC"))

@@ -8,13 +8,13 @@ import pytest
 
 from app.errors import CepError
 from app.events.types import Kind
-from app.query.assumed import assumed_schemas
 from app.query.compile import compile_texts, load_queries, read_queries
-from app.query.elements import mentioned_elements
-from app.query.explain import STAGES, explain
-from app.query.resolved import Resolved
-from app.query.source import Mapping, read_documents
-from app.query.vocabulary import UNKNOWN, Streams
+from app.query.explain.stages import STAGES, explain
+from app.query.resolved.assumed import assumed_schemas
+from app.query.resolved.resolved import Resolved
+from app.query.resolved.vocabulary import UNKNOWN, Streams
+from app.query.text.source import Mapping, read_documents
+from app.query.tree.elements import mentioned_elements
 from tests.golden.streams import CLIMATE, RETAIL, STREAMS
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from app.query import keys
-from app.query.json_schema import query_schema, query_schema_text
+from app.query.text import keys
+from app.query.text.json_schema import query_schema, query_schema_text
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "query.schema.json"
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.query.keys import SHEDDERS
+from app.query.text.keys import SHEDDERS
 from shedding.registry import METHODS
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import run
 from app.cli.main import main
+from app.cli.running import run
 from app.control.placement import OwnerId
 from app.errors import DependencyError
 from app.owners.driver import OwnersFailedError

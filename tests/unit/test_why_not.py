@@ -10,9 +10,9 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from app.cli.inputs.events import Choices, read_input
 from app.cli.main import cli
-from app.cli.replay_input import Choices, read_input
-from app.cli.why_not import explain_why_not
+from app.cli.queries.why_not import explain_why_not
 from app.errors import CepError
 from app.query.compile import compile_texts
 

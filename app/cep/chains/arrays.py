@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from numba import types
 
-from app.cep.arrays import Integers
-from app.cep.kernels_types import INTEGERS, TABLE
+from app.cep.cells.arrays import Integers
+from app.cep.cells.kernels_types import INTEGERS, TABLE
 
 # shape[...]: numbers of the plan
 WITHIN, STATES_AT, RELEVANT, LIMIT_MATCHES, LIMIT_RUNS, POLICY, LONGEST, ORDERED, BORDER_EVENT, BORDER_ITSELF = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -32,9 +32,8 @@ NEXT, STRICT, PARTITION = 0, 1, 2
 # tests[k, ...]: candidate's cell OPERATOR what a register (-1: another cell of the candidate) holds
 MODE, OPERATOR, CELL, REGISTER, OTHER_CELL = 0, 1, 2, 3, 4
 TEST_WIDTH = 5
-LEFT_FLOAT, RIGHT_FLOAT = 1, 2
-"""Bits of MODE."""
 INTEGERS_BOTH, FLOATS_BOTH = 0, 3
+"""MODE: bits, which side is a float (`app.cep.predicates.opcodes.LEFT_FLOAT`)."""
 
 # keeps[k, ...]: what the event just bound leaves in the registers
 KEPT_REGISTER, KEPT_CELL = 0, 1
@@ -51,7 +50,7 @@ POLICY_WIDTH = 3
 PARENT, ROW, NODE_RANK = 0, 1, 2
 """NODE_RANK: rank of the event in the stream, only where matches are reported in order."""
 
-# slots[slot, ...]: a mark (in place of `app.cep.arrays.NEWEST`), the key, then from 1 + keys on:
+# slots[slot, ...]: a mark (in place of `app.cep.partitions.arrays.NEWEST`), the key, then from 1 + keys on:
 USED = 0
 HEAD, COUNT, HELD, HELD_COUNT, HELD_LEAST, BORDER = 0, 1, 2, 3, 4, 5
 """First run of the partition, how many there are; where matches are reported in order, the first of those that wait with their match, how many
@@ -61,7 +60,7 @@ SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 6
 # found[k, ...]: matches: their newest node, how many events
 FOUND_NODE, FOUND_LENGTH = 0, 1
 
-# anchors[k, ...]: events that return fields read, see `app.query.chains.Event`
+# anchors[k, ...]: events that return fields read, see `app.query.planning.chains.Event`
 ANCHOR_NUMBER, ANCHOR_LOWEST = 0, 1
 FIRST, LAST = 0, 1
 """The first two anchors."""

@@ -1,6 +1,6 @@
-"""The chains evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
+"""The chains evaluator of one plan; behind the door of all (`app.cep.engine`).
 
-The way of an event: `app.cep.candidates` takes it up into cells, `kernels_chains.advance` lets every partial match of its partition meet it
+The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_chains.advance` lets every partial match of its partition meet it
 and begins a new one, `returns` builds the columns of what was found.
 """
 
@@ -11,32 +11,31 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import FOREVER, Integers, as_input
-from app.cep.candidates import pin_kinds, take_up
+from app.cep.candidates.layout import Parts, counted, text_constants
+from app.cep.candidates.taking import pin_kinds, take_up
+from app.cep.cells.arrays import FOREVER, Integers, as_input
+from app.cep.cells.known import Known
+from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_chains import advance
-from app.cep.chains.layout import RANK_BIT, STATE_FORMAT, layout_of
+from app.cep.chains.layout import STATE_FORMAT, layout_of
 from app.cep.chains.returns import matches_of
 from app.cep.chains.store import ChainStore
 from app.cep.engine import EngineOptions, Tally, Watermarks
-from app.cep.horizons import capped, horizons_of, passing
-from app.cep.layout import text_constants
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer, reading
-from app.cep.snapshot import STATE, Header, pack, unpack
-from app.cep.store import Parts
-from app.cep.texts import TextTable
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.state import kept, restoring
+from app.cep.windows.horizons import capped, horizons_of, passing
 from app.events.batch import EventBatch
-from app.events.types import Kind
-from app.query.chains import chain_of
 from app.query.plan import Plan
+from app.query.planning.chains import chain_of
 
 
 class ChainsEngine:
     """The chains evaluator of one plan.
 
     Args:
-        plan: one that is a chain (`app.query.chains`).
+        plan: one that is a chain (`app.query.planning.chains`).
         options: sizes; the optimisations of stacks do not concern it.
 
     Raises:
@@ -51,26 +50,23 @@ class ChainsEngine:
         self.options = options or EngineOptions()
         self.timeouts: Matches | None = None
         """Of plans that emit them; a chain does not."""
-        self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(text_constants(plan))
-        self.layout = layout_of(plan, chain, self._kinds, self._texts)
+        self._known = Known(TextTable(text_constants(plan)))
+        self.layout = layout_of(plan, chain, self._known.kinds, self._known.texts)
         self.store = ChainStore(self.layout)
         self._safe = Watermarks(-(2**63))  # no event to come is earlier
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
-        if pin_kinds(batch, self.layout.taking.attributes, self._kinds):
-            self.layout = layout_of(self.plan, self.chain, self._kinds, self._texts)
-        masks = np.ascontiguousarray(items, np.uint64).view(np.int64)
-        if self.layout.everything:
-            masks = masks | np.int64(1 << RANK_BIT)
+        if pin_kinds(batch, self.layout.taking.attributes, self._known.kinds):
+            self.layout = layout_of(self.plan, self.chain, self._known.kinds, self._known.texts)
+        masks = counted(items, self.plan)
         store, state = self.store, self.store.state
         state[at.MATCHES] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
         # at the end of the input what waits is reported
         final = watermarks.default_ms >= FOREVER and self.chain.policy.once
         live = store.end_runs(self.layout, passing(watermarks), final=final)
-        matches = matches_of(self.chain, self.layout, self._texts, store)
+        matches = matches_of(self.chain, self.layout, self._known.texts, store)
         stored, pushed = int(state[at.ROWS]), int(state[at.NODES])
         state[at.MATCHES] = 0
         # matches that were handed over read the old table
@@ -86,7 +82,7 @@ class ChainsEngine:
             live_events=live,
             pending=store.waiting(self.layout),
             partitions=int(state[at.OCCUPIED]),
-            texts=len(self._texts),
+            texts=len(self._known.texts),
             limited_matches=int(state[at.LIMITED_MATCHES]),
             limited_runs=int(state[at.LIMITED_RUNS]),
         )
@@ -98,9 +94,8 @@ class ChainsEngine:
         start = 0
         while start < len(masks):
             self._safe = capped(watermarks, int(horizons[start]))
-            self.store.drop_texts(self.layout, self._texts)
-            # the stacks engine's stage asks for texts, the layout and which cells were ever not present
-            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self.layout.taking, self._texts, self.store))  # type: ignore[arg-type]
+            self.store.drop_texts(self.layout, self._known.texts)
+            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self.layout.taking, self._known.texts, self.store))
             self.store.reserve(len(chunk.rows))
             first, stop = 0, len(chunk.rows)
             while True:
@@ -121,9 +116,8 @@ class ChainsEngine:
 
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
-        self.store.compact(self.layout, self._texts)
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
-        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), {**self.store.saved(), **self._texts.saved()})
+        self.store.compact(self.layout, self._known.texts)
+        return kept(STATE_FORMAT, self.plan.fingerprint, self._known, self.store.saved())
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> ChainsEngine:
@@ -133,12 +127,8 @@ class ChainsEngine:
             SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, options)
-        header, arrays = unpack(STATE_FORMAT, data)
-        header.require(plan.fingerprint, partitioned=True)
-        with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-            engine._texts.load(arrays)
-            engine.layout = layout_of(plan, engine.chain, engine._kinds, engine._texts)
+        with restoring(STATE_FORMAT, data, plan.fingerprint, engine._known) as arrays:
+            engine.layout = layout_of(plan, engine.chain, engine._known.kinds, engine._known.texts)
             engine.store.load(arrays, engine.layout)
         return engine
 
@@ -148,5 +138,5 @@ class ChainsEngine:
         Raises:
             AssertionError: one of them does not hold.
         """
-        self._texts.validate()
+        self._known.texts.validate()
         self.store.validate(self.layout)

@@ -6,12 +6,13 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from app.cep.cells.arrays import BECAME_FLOAT
+from app.cep.cells.kernels_memory import load
+from app.cep.cells.kernels_types import INTEGERS, SCRATCH, TABLE, TEXTS
 from app.cep.chains.arrays import ANCHOR_LOWEST, ANCHOR_NUMBER, AVG, FOUND_LENGTH, FOUND_NODE, MIN, NO_ROW, PARENT, ROW
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import arithmetic, cell_state, compare_values
-from app.cep.kernels_memory import load
-from app.cep.kernels_types import INTEGERS, SCRATCH, TABLE, TEXTS
-from app.cep.opcodes import ABSENT, BECAME_FLOAT, FLOAT, INTEGER, NULL, OP_ADD
+from app.cep.predicates.kernels_values import arithmetic, cell_state, compare_values
+from app.cep.predicates.opcodes import ABSENT, FLOAT, INTEGER, NULL, OP_ADD
 
 
 @kernel(types.void(TABLE, TABLE, INTEGERS, TABLE, INTEGERS, INTEGERS, INTEGERS, TABLE), counted=False)

@@ -1,6 +1,6 @@
 """The partial matches of a partition meet an event: one loop, no calls between kernels.
 
-Their order, and so which of them a limit keeps, is that of `app.cep.runs.kernels_runs`: those that passed the last event, then the one that
+Their order, and so which of them a limit keeps, is that of `app.cep.runs.kernels_scan`: those that passed the last event, then the one that
 began with it, then those that took it, the last one first.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from app.cep.arrays import FREE as FREE_SLOT
-from app.cep.arrays import NEWEST, OUTSIDE
+from app.cep.cells.arrays import CELL_TIME, OUTSIDE
+from app.cep.cells.kernels_memory import as_float, load, prefetch, store
+from app.cep.cells.kernels_types import CANDIDATES, INTEGERS
 from app.cep.chains.arrays import (
     ACCEPTS,
     BEST_LENGTH,
@@ -42,7 +43,6 @@ from app.cep.chains.arrays import (
     KEEPS_END,
     KEPT_CELL,
     KEPT_REGISTER,
-    LEFT_FLOAT,
     LENGTH,
     LIMIT_MATCHES,
     LIMIT_RUNS,
@@ -68,7 +68,6 @@ from app.cep.chains.arrays import (
     REGISTER,
     REGISTERS,
     RELEVANT,
-    RIGHT_FLOAT,
     ROW,
     ROWS,
     RUNS,
@@ -85,46 +84,13 @@ from app.cep.chains.arrays import (
     WITHIN,
 )
 from app.cep.kernel import kernel
-from app.cep.kernels_construction import OUTCOMES
-from app.cep.kernels_machine import compare_mixed
-from app.cep.kernels_memory import as_float, load, prefetch, store
-from app.cep.kernels_slots import find_slot
-from app.cep.kernels_types import CANDIDATES, INTEGERS
-from app.cep.opcodes import ABSENT, BECAME_FLOAT, CELL_TIME, NULL, STATES_PER_WORD
+from app.cep.partitions.arrays import FREE as FREE_SLOT
+from app.cep.partitions.arrays import NEWEST
+from app.cep.partitions.kernels_slots import find_slot
+from app.cep.predicates.kernels_compare import outcome, state_of, unusual_outcome
 
 _AHEAD = 8
 """Events between asking the memory for a partition and reading it."""
-
-
-@kernel(types.int64(types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
-def unusual_outcome(mode, operator, left, left_state, right, right_state):
-    """Whether two cells compare where not both are plainly present, or one is an integer and the other a float."""
-    if left_state == ABSENT - 1 or right_state == ABSENT - 1:
-        return 1
-    if left_state == NULL - 1 or right_state == NULL - 1:
-        return 0
-    left_float = mode & LEFT_FLOAT != 0 or left_state == BECAME_FLOAT
-    right_float = mode & RIGHT_FLOAT != 0 or right_state == BECAME_FLOAT
-    x, y = as_float(left), as_float(right)
-    order = np.int64(2)
-    if left_float and right_float:
-        if x == x and y == y:  # noqa: PLR0124 - NaN is what differs from itself
-            order = (x > y) - (x < y)
-    elif left_float:
-        if x == x:  # noqa: PLR0124
-            order = -compare_mixed(right, x)
-    elif right_float:
-        if y == y:  # noqa: PLR0124
-            order = compare_mixed(left, y)
-    else:
-        order = (left > right) - (left < right)
-    return (OUTCOMES >> (4 * operator + order + 1)) & 1
-
-
-@njit(inline="always")
-def state_of(cells, row, cell, states_at):
-    """The state of a cell, see `app.cep.kernels_machine.cell_state`."""
-    return (load(cells, row, states_at + cell // STATES_PER_WORD) >> (2 * (cell % STATES_PER_WORD))) & 3
 
 
 @njit(inline="always")
@@ -144,9 +110,9 @@ def tests_hold(tests, first, stop, cells, row, states_at, runs, run):
         if state | other == 0 and mode == FLOATS_BOTH:
             x, y = as_float(left), as_float(right)
             order = (x > y) - (x < y) if x == x and y == y else 2  # noqa: PLR0124
-            verdict = (OUTCOMES >> (4 * operator + order + 1)) & 1
+            verdict = outcome(operator, order)
         elif state | other == 0 and mode == INTEGERS_BOTH:
-            verdict = (OUTCOMES >> (4 * operator + (left > right) - (left < right) + 1)) & 1
+            verdict = outcome(operator, np.int64(left > right) - np.int64(left < right))
         else:
             verdict = unusual_outcome(mode, operator, left, state, right, other)
         if verdict == 0:

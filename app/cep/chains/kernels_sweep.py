@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.arrays import FREE as FREE_SLOT
-from app.cep.arrays import NEWEST
+from app.cep.cells.arrays import CELL_SOURCE
+from app.cep.cells.kernels_types import INTEGERS, TABLE
 from app.cep.chains.arrays import (
     BEST_LENGTH,
     BEST_NODE,
@@ -31,8 +31,9 @@ from app.cep.chains.arrays import (
 )
 from app.cep.chains.kernels_chains import report_in_order, retire
 from app.cep.kernel import kernel
-from app.cep.kernels_types import INTEGERS, TABLE
-from app.cep.opcodes import CELL_SOURCE
+from app.cep.partitions.arrays import FREE as FREE_SLOT
+from app.cep.partitions.arrays import NEWEST
+from app.cep.windows.kernels_bounds import watermark_of
 
 
 @kernel(types.int64(INTEGERS, MEMORY, types.int64, INTEGERS, INTEGERS, types.int64, types.int64))
@@ -50,9 +51,8 @@ def end_runs(shape, memory, base, sources, watermarks, default, final):
         while run >= 0:
             following, node = runs[run, NEXT_RUN], runs[run, NEWEST_NODE]
             now = default
-            for k in range(len(sources)):
-                if sources[k] == cells[nodes[node, ROW], CELL_SOURCE]:
-                    now = max(now, watermarks[k])
+            if len(sources) > 0:  # most have one watermark: no look at the event, which is far off
+                now = watermark_of(sources, watermarks, default, cells[nodes[node, ROW], CELL_SOURCE])
             if final or now - runs[run, FIRST_TIME] >= shape[WITHIN]:
                 slots[slot, base + COUNT] -= 1
                 if before >= 0:

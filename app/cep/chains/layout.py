@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from app.cep import arrays as stacks
-from app.cep.arrays import Integers, PlanTables, signed
+from app.cep.candidates.layout import Taking, compiler_of, own_conditions, taking_of
+from app.cep.cells.arrays import Integers, signed
+from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.arrays import ChainTables
-from app.cep.layout import FieldSource, Layout
-from app.cep.opcodes import FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
-from app.cep.program import Cell, Compiler
-from app.cep.snapshot import ArrayFormat, as_they_are
-from app.cep.texts import TextTable
+from app.cep.predicates.opcodes import LEFT_FLOAT, OPERATORS, RIGHT_FLOAT
+from app.cep.predicates.program import Cell, Compiler
+from app.cep.returns.columns import FieldSource
+from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.chains import Chain, Event, Field, Test, Value
 from app.query.plan import Plan, Runs
+from app.query.planning.chains import Chain, Event, Field, Test, Value
 
 _WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
 STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})
 """What the arrays of the state mean; readers of old formats are added here, and the number goes up."""
-RANK_BIT = 62
-"""In masks: every event of a plan that counts events is taken up."""
 ENDLESS = 2**63 - 1
 NEWEST, BEFORE = Event(-1), Event(-2)
 
@@ -36,7 +34,7 @@ class ChainLayout:
     """A chain made ready for the kernels.
 
     Attributes:
-        taking: how candidates are taken up and fields are read, as in the stacks engine; places are anchors.
+        taking: how candidates are taken up and fields are read; places are anchors.
         tables: the plan as integers.
         order: int64 (positions,), items by position.
         anchors: int64 (anchors, 2), events that fields read; first and last of all, then others.
@@ -44,10 +42,9 @@ class ChainLayout:
         sources: by return field: where it comes from (of lists and aggregates: an element's cell); None: the number of elements.
         registers: cells that registers hold.
         ordered: whether matches are reported in the order of their first events.
-        everything: whether all events are taken up, because the plan counts them.
     """
 
-    taking: Layout
+    taking: Taking
     tables: ChainTables
     order: Integers
     anchors: Integers
@@ -55,7 +52,6 @@ class ChainLayout:
     sources: tuple[FieldSource | None, ...]
     registers: tuple[int, ...]
     ordered: bool
-    everything: bool
 
     @property
     def run_width(self) -> int:
@@ -82,46 +78,22 @@ def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTa
     """Lays a plan that is a chain out for the kinds of columns that batches have shown."""
     runs = plan.runs
     assert runs is not None, "a chain is a plan of runs"  # noqa: S101
-    names = list(dict.fromkeys([*sorted(plan.equivalence), *plan.columns]))
-    attributes = {name: FIRST_ATTRIBUTE + k for k, name in enumerate(names)}
-    compiler = Compiler(attributes, kinds, texts)
-    local = tuple((item.index, *compiler.compile(_of_item(condition, item.index))) for item in plan.items for condition in item.local)
+    compiler = compiler_of(plan, kinds, texts)
+    local = own_conditions(plan, compiler)
     edges = _Edges(plan, runs, chain, compiler)
     anchors = [Event(0), NEWEST]
     sources = tuple(_source(field, chain, compiler, anchors) for field in chain.fields)
-    states_at = compiler.width
-    width = states_at + -(-states_at // STATES_PER_WORD)
-    keys = np.array([attributes[name] for name in sorted(plan.equivalence)], np.int64)
-    nothing = np.zeros((0, 1), np.int64)
-    everything = plan.ranks != "none"
-    mask = signed((1 << len(plan.items)) - 1)
-    taking = Layout(
-        tables=PlanTables(np.zeros(stacks.SHAPE_SIZE, np.int64), nothing, nothing, nothing, nothing, nothing, keys, keys),
-        programs=compiler.programs(),
-        attributes=attributes,
-        kinds=dict(kinds),
-        derived=tuple(compiler.derived),
-        width=width,
-        states_at=states_at,
-        local=local,
-        fields=(),
-        key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
-        place_of_item=np.array([k if k < len(anchors) else -1 for k in range(max(len(anchors), len(plan.items)))], np.int64),
-        all_items=mask | (1 << RANK_BIT if everything else 0),
-        outside_mask=0,
-        link_width=0,
-        slot_width=0,
-        wild_stacks=0,
-    )
+    places = np.array([k if k < len(anchors) else -1 for k in range(max(len(anchors), len(plan.items)))], np.int64)
+    taking = taking_of(plan, compiler, local, places)
     shape = np.zeros(at.SHAPE_SIZE, np.int64)
     shape[at.WITHIN] = ENDLESS if plan.within is None else plan.within.size
-    shape[at.STATES_AT], shape[at.RELEVANT] = states_at, mask
+    shape[at.STATES_AT], shape[at.RELEVANT] = taking.states_at, signed((1 << len(plan.items)) - 1)
     shape[at.LIMIT_MATCHES], shape[at.LIMIT_RUNS] = runs.limits.matches_per_event, runs.limits.partial_matches_per_partition
     policy = chain.policy
     shape[at.POLICY] = at.REGISTERS + len(edges.registers) if policy.once else -1
     shape[at.LONGEST], shape[at.ORDERED], shape[at.BORDER_ITSELF] = policy.longest, policy.border is not None, policy.itself
     shape[at.BORDER_EVENT] = -1 if policy.border is None else policy.border.number
-    tables = ChainTables(shape, *edges.tables(), keys)
+    tables = ChainTables(shape, *edges.tables(), taking.keys)
     return ChainLayout(
         taking=taking,
         tables=tables,
@@ -131,14 +103,7 @@ def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTa
         sources=sources,
         registers=tuple(edges.registers.values()),
         ordered=policy.border is not None,
-        everything=everything,
     )
-
-
-def _of_item(condition: Any, item: int) -> Any:
-    if isinstance(condition, e.AttributeOf):
-        return replace(condition, item=item, index=None)
-    return e.rebuilt(condition, lambda inner: _of_item(inner, item))
 
 
 def _cell(value: Value, compiler: Compiler) -> Cell:
@@ -233,7 +198,7 @@ class _Edges:
         if not self._is_candidate(test.left, number):
             test, left, right = replace(test, left=test.right, right=test.left), right, left
             operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
-        mode = at.LEFT_FLOAT * (left.kind is Kind.FLOAT) | at.RIGHT_FLOAT * (right.kind is Kind.FLOAT)
+        mode = LEFT_FLOAT * (left.kind is Kind.FLOAT) | RIGHT_FLOAT * (right.kind is Kind.FLOAT)
         register, other = -1, right.column
         if not self._is_candidate(test.right, number):
             register = list(self.registers).index((test.right.events[0], right.column))

@@ -1,4 +1,4 @@
-"""States of the chains evaluator, put together and taken apart; see `app.cep.regroup`. Its partial matches all belong to a partition."""
+"""States of the chains evaluator, put together and taken apart; see `app.cep.snapshot.regroup`. Its partial matches all belong to a partition."""
 
 from __future__ import annotations
 
@@ -8,17 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
+from app.cep.candidates.layout import text_cells, text_constants
+from app.cep.cells.arrays import ALL_ABSENT, Integers
+from app.cep.cells.texts import renumber_cells
 from app.cep.chains import arrays as at
 from app.cep.chains.layout import STATE_FORMAT, ChainLayout, layout_of
-from app.cep.layout import text_constants
-from app.cep.opcodes import ALL_ABSENT
-from app.cep.preamble import Buffer
-from app.cep.regroup import Arrays, Owner, Union, events_in, followed, is_of, moved, numbered, opened, packed, partitions_in, renumbered
-from app.cep.store import renumber_cells, text_cells
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import (
+    Arrays,
+    Owner,
+    Union,
+    events_in,
+    followed,
+    is_of,
+    moved,
+    numbered,
+    opened,
+    packed,
+    partitions_in,
+    renumbered,
+)
 from app.errors import SnapshotError
-from app.query.chains import chain_of
 from app.query.plan import Plan
+from app.query.planning.chains import chain_of
 
 FIRST_KEY = 1
 """Where the key begins in a slot."""
@@ -46,7 +58,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
     """
     union, layout = _laid_out(plan, [state])
     arrays = union.states[0].arrays
-    dictionary = union.texts.dictionary()
+    dictionary = union.known.texts.dictionary()
     rows = owner(events_in(arrays["cells"], layout.taking, dictionary))
     slots = owner(partitions_in(arrays["slots"], layout.taking, FIRST_KEY, dictionary))
     found: list[Buffer] = []
@@ -62,8 +74,8 @@ def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, ChainLayout]
     union, chain = opened(STATE_FORMAT, plan, states, text_constants(plan)), chain_of(plan)
     if chain is None:
         raise SnapshotError("the plan is no chain")
-    layout = layout_of(plan, chain, union.kinds, union.texts)
-    renumbered(union, layout.taking, layout.tables.keys.tolist(), FIRST_KEY)
+    layout = layout_of(plan, chain, union.known.kinds, union.known.texts)
+    renumbered(union, layout.taking, FIRST_KEY)
     columns = text_cells(layout.taking)
     registers = [at.REGISTERS + k for k, cell in enumerate(layout.registers) if cell in columns]
     for state in union.states:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.cep.arrays import Integers, machine_scratch
+from app.cep.candidates.layout import Parts
+from app.cep.cells.arrays import CELL_TIME, Integers, machine_scratch
+from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
 from app.cep.chains.kernels_bound import fold, list_bound
 from app.cep.chains.layout import ChainLayout
 from app.cep.chains.store import ChainStore
-from app.cep.layout import FieldSource
-from app.cep.matches import Constituents, EventTable, Lists, Matches
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
-from app.cep.returns import Columns, typed_column
-from app.cep.store import Parts
-from app.cep.texts import TextTable
+from app.cep.matches import Constituents, Lists, Matches
+from app.cep.returns.columns import Columns, FieldSource, event_table, typed_column
 from app.events.batch import Column
 from app.events.types import Kind
-from app.query.chains import Chain, Field
+from app.query.planning.chains import Chain, Field
 
 _FUNCTIONS = {"sum": at.SUM, "avg": at.AVG, "min": at.MIN, "max": at.MAX}
 
@@ -29,7 +27,7 @@ def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: Chain
     starts, anchored = np.zeros(count + 1, np.int64), np.empty((count, len(layout.anchors)), np.int64)
     items, rows = (np.empty(int(found[:, at.FOUND_LENGTH].sum()), np.int64) for _ in range(2))
     list_bound(store.nodes, found, layout.order, layout.anchors, starts, items, rows, anchored)
-    parts = Parts(layout.taking, texts, store)  # type: ignore[arg-type]  # cells and what was ever not present are asked of a store
+    parts = Parts(layout.taking, texts, store)
     if layout.optional:
         # an event that is not there has no cell that is present
         store.spotted.update(range(layout.taking.states_at))
@@ -55,10 +53,8 @@ def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: Chain
             fields[field.name] = _aggregate(field, source, layout, bound, parts)
     key = {one.name: by_source[returned.get(one.cell, one)] for one in keys}
     stored = store.cells[: store.state[at.ROWS]] if count else store.cells[:0].copy()
-    types = Column(Kind.STRING, stored[:, CELL_TYPE], None, texts.dictionary())
-    events = EventTable(stored[:, CELL_TIME], stored[:, CELL_SOURCE], stored[:, CELL_OFFSET], types)
     times = np.ascontiguousarray(gathered[0].values, np.int64)
-    return Matches(times, np.zeros((count, 0), np.int64), events, fields, key, bound, None)
+    return Matches(times, np.zeros((count, 0), np.int64), event_table(stored, texts), fields, key, bound, None)
 
 
 def _elements(source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Lists:

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep import arrays as stacks
-from app.cep.arrays import Integers
+from app.cep.candidates.layout import spotted_cells, text_cells
+from app.cep.cells.arrays import ALL_ABSENT, Integers
+from app.cep.cells.tables import grown
+from app.cep.cells.texts import TextTable, keep_used, renumber_cells
 from app.cep.chains import arrays as at
 from app.cep.chains.arrays import ChainMemory
 from app.cep.chains.kernels_sweep import end_runs, list_runs, sweep
 from app.cep.chains.layout import ChainLayout
-from app.cep.kernels_slots import refill_slots
-from app.cep.opcodes import ALL_ABSENT
-from app.cep.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
-from app.cep.texts import TextTable
+from app.cep.partitions import arrays as stacks
+from app.cep.partitions.kernels_slots import refill_slots
+from app.cep.partitions.slots import empty_slots, key_places, slots_for
 
 ROOM = 1024
 """Rows that the tables of a new engine have."""
@@ -40,7 +41,6 @@ class ChainStore:
         self.found = np.zeros((ROOM, 2), np.int64)
         self.spotted: set[int] = set()
         """Cells that were not present in some event so far."""
-        self._texts_kept = 1024
 
     def memory(self) -> ChainMemory:
         """What the kernels read and write."""
@@ -57,7 +57,7 @@ class ChainStore:
     def end_runs(self, layout: ChainLayout, passing: tuple[Integers, Integers, int], *, final: bool) -> int:
         """Ends partial matches that have run out of window by the watermarks, or all of them; returns how many live."""
         state = self.state
-        self.found = _grown(self.found, int(state[at.MATCHES] + state[at.RUNS]))
+        self.found = grown(self.found, int(state[at.MATCHES] + state[at.RUNS]))
         return int(end_runs(layout.tables.shape, self.memory(), layout.base, *passing, final))
 
     def listed(self, layout: ChainLayout, column: int = at.HEAD) -> Integers:
@@ -78,10 +78,10 @@ class ChainStore:
         """Sweeps what is dead; tables of which more than half is alive after that double."""
         self.sweep(layout, self.cells)
         state, needed = self.state, int(self.state[at.NEEDED])
-        self.nodes = _grown(self.nodes, 2 * (int(state[at.NODES]) + needed))
-        self.found = _grown(self.found, 2 * (int(state[at.MATCHES]) + needed))
+        self.nodes = grown(self.nodes, 2 * (int(state[at.NODES]) + needed))
+        self.found = grown(self.found, 2 * (int(state[at.MATCHES]) + needed))
         if state[at.FREE] < 0:
-            self.runs = _grown(self.runs, 2 * int(state[at.RUNS]))
+            self.runs = grown(self.runs, 2 * int(state[at.RUNS]))
 
     def sweep(self, layout: ChainLayout, cells: Integers) -> None:
         """Keeps only what live partial matches and found matches need; cells move to a table (or inside their own)."""
@@ -98,7 +98,7 @@ class ChainStore:
 
     def drop_texts(self, layout: ChainLayout, texts: TextTable) -> None:
         """Drops texts that no stored event uses, where they have doubled. Only between chunks: candidates taken up hold numbers, too."""
-        if len(texts) <= 2 * self._texts_kept:
+        if not texts.doubled:
             return
         self.renew_slots(layout)
         columns, live = text_cells(layout.taking), slice(1, int(self.state[at.ROWS]))
@@ -107,7 +107,6 @@ class ChainStore:
         taken = self.slots[:, stacks.NEWEST] != stacks.FREE
         used = [self.cells[live][:, columns].reshape(-1), self.slots[taken][:, keys].reshape(-1)]
         renumbered = keep_used(texts, np.concatenate(used))
-        self._texts_kept = max(1024, len(texts))
         # new arrays: matches that were handed out keep the old numbers
         self.cells = self.cells.copy()
         renumber_cells(self.cells[live], columns, renumbered)
@@ -126,7 +125,7 @@ class ChainStore:
 
     def _fill_slots(self, live: Integers, layout: ChainLayout) -> None:
         slots = empty_slots(slots_for(len(live)), layout.slot_width)
-        places = np.arange(1, layout.base, dtype=np.int64)
+        places = key_places(len(layout.tables.keys))
         self.state[at.OCCUPIED] = refill_slots(places, live, slots, 0)
         self.slots = slots
 
@@ -144,7 +143,7 @@ class ChainStore:
     def load(self, arrays: Mapping[str, NDArray[np.int64]], layout: ChainLayout) -> None:
         """Takes over what `saved` gave."""
         self.state[:] = arrays["state"]
-        self.runs, self.nodes = (_grown(arrays[name].copy(), max(ROOM, 2 * len(arrays[name]))) for name in ("runs", "nodes"))
+        self.runs, self.nodes = (grown(arrays[name].copy(), max(ROOM, 2 * len(arrays[name]))) for name in ("runs", "nodes"))
         self.cells = arrays["cells"].copy()
         self.spotted = spotted_cells(self.cells[1:], layout.taking.states_at)
         self._fill_slots(arrays["slots"].copy(), layout)
@@ -176,11 +175,3 @@ class ChainStore:
                 node = int(self.nodes[node, at.PARENT])
             assert count == runs[run, at.LENGTH], "a partial match has as many events as it says"  # noqa: S101
             assert self.cells[self.nodes[first, at.ROW], 0] == runs[run, at.FIRST_TIME], "and begins when it says"  # noqa: S101
-
-
-def _grown(table: Integers, rows: int) -> Integers:
-    if rows <= len(table):
-        return table
-    grown = np.zeros((max(rows, 2 * len(table)), table.shape[1]), np.int64)
-    grown[: len(table)] = table
-    return grown

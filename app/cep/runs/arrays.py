@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Programs, Scratch, Texts
+from app.cep.cells.arrays import Programs, Scratch, Texts
 
 Integers = NDArray[np.int64]
 
@@ -57,7 +57,7 @@ BESIDE_ALL, BESIDE_ITEMS = 0, 1
 CODE, CODE_END, REFERENCES, REFERENCES_END, ARGUMENTS, ARGUMENTS_END = 0, 1, 2, 3, 4, 5
 COMPARED_AS, COMPARED_BY, LEFT_REFERENCE, LEFT_CELL, RIGHT_REFERENCE, RIGHT_CELL = 6, 7, 8, 9, 10, 11
 ONE_CELL = 9
-"""Of a predicate that compares two cells: how (a mode of `app.cep.arrays`), the operator, the two cells; of a return field that is a cell: ONE_CELL,
+"""Of a predicate that compares two cells: how (a mode of `app.cep.predicates.opcodes`), the operator, the two cells; of a return field that is a cell: ONE_CELL,
 and as left one the cell. The machine (MODE_PROGRAM) does the rest, and what is not plainly present."""
 # references[k, ...]
 SLOT, REF_BINDING, ANCHOR, NUMBER = 0, 1, 2, 3

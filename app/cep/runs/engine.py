@@ -1,6 +1,6 @@
-"""The runs evaluator of one plan; the same door as the stacks engine (`app.cep.engine`).
+"""The runs evaluator of one plan; behind the door of all (`app.cep.engine`).
 
-The way of an event: `app.cep.candidates` takes it up into cells, `kernels_runs.advance` lets every run of its partition meet it and
+The way of an event: `app.cep.candidates.taking` takes it up into cells, `kernels_scan.advance` lets every run of its partition meet it and
 starts new ones, `kernels_time` lets time pass, `policies` decides which of the found matches are reported, `returns` builds their columns.
 """
 
@@ -11,27 +11,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
-from app.cep.candidates import Chunk, pin_kinds, take_up
+from app.cep.candidates.layout import Parts, counted
+from app.cep.candidates.taking import Chunk, pin_kinds, take_up
+from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
+from app.cep.cells.known import Known
+from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
-from app.cep.horizons import capped, clipped, horizons_of, passing
 from app.cep.matches import Matches
-from app.cep.preamble import Buffer, reading
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables
-from app.cep.runs.grammar import grammar_of
-from app.cep.runs.kernels_runs import advance
+from app.cep.runs.automaton.grammar import grammar_of
+from app.cep.runs.automaton.terms_text import terms_from_bytes, terms_to_bytes
+from app.cep.runs.kernels_scan import advance
 from app.cep.runs.kernels_time import count_runs, pass_runs, pass_waiting
-from app.cep.runs.layout import RANK_BIT, STATE_FORMAT, layout_of, text_constants
+from app.cep.runs.layout import STATE_FORMAT, layout_of, pinned_texts
 from app.cep.runs.policies import Policies
 from app.cep.runs.returns import Read, RunParts, matches_of, read_matches
 from app.cep.runs.store import RunStore
-from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.snapshot import STATE, Header, pack, unpack
-from app.cep.store import Parts
-from app.cep.texts import TextTable
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.state import kept, restoring
+from app.cep.windows.horizons import capped, clipped, horizons_of, passing
 from app.events.batch import EventBatch
-from app.events.types import Kind
 from app.query.plan import Plan
 
 
@@ -48,8 +48,7 @@ class RunsEngine:
         self.options = options or EngineOptions()
         self.timeouts: Matches | None = None
         """Partial matches that timed out in the last feed; None unless the plan emits them."""
-        self._kinds: dict[str, Kind] = {}
-        self._texts = TextTable(text_constants(plan))
+        self._known = Known(TextTable(pinned_texts(plan)))
         self._grammar = grammar_of(plan)
         self._lay_out()
         self._store = RunStore(self._layout)
@@ -60,7 +59,7 @@ class RunsEngine:
 
     def _lay_out(self) -> None:
         """Again whenever the kind of a column has become known."""
-        self._layout = layout_of(self.plan, self._grammar, self._kinds, self._texts)
+        self._layout = layout_of(self.plan, self._grammar, self._known.kinds, self._known.texts)
         self._scratch = machine_scratch(len(self._layout.taking.programs.code))
         self._bound = np.zeros(self._layout.slots, np.int64)
         self._tabulate()
@@ -75,11 +74,9 @@ class RunsEngine:
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
-        if pin_kinds(batch, self._layout.taking.attributes, self._kinds):
+        if pin_kinds(batch, self._layout.taking.attributes, self._known.kinds):
             self._lay_out()
-        masks = np.ascontiguousarray(items, np.uint64).view(np.int64)
-        if self._layout.everything:
-            masks = masks | np.int64(1 << RANK_BIT)
+        masks = counted(items, self.plan)
         state = self._store.state
         state[at.MATCHES] = state[at.EXPIRED] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
@@ -102,7 +99,7 @@ class RunsEngine:
             live_events=count_runs(self._world()),
             pending=int(state[at.WAITS]) + self._policies.waiting,
             partitions=int(state[at.OCCUPIED]),
-            texts=len(self._texts),
+            texts=len(self._known.texts),
             limited_matches=limited[0],
             limited_runs=limited[1],
         )
@@ -117,14 +114,14 @@ class RunsEngine:
 
     def parts(self) -> RunParts:
         """The engine's arrays as they stand now, for those who look inside (`app.cep.runs.live`)."""
-        return RunParts(self._layout, self._tables, self._machine(), self._texts, self._store)
+        return RunParts(self._layout, self._tables, self._machine(), self._known.texts, self._store)
 
     def _world(self) -> Integers:
         """The tables as they stand now: they move when they grow."""
         return self.parts().world()
 
     def _machine(self) -> RunMachine:
-        return RunMachine(self._layout.taking.programs, self._texts.arrays(), self._scratch, self._bound)
+        return RunMachine(self._layout.taking.programs, self._known.texts.arrays(), self._scratch, self._bound)
 
     def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks) -> None:
         """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows."""
@@ -132,9 +129,8 @@ class RunsEngine:
         start = 0
         self._safe = capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):
-            self._store.drop_texts(self._tables, self._texts, self._layout)
-            # the stacks engine's stage asks for texts, the layout and which cells were ever not present
-            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._texts, self._store))  # type: ignore[arg-type]
+            self._store.drop_texts(self._tables, self._known.texts, self._layout)
+            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._known.texts, self._store))
             if self._layout.opener_bit >= 0:
                 self._open_outside_partitions(chunk, masks)
             self._advance(chunk)
@@ -197,11 +193,10 @@ class RunsEngine:
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
         self._store.state[at.MATCHES] = self._store.state[at.EXPIRED] = 0
-        self._store.compact(self._tables, self._texts, self._layout, self._policies, now=clipped(self._safe.default_ms))
-        kinds = {name: kind.value for name, kind in self._kinds.items()}
+        self._store.compact(self._tables, self._known.texts, self._layout, self._policies, now=clipped(self._safe.default_ms))
         terms = np.frombuffer(terms_to_bytes(self._grammar.automaton.states), np.uint8)
-        arrays = {**self._store.saved(), **self._texts.saved(), **self._policies.saved(), "terms": terms}
-        return pack(STATE_FORMAT, Header(self.plan.fingerprint, kinds, partitioned=True), arrays)
+        arrays = {**self._store.saved(), **self._policies.saved(), "terms": terms}
+        return kept(STATE_FORMAT, self.plan.fingerprint, self._known, arrays)
 
     @classmethod
     def restore(cls, plan: Plan, data: Buffer, options: EngineOptions | None = None) -> RunsEngine:
@@ -211,11 +206,7 @@ class RunsEngine:
             SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
         engine = cls(plan, options)
-        header, arrays = unpack(STATE_FORMAT, data)
-        header.require(plan.fingerprint, partitioned=True)
-        with reading(STATE.what):
-            engine._kinds = {name: Kind(kind) for name, kind in header.kinds.items()}
-            engine._texts.load(arrays)
+        with restoring(STATE_FORMAT, data, plan.fingerprint, engine._known) as arrays:
             engine._lay_out()
             automaton = engine._grammar.automaton
             numbers = np.array([automaton.number(state) for state in terms_from_bytes(arrays["terms"].tobytes())], np.int64)
@@ -232,5 +223,5 @@ class RunsEngine:
         Raises:
             AssertionError: one of them does not hold.
         """
-        self._texts.validate()
+        self._known.texts.validate()
         self._store.validate(self._tables)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from numba import types
 
-from app.cep.arrays import FREE, NEWEST
+from app.cep.cells.kernels_types import INTEGERS, TABLE
 from app.cep.kernel import kernel
-from app.cep.kernels_types import INTEGERS, TABLE
+from app.cep.partitions.arrays import FREE, NEWEST
 from app.cep.runs.arrays import LEFT, NEXT_RUN, S_COUNT, S_HEAD, STATE, T_KEYS, T_NODES, T_SLOTS
 from app.cep.runs.kernels_world import WORLD, line, table
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from app.cep.arrays import MODE_PROGRAM
+from app.cep.cells.kernels_memory import load
 from app.cep.kernel import kernel
-from app.cep.kernels_construction import compare_cells
-from app.cep.kernels_memory import load
+from app.cep.predicates.kernels_compare import compare_cells
+from app.cep.predicates.opcodes import MODE_PROGRAM
 from app.cep.runs.arrays import (
     ANCHOR,
     BINDINGS,
@@ -47,7 +47,7 @@ from app.cep.runs.arrays import (
     TEST_OFFSET,
     TEST_PREDICATE,
 )
-from app.cep.runs.kernels_tests import element
+from app.cep.runs.kernels_references import element
 from app.cep.runs.kernels_world import WORLD, line, table
 
 UNBOUND, NO_INSTANCE = -1, -2

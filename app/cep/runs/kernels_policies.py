@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from app.cep.cells.kernels_types import INTEGERS
 from app.cep.kernel import kernel
-from app.cep.kernels_types import INTEGERS
 from app.cep.runs.arrays import (
     FIRST_ROW,
     HASH,

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from numba import types
 
-from app.cep.arrays import Programs, Scratch, Texts
+from app.cep.cells.arrays import Programs, Scratch, Texts
+from app.cep.cells.kernels_types import INTEGERS
 from app.cep.kernel import kernel
-from app.cep.kernels_machine import cell_state, run_program
-from app.cep.kernels_types import INTEGERS
-from app.cep.opcodes import FLOAT, INTEGER, NULL
+from app.cep.predicates.kernels_machine import run_program
+from app.cep.predicates.kernels_values import cell_state
+from app.cep.predicates.opcodes import FLOAT, INTEGER, NULL
 from app.cep.runs.arrays import (
     ABSENT_ROW,
     CODE,
@@ -38,7 +39,7 @@ from app.cep.runs.arrays import (
     T_VALUES,
 )
 from app.cep.runs.kernels_plain import bound_node
-from app.cep.runs.kernels_tests import NO_I, place_references
+from app.cep.runs.kernels_references import NO_I, place_references
 from app.cep.runs.kernels_world import WORLD, line, octets, table
 
 

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from app.cep.kernels_types import INTEGERS, TABLE
+from app.cep.cells.kernels_types import INTEGERS, TABLE
 
 WORLD = INTEGERS
 WORDS = 3

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from app.cep import arrays as stacks
-from app.cep.arrays import PlanTables, signed
-from app.cep.layout import Layout, comparison_mode
-from app.cep.opcodes import CELL_TYPE, FIRST_ATTRIBUTE, OPERATORS, STATES_PER_WORD
-from app.cep.program import Cell, Compiler, texts_in
+from app.cep.candidates.layout import Taking, compiler_of, own_conditions, taking_of, text_constants
+from app.cep.cells.arrays import CELL_TYPE, signed
+from app.cep.cells.texts import TextTable
+from app.cep.predicates import opcodes as stacks
+from app.cep.predicates.opcodes import OPERATORS
+from app.cep.predicates.program import Cell, Compiler, comparison_mode
 from app.cep.runs import arrays as at
-from app.cep.runs.grammar import Grammar, runs_of
-from app.cep.runs.predicates import Argument, Rewritten, function_of
-from app.cep.runs.terms import built
-from app.cep.snapshot import ArrayFormat, as_they_are
-from app.cep.texts import TextTable
+from app.cep.runs.automaton.grammar import Grammar, runs_of
+from app.cep.runs.automaton.predicates import Argument, Rewritten, function_of
+from app.cep.runs.automaton.terms import built
+from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import Absent, Plan, Runs
@@ -31,8 +31,6 @@ WAY_NUMBERS = {
 }
 STATE_FORMAT = ArrayFormat("runs", {1: as_they_are})
 """What the arrays of the state mean; readers of old formats are added here, and the number goes up."""
-RANK_BIT = 62
-"""In masks: every event of a plan that counts events is taken up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,69 +49,40 @@ class RunLayout:
     """A plan made ready for the kernels.
 
     Attributes:
-        taking: how candidates are taken up, as in the stacks engine.
+        taking: how candidates are taken up.
         static: tables that the automaton does not change.
         fields: return fields.
         slots: rows that a program may read.
         slot_width: columns of the partition table.
-        everything: whether all events are taken up, because the plan counts them.
     """
 
-    taking: Layout
+    taking: Taking
     static: Mapping[str, Any]
     fields: tuple[RunField, ...]
     slots: int
     node_width: int
     slot_width: int
     wild_lists: int
-    everything: bool
     opener_bit: int
 
 
-def text_constants(plan: Plan) -> list[bytes]:
+def pinned_texts(plan: Plan) -> list[bytes]:
     """All text constants of a plan, to be pinned in the engine's texts."""
-    expressions: list[e.Expression] = [join.condition for join in plan.joins]
-    expressions += [local for item in plan.items for local in item.local]
-    expressions += [field.expression for field in plan.returns]
-    expressions += [take.until for take in built(runs_of(plan).pattern).untils if take.until is not None]
-    return texts_in(expressions)
+    return text_constants(plan, [take.until for take in built(runs_of(plan).pattern).untils if take.until is not None])
 
 
 def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: TextTable) -> RunLayout:
     """Lays a plan out for the kinds of columns that batches have shown."""
     runs = runs_of(plan)
-    names = list(dict.fromkeys([*sorted(plan.equivalence), *plan.columns]))
-    attributes = {name: FIRST_ATTRIBUTE + k for k, name in enumerate(names)}
-    compiler = Compiler(attributes, kinds, texts)
-    local = tuple((item.index, *compiler.compile(_of_item(condition, item.index))) for item in plan.items for condition in item.local)
-    tables = _Tables(plan, grammar, compiler, kinds, attributes)
-    states_at = compiler.width
-    width = states_at + -(-states_at // STATES_PER_WORD)
-    everything = plan.ranks != "none"
-    keys = np.array([attributes[name] for name in sorted(plan.equivalence)], np.int64)
+    compiler = compiler_of(plan, kinds, texts)
+    local = own_conditions(plan, compiler)
+    tables = _Tables(plan, grammar, compiler)
     opener = -1 if runs.window is None else runs.window.opener
-    outside = sum(1 << i.index for i in plan.items if (i.negated and i.lacks) or i.index == opener)
-    nothing = np.zeros((0, 1), np.int64)
+    outside = [i.index for i in plan.items if (i.negated and i.lacks) or i.index == opener]
     slots = 1 + max((len(p.references) for p in grammar.predicates), default=0)
-    taking = Layout(
-        tables=PlanTables(np.zeros(stacks.SHAPE_SIZE, np.int64), nothing, nothing, nothing, nothing, nothing, keys, keys),
-        programs=compiler.programs(),
-        attributes=attributes,
-        kinds=dict(kinds),
-        derived=tuple(compiler.derived),
-        width=width,
-        states_at=states_at,
-        local=local,
-        fields=(),
-        key=tuple((name, kinds.get(name, Kind.INTEGER), attributes[name]) for name in sorted(plan.equivalence)),
-        place_of_item=np.full(max(slots, len(plan.items)), -1, np.int64),  # derived cells call the event by their predicate's slots
-        all_items=signed((1 << len(plan.items)) - 1) | (1 << RANK_BIT if everything else 0),
-        outside_mask=signed(outside),
-        link_width=0,
-        slot_width=0,
-        wild_stacks=0,
-    )
-    static = tables.arrays(runs, states_at)
+    # derived cells call the event by their predicate's slots
+    taking = taking_of(plan, compiler, local, np.full(max(slots, len(plan.items)), -1, np.int64), outside)
+    static = tables.arrays(runs, taking)
     shape = static["shape"]
     return RunLayout(
         taking=taking,
@@ -121,17 +90,10 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
         fields=tables.fields(),
         slots=slots,
         node_width=int(shape[at.NODE_WIDTH]),
-        slot_width=1 + len(keys) + at.S_LISTS + int(shape[at.LISTS]),
+        slot_width=1 + len(taking.keys) + at.S_LISTS + int(shape[at.LISTS]),
         wild_lists=int(shape[at.WILD_LISTS]),
-        everything=everything,
         opener_bit=opener,
     )
-
-
-def _of_item(condition: Any, item: int) -> Any:
-    if isinstance(condition, e.AttributeOf):
-        return replace(condition, item=item, index=None)
-    return e.rebuilt(condition, lambda inner: _of_item(inner, item))
 
 
 def _hoisted(expression: Any, compiler: Compiler) -> Any:
@@ -150,8 +112,8 @@ def _has_argument(expression: Any) -> bool:
 class _Tables:
     """The tables of a plan, but for the automaton's."""
 
-    def __init__(self, plan: Plan, grammar: Grammar, compiler: Compiler, kinds: Mapping[str, Kind], attributes: Mapping[str, int]) -> None:
-        self._plan, self._grammar, self._compiler, self._kinds, self._attributes = plan, grammar, compiler, kinds, attributes
+    def __init__(self, plan: Plan, grammar: Grammar, compiler: Compiler) -> None:
+        self._plan, self._grammar, self._compiler, self._kinds = plan, grammar, compiler, compiler.kinds
         self._bindings = 1 + max(grammar.bindings, default=0)
         self._frame = at.NODE_HEAD
         self._fixed = self._fixed_columns()
@@ -269,7 +231,7 @@ class _Tables:
             negations.append([first, len(parts), -1 if negation.for_ms is None else negation.for_ms])
         return negations, parts
 
-    def arrays(self, runs: Runs, states_at: int) -> dict[str, Any]:
+    def arrays(self, runs: Runs, taking: Taking) -> dict[str, Any]:
         """Everything but the automaton's tables."""
         plan = self._plan
         items, lists, wild = self._items()
@@ -282,7 +244,7 @@ class _Tables:
         shape[at.WITHIN] = plan.within.size if plan.within is not None and plan.within.unit == "ms" else -1
         shape[at.WITHIN_EVENTS] = plan.within.size if plan.within is not None and plan.within.unit == "events" else -1
         shape[at.GAP] = -1 if runs.max_gap_ms is None else runs.max_gap_ms
-        shape[at.STATES_AT], shape[at.BINDINGS], shape[at.FRAME] = states_at, self._bindings, self._frame
+        shape[at.STATES_AT], shape[at.BINDINGS], shape[at.FRAME] = taking.states_at, self._bindings, self._frame
         shape[at.REGISTERS] = self._registers_at
         shape[at.NODE_WIDTH] = self._registers_at + 2 * len(self._register_rows)
         shape[at.WINDOW_KIND], shape[at.WINDOW_SIZE], shape[at.WINDOW_SLIDE], shape[at.OPENER] = _window(runs)
@@ -314,8 +276,7 @@ class _Tables:
             "parts": parts,
             "untils": untils,
         }
-        keys = np.array([self._attributes[name] for name in sorted(plan.equivalence)], np.int64)
-        return {"shape": shape, "keys": keys, **{name: at.table(name, rows) for name, rows in named.items()}}
+        return {"shape": shape, "keys": taking.keys, **{name: at.table(name, rows) for name, rows in named.items()}}
 
 
 def _takes(pattern: Any) -> Iterable[Any]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, Integers
 from app.cep.runs import arrays as at
 from app.cep.runs import kernels_live
 from app.cep.runs.engine import RunsEngine

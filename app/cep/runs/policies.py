@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, Integers
+from app.cep.cells.texts import TextTable
 from app.cep.runs import arrays as at
-from app.cep.runs.grammar import Grammar, runs_of
+from app.cep.runs.automaton.grammar import Grammar, runs_of
 from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, oldest_alive
 from app.cep.runs.layout import RunLayout
 from app.cep.runs.returns import RunParts, chains
-from app.cep.texts import TextTable
 from app.query import plan as p
 
 Position = tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""States of the runs evaluator, put together and taken apart; see `app.cep.regroup`.
+"""States of the runs evaluator, put together and taken apart; see `app.cep.snapshot.regroup`.
 
 Only what is partitioned moves: a query that counts all events of its streams (contiguity in the stream, windows in events or opened by them) is in
 one bucket. So ranks in the stream are nothing but an order among the events of one engine, and are given anew: those of the rows in total order.
@@ -13,10 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
-from app.cep.opcodes import ALL_ABSENT
-from app.cep.preamble import Buffer
-from app.cep.regroup import (
+from app.cep.cells.arrays import ALL_ABSENT, Integers
+from app.cep.cells.texts import TextTable
+from app.cep.runs import arrays as at
+from app.cep.runs.automaton.grammar import grammar_of
+from app.cep.runs.automaton.terms_text import terms_from_bytes, terms_to_bytes
+from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, pinned_texts
+from app.cep.runs.policies import partition_of
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import (
     Arrays,
     Opened,
     Owner,
@@ -28,16 +33,10 @@ from app.cep.regroup import (
     moved,
     numbered,
     opened,
+    packed,
     partitions_in,
     renumbered,
 )
-from app.cep.runs import arrays as at
-from app.cep.runs.grammar import grammar_of
-from app.cep.runs.layout import STATE_FORMAT, RunLayout, layout_of, text_constants
-from app.cep.runs.policies import partition_of
-from app.cep.runs.terms_text import terms_from_bytes, terms_to_bytes
-from app.cep.snapshot import Header, pack
-from app.cep.texts import TextTable
 from app.errors import SnapshotError
 from app.query.plan import Plan
 
@@ -67,7 +66,7 @@ def parted(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
     """
     union, layout = _laid_out(plan, [state])
     arrays = union.states[0].arrays
-    dictionary = union.texts.dictionary()
+    dictionary = union.known.texts.dictionary()
     rows = owner(events_in(arrays["cells"][1:], layout.taking, dictionary))
     slots = owner(partitions_in(arrays["slots"], layout.taking, FIRST_KEY, dictionary))
     found: list[Buffer] = []
@@ -84,11 +83,11 @@ def _behind_nobody(numbers: Integers) -> Integers:
 
 
 def _laid_out(plan: Plan, states: Sequence[Buffer]) -> tuple[Union, RunLayout]:
-    union = opened(STATE_FORMAT, plan, states, text_constants(plan))
-    layout = layout_of(plan, grammar_of(plan), union.kinds, union.texts)
+    union = opened(STATE_FORMAT, plan, states, pinned_texts(plan))
+    layout = layout_of(plan, grammar_of(plan), union.known.kinds, union.known.texts)
     if layout.static["shape"][at.WINDOW_KIND] in at.LISTED_WINDOWS:
         raise SnapshotError("its windows are cut in the whole stream")
-    renumbered(union, layout.taking, layout.static["keys"].tolist(), FIRST_KEY)
+    renumbered(union, layout.taking, FIRST_KEY)
     return union, layout
 
 
@@ -143,7 +142,7 @@ def _gathered(plan: Plan, layout: RunLayout, union: Union, sources: Sequence[_So
         kept[at.ABSENT_ROW] = False
         cells[source.rows[kept]] = source.state.arrays["cells"][kept]
         outside.append(_take(layout, source, np.array([terms[term] for term in automaton], np.int64), tables))
-        borders |= _borders(layout, union.texts, source)
+        borders |= _borders(layout, union.known.texts, source)
         state[at.LAST_TIME] = max(state[at.LAST_TIME], source.state.arrays["state"][at.LAST_TIME])
     arrays = {name: np.concatenate(parts) for name, parts in tables.items()}
     for number in range(int(shape[at.WILD_LISTS])):
@@ -151,12 +150,11 @@ def _gathered(plan: Plan, layout: RunLayout, union: Union, sources: Sequence[_So
     for counter, name in ((at.NODES, "nodes"), (at.NEGATED, "negated"), (at.CROSSINGS, "crossed"), (at.WAITS, "waiting")):
         state[counter] = len(arrays[name])
     state[at.ROWS], state[at.STREAM_RANK] = rows, rows + 1  # one further than the next: no event that comes is next to one that is there
-    kinds = {name: kind.value for name, kind in union.kinds.items()}
     windows = np.zeros((0, 4), np.int64)
     written = {"terms": terms_to_bytes(list(terms)), "borders": json.dumps(borders).encode()}
     texts = {name: np.frombuffer(data, np.uint8) for name, data in written.items()}
-    whole: Arrays = {"state": state, "cells": cells, "windows": windows, **arrays, **texts, **union.texts.saved()}
-    return b"".join(pack(STATE_FORMAT, Header(plan.fingerprint, kinds, partitioned=True), whole))
+    whole: Arrays = {"state": state, "cells": cells, "windows": windows, **arrays, **texts}
+    return packed(STATE_FORMAT, plan, union, whole)
 
 
 def _take(layout: RunLayout, source: _Source, states: Integers, tables: dict[str, list[Integers]]) -> list[Integers]:

@@ -10,18 +10,16 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.arrays import Integers
-from app.cep.matches import Constituents, EventTable, Lists, Matches
-from app.cep.opcodes import CELL_OFFSET, CELL_SOURCE, CELL_TIME, CELL_TYPE
-from app.cep.returns import typed_column
+from app.cep.cells.arrays import Integers
+from app.cep.cells.texts import TextTable
+from app.cep.matches import Constituents, Lists, Matches
+from app.cep.returns.columns import event_table, typed_column
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables, world_of
 from app.cep.runs.kernels_returns import chain_events, chain_starts, field_values, key_values, list_starts, list_values
 from app.cep.runs.layout import RunField, RunLayout
 from app.cep.runs.store import RunStore
-from app.cep.texts import TextTable
 from app.events.batch import Column
-from app.events.types import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ def chains(world: Integers, nodes: Integers) -> Constituents:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """A field or key attribute of matches, of closures element by element; see `app.cep.returns.typed_column`.
+    """A field or key attribute of matches, of closures element by element; see `app.cep.returns.columns.typed_column`.
 
     Attributes:
         starts: int64 (matches + 1,), of a list.
@@ -114,15 +112,13 @@ def matches_of(parts: RunParts, read: Sequence[Read]) -> Matches:
     one = read[0] if len(read) == 1 else _together(read)
     layout, texts = parts.layout, parts.texts
     cells = parts.store.cells[: parts.store.state[at.ROWS]] if len(one.time) else parts.store.cells[:0].copy()
-    types = Column(Kind.STRING, cells[:, CELL_TYPE], None, texts.dictionary())
-    events = EventTable(cells[:, CELL_TIME], cells[:, CELL_SOURCE], cells[:, CELL_OFFSET], types)
     fields: dict[str, Column | Lists] = {}
     for field, own in zip(layout.fields, one.fields, strict=True):
         column = typed_column(field.kind, texts, own.values, own.states, own.seen)
         fields[field.name] = column if own.starts is None else Lists(column, own.starts)
     names = [(name, kind) for name, kind, _ in layout.taking.key]
     key = {name: typed_column(kind, texts, own.values, own.states, own.seen) for (name, kind), own in zip(names, one.key, strict=True)}
-    return Matches(one.time, np.zeros((len(one.time), 0), np.int64), events, fields, key, one.bound, one.windows)
+    return Matches(one.time, np.zeros((len(one.time), 0), np.int64), event_table(cells, texts), fields, key, one.bound, one.windows)
 
 
 def _together(read: Sequence[Read]) -> Read:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep import arrays as stacks
-from app.cep.arrays import Integers, Programs, Scratch, Texts
-from app.cep.kernels_slots import refill_slots
-from app.cep.opcodes import ALL_ABSENT
+from app.cep.candidates.layout import spotted_cells, text_cells
+from app.cep.cells.arrays import ALL_ABSENT, Integers, Programs, Scratch, Texts
+from app.cep.cells.tables import grown
+from app.cep.cells.texts import TextTable, keep_used, renumber_cells
+from app.cep.partitions import arrays as stacks
+from app.cep.partitions.kernels_slots import refill_slots
+from app.cep.partitions.slots import empty_slots, key_places, slots_for
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunMemory, RunTables, world_of
-from app.cep.runs.kernels_time import least_window, mark, mark_negated, mark_slots, move, number_marked
+from app.cep.runs.kernels_sweep import least_window, mark, mark_negated, mark_slots, move, number_marked
 from app.cep.runs.layout import RunLayout
-from app.cep.store import empty_slots, keep_used, renumber_cells, slots_for, spotted_cells, text_cells
-from app.cep.texts import TextTable
-
-if TYPE_CHECKING:
-    from app.cep.runs.policies import Policies
 
 ROOM = 256
 """Matches that a new engine has room for."""
@@ -28,6 +26,16 @@ NODES_IN_CACHE = 1 << 21
 """Cells of nodes: 16 MB."""
 _LINE, _TABLE = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
 _NO_MACHINE = RunMachine(Programs(_TABLE, _TABLE), Texts(np.zeros(0, np.uint8), _LINE), Scratch(_LINE, _LINE), _LINE)
+
+
+class Holder(Protocol):
+    """Who holds matches back (`app.cep.runs.policies.Policies`): their nodes stay, and get new numbers."""
+
+    def held_nodes(self) -> Integers:
+        """Nodes that must stay."""
+
+    def move(self, numbers: Integers) -> None:
+        """Nodes have new numbers."""
 
 
 class RunStore:
@@ -54,7 +62,6 @@ class RunStore:
         """Cells that were not present in some event so far."""
         self.rows_stay = False
         """While matches that were handed over in this feed name rows by their number."""
-        self._texts_kept = 1024
         self._grow_cells(1, layout)
         self.cells[at.ABSENT_ROW, layout.taking.states_at :] = ALL_ABSENT
         self.state[at.ROWS] = 1
@@ -82,9 +89,9 @@ class RunStore:
         """Room for the rows, negated events and windows of that many events."""
         self._grow_cells(int(self.state[at.ROWS]) + events + 1, layout)
         shape = layout.static["shape"]
-        self.negated = _grown(self.negated, int(self.state[at.NEGATED]) + events * int(shape[at.LISTS]) + 1)
+        self.negated = grown(self.negated, int(self.state[at.NEGATED]) + events * int(shape[at.LISTS]) + 1)
         if shape[at.WINDOW_KIND] in at.LISTED_WINDOWS:
-            self.windows = _grown(self.windows, int(self.state[at.WINDOWS] - self.state[at.WINDOW_BASE]) + events + 1)
+            self.windows = grown(self.windows, int(self.state[at.WINDOWS] - self.state[at.WINDOW_BASE]) + events + 1)
 
     def _grow_cells(self, rows: int, layout: RunLayout) -> None:
         width = layout.taking.width
@@ -97,46 +104,46 @@ class RunStore:
 
     def grow_output(self) -> None:
         """Room for twice as many matches and timeouts."""
-        self.found = _grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
-        self.expired = _grown(self.expired, 4 * len(self.expired))
+        self.found = grown(self.found, 2 * len(self.found) + int(self.state[at.WAITS]))
+        self.expired = grown(self.expired, 4 * len(self.expired))
 
-    def make_room(self, tables: RunTables, policies: Policies, *, now: int, fan: int, again: bool) -> None:
+    def make_room(self, tables: RunTables, held: Holder, *, now: int, fan: int, again: bool) -> None:
         """Sweeps what is dead; where more than half is alive after that, or it is swept ``again`` in one feed, the tables double."""
-        self._sweep(tables, policies, now)
+        self._sweep(tables, held, now)
         needed = int(self.state[at.NEEDED]) + fan + 2
         roomy = NODES_IN_CACHE // self.nodes.shape[1] if again else 0
-        self.nodes = _grown(self.nodes, max(2 * int(self.state[at.NODES]) + 2 * needed, min(2 * len(self.nodes), roomy)))
+        self.nodes = grown(self.nodes, max(2 * int(self.state[at.NODES]) + 2 * needed, min(2 * len(self.nodes), roomy)))
         negations = len(tables.negations)
-        self.crossed = _grown(self.crossed, 2 * int(self.state[at.CROSSINGS]) + 2 * (needed + 1) * negations)
-        self.waiting = _grown(self.waiting, 2 * int(self.state[at.WAITS]) + 2 * needed)
-        self.found = _grown(self.found, max(2 * int(self.state[at.MATCHES]) + 2 * needed, min(2 * len(self.found), roomy)))
-        self.expired = _grown(self.expired, 2 * int(self.state[at.EXPIRED]) + 2 * needed)
+        self.crossed = grown(self.crossed, 2 * int(self.state[at.CROSSINGS]) + 2 * (needed + 1) * negations)
+        self.waiting = grown(self.waiting, 2 * int(self.state[at.WAITS]) + 2 * needed)
+        self.found = grown(self.found, max(2 * int(self.state[at.MATCHES]) + 2 * needed, min(2 * len(self.found), roomy)))
+        self.expired = grown(self.expired, 2 * int(self.state[at.EXPIRED]) + 2 * needed)
 
-    def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, policies: Policies, *, now: int) -> None:
+    def compact(self, tables: RunTables, texts: TextTable, layout: RunLayout, held: Holder, *, now: int) -> None:
         """Leaves nothing but what is alive, when no event to come is earlier than ``now``."""
-        self._sweep(tables, policies, now)
+        self._sweep(tables, held, now)
         self.drop_texts(tables, texts, layout)
         self.renew_slots(tables)
 
     def drop_texts(self, tables: RunTables, texts: TextTable, layout: RunLayout) -> None:
         """Drops texts that no stored event uses, where they have doubled. Only between chunks: candidates taken up hold numbers, too."""
-        if len(texts) > 2 * self._texts_kept and not self.rows_stay:
+        if texts.doubled and not self.rows_stay:
             self._keep_texts(texts, layout, tables)
 
-    def let_rows_go(self, tables: RunTables, policies: Policies, *, now: int) -> None:
+    def let_rows_go(self, tables: RunTables, held: Holder, *, now: int) -> None:
         """Sweeps the rows that had to stay during a feed."""
         if self.rows_stay:
             self.rows_stay = False
             self.state[at.EXPIRED] = 0
-            self._sweep(tables, policies, now)
+            self._sweep(tables, held, now)
 
-    def _sweep(self, tables: RunTables, policies: Policies, now: int) -> None:
+    def _sweep(self, tables: RunTables, held: Holder, now: int) -> None:
         state, memory = self.state, self.memory()
         world = self._world(tables)
         counts = [int(state[k]) for k in (at.ROWS, at.NODES, at.CROSSINGS, at.NEGATED)]
         rows, nodes, crossings, negated = (np.zeros(max(1, count), np.int64) for count in counts)
         rows[at.ABSENT_ROW] = 1
-        mark(world, policies.held_nodes(), nodes, rows, crossings)
+        mark(world, held.held_nodes(), nodes, rows, crossings)
         mark_negated(world, nodes, rows, negated, now)
         base = self._kept_windows(tables, nodes, rows)
         kept = [number_marked(marks, count) for marks, count in zip((nodes, crossings, negated), counts[1:], strict=True)]
@@ -150,7 +157,7 @@ class RunStore:
             negated=np.empty_like(self.negated),
         )
         move(world, world_of(tables, _NO_MACHINE, new), nodes, rows, crossings, negated, base)
-        policies.move(nodes)
+        held.move(nodes)
         self.nodes, self.cells, self.crossed, self.negated = new.nodes, new.cells, new.crossed, new.negated
         for counter, count in zip((at.ROWS, at.NODES, at.CROSSINGS, at.NEGATED), (kept_rows, *kept), strict=True):
             state[counter] = count
@@ -174,7 +181,6 @@ class RunStore:
         slots = self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE]
         used = np.concatenate([used, *(slots[:, 1 + k] for k, _ in keys)])
         renumbered = keep_used(texts, used)
-        self._texts_kept = max(1024, len(texts))
         renumber_cells(self.cells[live], columns, renumbered)
         if keys:
             for k, _ in keys:
@@ -187,7 +193,7 @@ class RunStore:
         mark_slots(self._world(tables))
         live = int(np.count_nonzero(self.slots[:, stacks.NEWEST] >= 0))
         slots = empty_slots(slots_for(live), self.slots.shape[1])
-        self.state[at.OCCUPIED] = refill_slots(_places(tables), self.slots, slots, 0)
+        self.state[at.OCCUPIED] = refill_slots(key_places(len(tables.keys)), self.slots, slots, 0)
         self.slots = slots
 
     def saved(self) -> Mapping[str, NDArray[np.int64]]:
@@ -217,7 +223,7 @@ class RunStore:
         self.nodes[:count, at.STATE] = np.where(old >= 0, states[np.maximum(old, 0)], at.LEFT - states[np.maximum(at.LEFT - old, 0)])
         self.spotted = spotted_cells(self.cells[1 : self.state[at.ROWS]], layout.taking.states_at)
         self.slots = empty_slots(slots_for(len(arrays["slots"])), layout.slot_width)
-        places = np.arange(1, 1 + len(layout.static["keys"]), dtype=np.int64)
+        places = key_places(len(layout.static["keys"]))
         self.state[at.OCCUPIED] = refill_slots(places, arrays["slots"].copy(), self.slots, 0)
 
     def validate(self, tables: RunTables) -> None:
@@ -239,15 +245,3 @@ class RunStore:
                 count += 1
                 node = int(self.nodes[node, at.NEXT_RUN])
             assert count == slot[base + at.S_COUNT], "runs of a partition are counted"  # noqa: S101
-
-
-def _grown(table: Integers, rows: int) -> Integers:
-    if rows <= len(table):
-        return table
-    grown = np.zeros((max(rows, 2 * len(table)), table.shape[1]), np.int64)
-    grown[: len(table)] = table
-    return grown
-
-
-def _places(tables: RunTables) -> Integers:
-    return np.arange(1, 1 + len(tables.keys), dtype=np.int64)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.query.fingerprint import fingerprint
 from app.query.plan import Catalog, Plan
+from app.query.planning.fingerprint import fingerprint
 
 
 @dataclass(frozen=True, slots=True)

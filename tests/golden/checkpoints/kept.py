@@ -17,7 +17,7 @@ import pyarrow as pa
 import yaml
 
 from app.bucket.family import is_family_state
-from app.cep.snapshot import engine_of
+from app.cep.snapshot.state import engine_of
 from app.config.settings import Settings, load_settings
 from app.owners.inventory import BucketInventory, inventory
 from app.owners.snapshots import read_snapshot

@@ -20,7 +20,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
-from app.cli.train import train
+from app.cli.shedding.train import train
 from app.config.settings import load_settings
 from app.control.directives import Directive, QueryShedding, SelectionOrders
 from app.control.shed_reports import ShedReport

@@ -1,0 +1,181 @@
+"""What a query group was fed of late, and what was shed of it: tombstones, and beside them the events that were kept, so that a match can be looked for again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.events.batch import EventBatch, concatenate, empty_batch, take
+
+NEVER = -(1 << 62)
+FOREVER = (1 << 63) - 1
+
+KeysOf = Callable[[EventBatch], tuple[NDArray[np.uint64], NDArray[np.bool_]]]
+"""Partition keys of events as hashes, uint64 (events,); and whether an event belongs to every key, bool (events,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recalled:
+    """Events in total order.
+
+    Attributes:
+        kept: uint64 (events, words), the items that each was fed as.
+        shed: uint64 (events, words), the items that were taken from it.
+    """
+
+    batch: EventBatch
+    kept: NDArray[np.uint64]
+    shed: NDArray[np.uint64]
+
+
+class Piece:
+    """Events that came together: what was fed in one step of a bucket, or what was shed of a task's events.
+
+    Args:
+        number: counts the pieces of a memory.
+        bitmaps: uint64 (events, words), the items that each was fed as; of shed ones those that were taken from it.
+        shed: whether they were shed.
+    """
+
+    def __init__(self, number: int, batch: EventBatch, bitmaps: NDArray[np.uint64], keys_of: KeysOf, *, shed: bool) -> None:
+        self.number, self.batch, self.bitmaps, self.shed = number, batch, bitmaps, shed
+        self.first_ms, self.last_ms = int(batch.time.min()), int(batch.time.max())
+        self.words: NDArray[np.uint64] = np.bitwise_or.reduce(bitmaps, axis=0)
+        self._keys_of = keys_of
+
+    @cached_property
+    def bytes(self) -> int:
+        """Memory, about."""
+        columns = [self.batch.type, *self.batch.columns.values()]
+        texts = sum(column.dictionary.data.nbytes for column in columns if column.dictionary is not None)
+        return 24 * len(self.batch) + self.bitmaps.nbytes + sum(column.values.nbytes for column in columns) + texts
+
+    @cached_property
+    def _sorted(self) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.intp]]:
+        """Keys, ascending; where each stands; and the events that belong to every key."""
+        keys, everywhere = self._keys_of(self.batch)
+        own = np.flatnonzero(~everywhere)
+        order = own[np.argsort(keys[own], kind="stable")]
+        return keys[order], order, np.flatnonzero(everywhere)
+
+    def rows(self, keys: NDArray[np.uint64], first_ms: int, last_ms: int) -> NDArray[np.intp]:
+        """Places of the events of these keys, of which the times are between these, both included."""
+        sorted_keys, order, everywhere = self._sorted
+        starts, stops = np.searchsorted(sorted_keys, keys, "left"), np.searchsorted(sorted_keys, keys, "right")
+        found = [order[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True) if stop > start]
+        rows = np.concatenate([*found, everywhere])
+        times = self.batch.time[rows]
+        return rows[(times >= first_ms) & (times <= last_ms)]
+
+
+def place_changes(batch: EventBatch, order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether each event but the first, in this order, is another one than the event before it."""
+    source, offset = batch.source[order], batch.offset[order]
+    return (source[1:] != source[:-1]) | (offset[1:] != offset[:-1])
+
+
+class Memory:
+    """The events of one query group for as long as a match can span, at most so many bytes.
+
+    Args:
+        words: of the group's bitmaps.
+        keys_of: how its events are partitioned.
+        most_bytes: what is more is forgotten, the oldest first.
+    """
+
+    def __init__(self, words: int, keys_of: KeysOf, most_bytes: int) -> None:
+        self._words, self._keys_of, self._most = words, keys_of, most_bytes
+        self._pieces: list[Piece] = []
+        self._bytes = 0
+        self._next = 0
+        self.whole_from_ms = NEVER
+        """Events from then on are all here."""
+        self.shed_before_ms = NEVER
+        """Events that were shed earlier may have been forgotten, or never been seen."""
+        self.blind = False
+        """Engines may hold events that were never remembered."""
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """Oldest first."""
+        return self._pieces
+
+    @property
+    def last_shed_ms(self) -> int:
+        """The greatest time of an event that is known to be shed."""
+        return max((piece.last_ms for piece in self._pieces if piece.shed), default=self.shed_before_ms - 1)
+
+    def add(self, batch: EventBatch, bitmaps: NDArray[np.uint64], *, shed: bool, number: int | None = None) -> None:
+        """Remembers events.
+
+        Args:
+            batch: events, of which each may be fed once and shed once: for other items.
+            bitmaps: uint64 (events, words), the items that they were fed as, or that were taken from them.
+            shed: which of the two.
+            number: of the piece, where one is taken over.
+        """
+        if not len(batch):
+            return
+        piece = Piece(self._next if number is None else number, batch, bitmaps, self._keys_of, shed=shed)
+        self._next = piece.number + 1
+        self._pieces.append(piece)
+        self._bytes += piece.bytes
+        while self._bytes > self._most and self._pieces:
+            gone = self._drop()
+            self.whole_from_ms = max(self.whole_from_ms, gone.last_ms + 1)
+            if gone.shed:
+                self.shed_unseen(gone.last_ms)
+
+    def forget(self, before_ms: int) -> None:
+        """Lets pieces go that hold earlier events only."""
+        old = [piece for piece in self._pieces if piece.last_ms < before_ms]
+        self._pieces = [piece for piece in self._pieces if piece.last_ms >= before_ms]
+        self._bytes -= sum(piece.bytes for piece in old)
+
+    def shed_unseen(self, until_ms: int) -> None:
+        """Events of up to this time were shed that nobody has looked into."""
+        self.shed_before_ms = max(self.shed_before_ms, until_ms + 1)
+
+    def begin(self, at_ms: int) -> None:
+        """Nothing is known of what was before."""
+        self.whole_from_ms = max(self.whole_from_ms, at_ms)
+
+    def touched(self, own: NDArray[np.uint64]) -> bool:
+        """Whether something is remembered to be shed of these items, uint64 (words,)."""
+        return any(piece.shed and (piece.words & own).any() for piece in self._pieces)
+
+    def recall(self, keys: NDArray[np.uint64], first_ms: int, last_ms: int) -> Recalled:
+        """The events of these keys and times, both ends included.
+
+        Args:
+            keys: uint64, each once.
+            first_ms: of the earliest event.
+            last_ms: of the latest one.
+        """
+        parts = [
+            (piece, piece.rows(keys, first_ms, last_ms))
+            for piece in self._pieces
+            if piece.first_ms <= last_ms and piece.last_ms >= first_ms
+        ]
+        parts = [(piece, rows) for piece, rows in parts if len(rows)]
+        if not parts:
+            nothing = np.zeros((0, self._words), dtype=np.uint64)
+            return Recalled(empty_batch(), nothing, nothing)
+        batch = concatenate([take(piece.batch, rows) for piece, rows in parts])
+        bitmaps = np.concatenate([piece.bitmaps[rows] for piece, rows in parts])
+        hidden = np.concatenate([np.full(len(rows), piece.shed) for piece, rows in parts])[:, None]
+        order = np.lexsort((batch.offset, batch.source, batch.time))
+        fresh = np.append(True, place_changes(batch, order))
+        starts = np.flatnonzero(fresh)
+        kept = np.bitwise_or.reduceat(np.where(hidden, np.uint64(0), bitmaps)[order], starts, axis=0)
+        shed = np.bitwise_or.reduceat(np.where(hidden, bitmaps, np.uint64(0))[order], starts, axis=0)
+        return Recalled(take(batch, order[fresh]), kept, shed)
+
+    def _drop(self) -> Piece:
+        gone = self._pieces.pop(0)
+        self._bytes -= gone.bytes
+        return gone

@@ -1,0 +1,137 @@
+"""Audits of one query group in a bucket: what it was fed and what was shed of it is remembered, and what it found is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.layout import ItemLayout
+from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
+from app.audit.memory import Memory
+from app.audit.verdicts import Judge, is_audited, reach_ms
+from app.bucket import kernels
+from app.bucket.chunk import pack_events, unpack_events
+from app.bucket.engines import new_engine
+from app.bucket.hold import FOREVER, NEVER
+from app.bucket.matching import Found, engine_input
+from app.bucket.route import partition_keys
+from app.bucket.snapshot import Part
+from app.cep.engine import Watermarks
+from app.cep.matches import Matches
+from app.cep.snapshot.preamble import Buffer
+from app.events.batch import EventBatch
+from app.query.plan import Catalog, QueryGroup
+
+MOST_BYTES = 16 << 20
+"""Of events that are remembered, per bucket and group."""
+
+
+def audit_of(catalog: Catalog, group: QueryGroup) -> GroupAudit | None:
+    """A fresh audit; None where no query of the group is audited."""
+    return GroupAudit(catalog, group) if any(is_audited(catalog.plans[query]) for query in group.queries) else None
+
+
+class GroupAudit:
+    """The audit of one query group.
+
+    Args:
+        catalog: all queries.
+        group: of which at least one query is audited.
+    """
+
+    def __init__(self, catalog: Catalog, group: QueryGroup) -> None:
+        self._group = group
+        self._plans = {query: plan for query in group.queries if is_audited(plan := catalog.plans[query])}
+        self._layout = ItemLayout.of_group(catalog, group)
+        self._dispatch = Dispatch(self._layout)
+        self._reach = max(reach_ms(plan) for plan in self._plans.values())
+        self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
+        nothing = SelectedEvents(self._dispatch, Bitmaps(np.zeros(0, np.int64), np.zeros((0, self._layout.words), np.uint64)), 0)
+        self._judges = {
+            query: Judge(plan, nothing.own_words(query), self._keys_of, partial(self._rematch, query))
+            for query, plan in self._plans.items()
+        }
+
+    def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
+        """Remembers what was shed: events, and the items that were taken from each, uint64 (events, words)."""
+        self.memory.add(batch, bitmaps, shed=True)
+
+    def shed_unseen(self, until_ms: int) -> None:
+        """Events of up to this time were dropped that nobody has decoded."""
+        self.memory.shed_unseen(until_ms)
+
+    def judged(self, news: Sequence[Found], batch: EventBatch, bitmaps: NDArray[np.uint64], watermark_ms: int) -> list[Found]:
+        """What was found in a step, with verdicts where queries are audited.
+
+        Args:
+            news: by query.
+            batch: that the group was fed.
+            bitmaps: uint64 (events, words), as what.
+            watermark_ms: after the step.
+        """
+        if len(batch) and self.memory.blind:
+            self.memory.begin(int(batch.time.max()) + 1)
+            self.memory.blind = False
+        self.memory.add(batch, bitmaps, shed=False)
+        judged = [self._judged(found) for found in news]
+        if NEVER < watermark_ms < FOREVER:
+            self.memory.forget(watermark_ms - 2 * self._reach)
+        return judged
+
+    def go_on(self, other: GroupAudit | None, *, same_bits: bool) -> None:
+        """Takes over what the group's audit under another catalog remembers, if its bits mean the same."""
+        if other is not None and same_bits:
+            self.memory = other.memory
+            return
+        self.memory.blind = True
+        if other is not None:
+            self.memory.shed_unseen(other.memory.last_shed_ms)
+
+    def parts(self, name: str) -> Iterator[Part]:
+        """The memory, piece by piece: pieces do not change."""
+        for piece in self.memory.pieces:
+            yield f"{'shed' if piece.shed else 'fed'}-{name}-{piece.number}", [pack_events(piece.batch, piece.bitmaps)]
+
+    def described(self) -> list[int]:
+        """The rest of the memory."""
+        return [self.memory.whole_from_ms, self.memory.shed_before_ms]
+
+    def load(self, name: str, parts: Mapping[str, Buffer], described: Sequence[int] | None, *, same_bits: bool) -> None:
+        """Takes over what `parts` and `described` gave, if they are there and their bits mean the same."""
+        found = [(int(part.rpartition("-")[2]), part) for part in parts if part.startswith((f"fed-{name}-", f"shed-{name}-"))]
+        if described is not None:
+            self.memory.begin(described[0])
+            self.memory.shed_unseen(described[1] - 1)
+        if described is not None and same_bits:
+            for number, part in sorted(found):
+                self.memory.add(*unpack_events(parts[part]), shed=part.startswith("shed-"), number=number)
+            return
+        self.memory.blind = True
+        for _, part in found:
+            if part.startswith("shed-"):
+                self.memory.shed_unseen(int(unpack_events(parts[part])[0].time.max()))
+
+    def _judged(self, found: Found) -> Found:
+        judge = self._judges.get(found.query)
+        if judge is None or not len(found.matches):
+            return found
+        return replace(found, verdicts=judge.verdicts(found.matches, self._keys_of_matches(found.matches), self.memory))
+
+    def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        keys = partition_keys(batch, np.arange(len(batch)), self._group)
+        return keys.hashes, keys.reach == kernels.EVERYWHERE
+
+    def _keys_of_matches(self, matches: Matches) -> NDArray[np.uint64]:
+        rows = np.zeros(len(matches), np.int64)
+        as_events = EventBatch(matches.time, rows, rows, matches.events.type, matches.key)
+        return partition_keys(as_events, np.arange(len(matches)), self._group).hashes
+
+    def _rematch(self, query: int, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> Matches:
+        selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
+        plan = self._plans[query]
+        matches, _ = new_engine(plan).feed(*engine_input(plan, self._group, batch, *selected.of_query(query)), Watermarks(FOREVER))
+        return matches

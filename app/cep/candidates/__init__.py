@@ -1,0 +1,1 @@
+"""Takes the candidate events of a batch up: cells, derived cells, own conditions, partition keys."""

@@ -1,0 +1,149 @@
+"""The door of pattern queries: which way of matching runs a plan, and how its engines begin, go on, move and are shown.
+
+What an engine can be asked is `app.cep.engine.Engine`, what it finds `app.cep.matches`; no other module outside imports a way of matching
+(contracts in `pyproject.toml`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from app.cep.chains import explain as explain_chains
+from app.cep.chains import regroup as regroup_chains
+from app.cep.chains.engine import ChainsEngine
+from app.cep.engine import Engine
+from app.cep.runs import explain as explain_runs
+from app.cep.runs import regroup as regroup_runs
+from app.cep.runs.engine import RunsEngine
+from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, end_runs, live_runs
+from app.cep.snapshot.preamble import Buffer
+from app.cep.snapshot.regroup import Owner
+from app.cep.snapshot.state import engine_of
+from app.cep.stacks import explain as explain_stacks
+from app.cep.stacks import regroup as regroup_stacks
+from app.cep.stacks.engine import StacksEngine
+from app.errors import SnapshotError
+from app.query.plan import Plan
+from app.query.planning.chains import chain_of
+
+__all__ = [
+    "BoundEvents",
+    "LiveRuns",
+    "RunsEngine",
+    "StacksEngine",
+    "bound_events",
+    "end_runs",
+    "live_runs",
+    "merged_states",
+    "new_engine",
+    "parted_state",
+    "restore_engine",
+    "tables_of",
+    "tells_partial_matches",
+    "way_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way of matching.
+
+    Attributes:
+        new: an engine that has seen nothing yet.
+        restore: an engine that goes on where the one of the snapshot was.
+        merged: the states of one plan as one.
+        parted: a state by the part that each partition goes to.
+        tables: what its kernels run, for people.
+    """
+
+    new: Callable[[Plan], Engine]
+    restore: Callable[[Plan, Buffer], Engine]
+    merged: Callable[[Plan, Sequence[Buffer]], Buffer]
+    parted: Callable[[Plan, Buffer, Owner, int], list[Buffer]]
+    tables: Callable[[Plan], dict[str, Any]]
+
+
+_WAYS: Mapping[str, _Way] = {
+    "stacks": _Way(StacksEngine, StacksEngine.restore, regroup_stacks.merged, regroup_stacks.parted, explain_stacks.tables_of),
+    "chains": _Way(ChainsEngine, ChainsEngine.restore, regroup_chains.merged, regroup_chains.parted, explain_chains.tables_of),
+    "runs": _Way(RunsEngine, RunsEngine.restore, regroup_runs.merged, regroup_runs.parted, explain_runs.tables_of),
+}
+"""By the name that states carry."""
+
+
+def way_of(plan: Plan) -> str:
+    """Which way of matching runs a plan: of those for the runs evaluator, those whose partial matches never split are chains.
+
+    Raises:
+        ValueError: none does.
+    """
+    if plan.evaluator not in ("stacks", "runs"):
+        raise ValueError(f"query {plan.name}: no engine runs plans for the {plan.evaluator} evaluator")
+    return "chains" if plan.evaluator == "runs" and chain_of(plan) is not None else plan.evaluator
+
+
+def new_engine(plan: Plan) -> Engine:
+    """An engine for the plan that has seen nothing yet.
+
+    Raises:
+        ValueError: no engine runs the plan.
+    """
+    return _WAYS[way_of(plan)].new(plan)
+
+
+def restore_engine(plan: Plan, data: Buffer) -> Engine:
+    """An engine that goes on where the one of the snapshot was.
+
+    Raises:
+        ValueError: no engine runs the plan.
+        SnapshotError: the bytes are no snapshot of an engine of this plan.
+    """
+    way = way_of(plan)
+    if plan.evaluator == "runs":
+        kept = engine_of(data)
+        if kept == "chains" and way == "runs":
+            # a query that has got a shedder of partial matches since cannot go on with what chains hold
+            return new_engine(plan)
+        way = "chains" if kept == "chains" else "runs"
+    return _WAYS[way].restore(plan, data)
+
+
+def merged_states(plan: Plan, states: Sequence[Buffer]) -> Buffer:
+    """The states of a plan in several buckets as one.
+
+    Raises:
+        SnapshotError: they cannot be put together.
+    """
+    ways = {_kept_by(plan, data) for data in states}
+    if len(ways) > 1:
+        raise SnapshotError("it has an engine of chains in some buckets, and one of runs in others")
+    return _WAYS[ways.pop()].merged(plan, states)
+
+
+def parted_state(plan: Plan, state: Buffer, owner: Owner, parts: int) -> list[Buffer]:
+    """A plan's state by the part that each partition goes to.
+
+    Raises:
+        SnapshotError: it cannot be taken apart.
+    """
+    return _WAYS[_kept_by(plan, state)].parted(plan, state, owner, parts)
+
+
+def _kept_by(plan: Plan, data: Buffer) -> str:
+    """The way whose state this is; what is none is refused by the plan's own."""
+    way = way_of(plan)
+    if plan.evaluator != "runs":
+        return way
+    return "chains" if engine_of(data) == "chains" else "runs"
+
+
+def tables_of(plan: Plan) -> dict[str, Any]:
+    """What the kernels of the plan's way run, by name: cells, integer tables, programs; for people."""
+    return _WAYS[way_of(plan)].tables(plan)
+
+
+def tells_partial_matches(engine: Engine) -> TypeGuard[RunsEngine]:
+    """Whether an engine's partial matches can be looked at and ended (`live_runs`, `end_runs`, `bound_events`)."""
+    return isinstance(engine, RunsEngine)

@@ -1,0 +1,1 @@
+"""Predicates: compiled to programs, and evaluated."""

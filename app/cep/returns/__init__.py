@@ -1,0 +1,1 @@
+"""Return fields: from bound events to columns."""

@@ -1,0 +1,1 @@
+"""How far time has come."""

@@ -1,0 +1,1 @@
+"""``cep demo``: everything on this machine."""

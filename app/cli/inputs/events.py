@@ -1,0 +1,266 @@
+"""The events of `cep replay`: a file, perhaps a configuration, and what each query reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.hold import TimeRules
+from app.bucket.recording import Arrivals
+from app.cli.inputs.query_streams import configured_schemas, elements_of
+from app.config.settings import Settings, Stream
+from app.errors import CepError, Finding, FindingsError
+from app.events.batch import EventBatch, concatenate, in_total_order, take
+from app.events.conform import conformed
+from app.events.files import Advance, FileEvents, Gathered, gather, unseen
+from app.events.opened import STANDARD_INPUT, EventFile, StandardInput, event_files
+from app.events.reading import MAX_FINDINGS
+from app.events.row_files import FileFormat
+from app.events.types import StreamSchema
+from app.query.compile import read_queries
+from app.query.plan import QUERY_STREAM, Catalog, Plan
+from app.query.resolved.assumed import asked_kinds
+from app.query.resolved.vocabulary import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user chose about reading.
+
+    Attributes:
+        infer: take all schemas from the data, also those of configured streams.
+        skip: leave unreadable events out instead of stopping.
+        elements: of arrays and maps that the queries speak of.
+        queries: files and folders of the queries, which say as what they take attributes that are null in every event.
+    """
+
+    infer: bool = False
+    skip: bool = False
+    elements: tuple[str, ...] = ()
+    queries: tuple[Path, ...] = ()
+
+    @staticmethod
+    def for_queries(queries: Iterable[Path], *, infer: bool = False, skip: bool = False) -> Choices:
+        """For query files and folders."""
+        return Choices(infer, skip, elements_of(queries), tuple(queries))
+
+
+def choices_for(queries: Iterable[Path]) -> Choices:
+    """What is read for query files and folders where nothing else was chosen."""
+    return Choices.for_queries(queries)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamEvents:
+    """The events of one stream, in file order.
+
+    Attributes:
+        line: int64 (events,), their lines.
+    """
+
+    schema: StreamSchema
+    batch: EventBatch
+    line: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplayInput:
+    """A file of events, read.
+
+    Attributes:
+        file: as it was read.
+        settings: None without a configuration.
+        configured: by stream, events that a configured schema had its say about.
+        skipped: events left out because they could not be read or violate a schema.
+    """
+
+    file: FileEvents
+    settings: Settings | None = None
+    configured: Mapping[str, StreamEvents] = field(default_factory=dict)
+    skipped: int = 0
+
+    @property
+    def streams(self) -> Streams:
+        """What queries are compiled against."""
+        if self.settings is None:
+            return Streams(everything=self.file.schema)
+        return Streams({name: self.of_stream(name).schema for name in self.settings.streams})
+
+    def of_stream(self, name: str) -> StreamEvents:
+        """The events that belong to a stream, in file order."""
+        known = self.configured.get(name)
+        if known is not None:
+            return known
+        own = self.file.of_stream(name)
+        schema = StreamSchema(name, own.schema.types, None, inferred=True)
+        return StreamEvents(schema, own.batch, own.lines)
+
+    def by_arrival(self, plan: Plan) -> bool:
+        """Whether the query's events are taken in file order: one of its streams says how late events may be, or which order to trust."""
+        if self.settings is None:
+            return False
+        chosen = [self.settings.streams[stream].model_fields_set for stream in plan.streams if stream in self.settings.streams]
+        return any({"allowed_lateness", "ordered_by"} & fields for fields in chosen)
+
+    def sorted_events(self, streams: Sequence[str]) -> EventBatch:
+        """The events of some streams in total order; an event that belongs to several is there once."""
+        if self.settings is None and self.file.streams is None:
+            return in_total_order(self.file.batch)
+        parts = [self.of_stream(name) for name in streams]
+        lines = np.concatenate([part.line for part in parts])
+        batch = concatenate([part.batch for part in parts])
+        _, first = np.unique(lines, return_index=True)
+        return in_total_order(batch if len(first) == len(batch) else take(batch, first))
+
+    def arrivals(self, name: str) -> Arrivals:
+        """A stream's events in order of arrival, with how time passes in it."""
+        assert self.settings is not None  # noqa: S101 - by_arrival was asked before
+        stream, events = self.settings.streams[name], self.of_stream(name)
+        own = frozenset(k for k, topic in enumerate(self.file.topics) if topic in stream.topics)
+        topics = own or frozenset(range(max(1, len(self.file.topics))))
+        return Arrivals(TimeRules(name, stream.allowed_lateness, stream.ordered_by, topics), events.batch, events.line)
+
+    def arrivals_of(self, plans: Sequence[Plan]) -> list[Arrivals]:
+        """The streams that queries read: in order of arrival those of queries that are to be fed so, the others in total order."""
+        own = {plan.name: [stream for stream in plan.streams if not stream.startswith(QUERY_STREAM)] for plan in plans}
+        arriving = {stream for plan in plans if self.by_arrival(plan) for stream in own[plan.name]}
+        names = sorted({stream for streams in own.values() for stream in streams})
+        times = np.sort(np.concatenate([np.zeros(0, np.int64), *(self.of_stream(name).batch.time for name in names)]))
+        return [self.arrivals(name) if name in arriving else self._in_total_order(name, times) for name in names]
+
+    def _in_total_order(self, name: str, times: NDArray[np.int64]) -> Arrivals:
+        batch = self.sorted_events((name,))
+        rules = TimeRules(name, topics=frozenset(range(max(1, len(self.file.topics)))))
+        return Arrivals(rules, batch, np.searchsorted(times, batch.time).astype(np.int64))
+
+    def same_events(self, catalog: Catalog) -> list[tuple[tuple[str, ...], list[int]]]:
+        """Queries (indices) that read the very same sorted events, with their streams: they share one pass."""
+        if self.settings is None and self.file.streams is None:
+            return [((), list(range(len(catalog.plans))))]
+        shared: dict[tuple[str, ...], list[int]] = {}
+        for query, plan in enumerate(catalog.plans):
+            shared.setdefault(tuple(sorted(plan.streams)), []).append(query)
+        return list(shared.items())
+
+    def line_finder(self) -> LineFinder:
+        """Finds the lines of events by their positions."""
+        return LineFinder.of(self.file)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineFinder:
+    """Positions → lines.
+
+    Attributes:
+        places: (source, offset) as complex numbers, which sort by real and imaginary part; None where the offset is the line.
+        lines: int64, in the order of ``places``.
+    """
+
+    places: NDArray[np.complex128] | None
+    lines: NDArray[np.int64]
+
+    @staticmethod
+    def of(file: FileEvents) -> LineFinder:
+        """A finder for a file's events."""
+        if not file.topics:
+            return LineFinder(None, file.lines)
+        places = _complex(file.batch.source, file.batch.offset)
+        order = np.argsort(places)
+        return LineFinder(places[order], file.lines[order])
+
+    def lines_of(self, source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The lines of events, in the shape of the arguments."""
+        if self.places is None:
+            return offset
+        return self.lines[np.searchsorted(self.places, _complex(source, offset))]
+
+
+def _complex(source: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.complex128]:
+    places = source.astype(np.complex128)
+    places.imag = offset
+    return places
+
+
+def read_input(paths: Path | Sequence[Path], settings: Settings | None, choices: Choices) -> ReplayInput:
+    """Reads files of events into memory, and makes them events of the configured streams.
+
+    Raises:
+        FindingsError: unreadable events, each with its line, unless they are to be skipped.
+        CepError: a file cannot be read.
+    """
+    return in_streams(gather_input([paths] if isinstance(paths, Path) else paths, settings, choices), settings, choices)
+
+
+def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choices, advance: Advance = unseen) -> Gathered:
+    """Reads files of events, folders, globs, and standard input (``-``).
+
+    Raises:
+        FindingsError: unreadable events, each with its line, unless they are to be skipped.
+        CepError: a file cannot be read.
+    """
+    named = [path for path in paths if str(path) != STANDARD_INPUT]
+    try:
+        with ExitStack() as stack:
+            given = [stack.enter_context(StandardInput()) for path in paths if str(path) == STANDARD_INPUT][:1]
+            files = [*event_files(named), *given]
+            gathered = gather(files, {file: file_format(file, settings, choices) for file in files}, advance)
+    except OSError as error:
+        name = error.filename or ", ".join(map(str, paths))
+        raise CepError(f"{name}: cannot be read: {(error.strerror or 'unknown reason').lower()}") from error
+    _take_asked_kinds(gathered, choices.queries)
+    return gathered
+
+
+def _take_asked_kinds(gathered: Gathered, queries: Sequence[Path]) -> None:
+    """Attributes without any value become what the queries compare them with."""
+    valueless = gathered.learnt.valueless
+    if valueless and queries:
+        compiled = read_queries(queries, Streams(everything=gathered.schema))
+        resolved = [query.resolved for query in compiled.queries if query.resolved is not None]
+        gathered.learnt.kinds.update(asked_kinds(resolved, valueless))
+
+
+def in_streams(gathered: Gathered, settings: Settings | None, choices: Choices) -> ReplayInput:
+    """All events in memory, as the configured streams have them.
+
+    Raises:
+        FindingsError: events that violate a schema, unless they are to be skipped.
+    """
+    schemas = configured_schemas(settings, choices.elements) if settings and not choices.infer else {}
+    file = gathered.whole()
+    bad: dict[int, str] = {}
+    configured = {name: _conformed(file.of_stream(name), schema, bad) for name, schema in schemas.items()}
+    if bad and not choices.skip:
+        shown = sorted(bad.items())
+        findings = [Finding(message, gathered.location(line)) for line, message in shown[:MAX_FINDINGS]]
+        if len(shown) > MAX_FINDINGS:
+            findings.append(Finding(f"{len(shown) - MAX_FINDINGS} more unreadable lines", gathered.location(shown[MAX_FINDINGS][0])))
+        raise FindingsError(findings)
+    return ReplayInput(file, settings, configured, file.skipped + len(bad))
+
+
+def _conformed(events: FileEvents, schema: StreamSchema, bad: dict[int, str]) -> StreamEvents:
+    found = conformed(events.batch, schema)
+    bad.update({int(events.lines[row]): message for row, message in found.bad.items()})
+    return StreamEvents(schema, found.batch, events.lines[found.rows])
+
+
+def file_format(file: EventFile, settings: Settings | None, choices: Choices) -> FileFormat:
+    """How to read a file. JSON lines say type and time themselves; the other formats follow the configuration.
+
+    Raises:
+        CepError: streams of one file that disagree about where type or time are.
+    """
+    streams: list[Stream] = list(settings.streams.values()) if settings else []
+    types = {stream.type_attribute or "type" for stream in streams} or {"type"}
+    times = {stream.time or "time" for stream in streams} or {"time"}
+    if file.tabular and max(len(types), len(times)) > 1:
+        raise CepError(f"{file.name}: the configured streams disagree about type or time; give each its own file and configuration")
+    kind = next(iter(types)) if len(types) == 1 else "type"
+    time = next(iter(times)) if file.tabular else "time"
+    return FileFormat(kind, time_attribute=time, elements=choices.elements, on_error="skip" if choices.skip else "stop")

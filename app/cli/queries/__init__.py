@@ -1,0 +1,1 @@
+"""Commands for those who write queries: validate, test, explain."""

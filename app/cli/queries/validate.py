@@ -1,0 +1,44 @@
+"""``cep validate``: everything that is wrong with query files and settings, at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
+from app.errors import Severity
+from app.query.compile import query_files, read_queries
+from app.storage.check import look
+
+
+def validate(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="Query files or folders of them; by default the settings'.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings", "--config", help="Settings file: checked, too, and queries are held against the schemas of its streams."
+        ),
+    ] = None,
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+) -> None:
+    """Check query files; exit 0 when they can run, 1 with all findings on standard error.
+
+    Without --config nothing is known about event types: any may exist, with any attribute.
+    """
+    settings = settings_of(config)
+    if not paths and settings is None:
+        raise typer.BadParameter("name query files, or a settings file that does (--settings)")
+    files = paths or list(settings.queries.paths if settings else ())
+    compiled = read_queries(files, streams_for_validation(settings))
+    places = [] if settings is None else look(settings.checkpoint.address)
+    print_findings([*places, *compiled.findings])
+    errors = len(compiled.errors) + sum(finding.severity is Severity.ERROR for finding in places)
+    warnings = len(compiled.warnings) + sum(finding.severity is Severity.WARNING for finding in places)
+    print(f"{len(compiled.queries)} queries in {len(query_files(files))} files: {errors} errors, {warnings} warnings")
+    if errors or (strict and warnings):
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""``cep replay``: queries over files, composite events as files."""

@@ -1,0 +1,1 @@
+"""Commands for those who operate the application: run, checkpoint."""

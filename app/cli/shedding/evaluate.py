@@ -1,0 +1,110 @@
+"""``cep evaluate``: shedders side by side on one's own query and recording, under overload in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from app.bucket.recording import rows_between
+from app.cli.later import Later
+from app.cli.progress import Progress
+from app.cli.shedding.evaluate_report import Judged, as_json, print_table
+from app.cli.shedding.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
+from app.config.durations import parse_duration
+from app.errors import CepError
+from app.evaluation.contest import Contest, Terms
+from shedding.registry import METHODS
+
+RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
+SHEDDERS = ("random", "bl", "espice", "gspice", "prefix", "pm-random", "pspice")
+FEWEST = 100
+"""Events in each part of the recording, or nothing can be said."""
+
+draw = Later("shedding.evaluate_plots", "draw")
+"""Half a second that only plots need."""
+
+
+def evaluate(  # noqa: PLR0917 - the command's options
+    queries: Annotated[list[Path], typer.Option(help="Query files or folders; may be repeated.")],
+    events: Annotated[
+        Path, typer.Option(help="A recording: JSON lines, .csv, .avro, .parquet, .feather or .arrow; .gz and .zst are unpacked.")
+    ],
+    shedder: Annotated[list[str] | None, typer.Option(help="Who competes; may be repeated.", show_default=", ".join(SHEDDERS))] = None,
+    query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(min=0.1, help="Input rate as a multiple of the capacity; may be repeated.", show_default="1.2 … 2.0"),
+    ] = None,
+    learn: Annotated[float, typer.Option(min=0.05, max=0.95, help="Share of the recording to learn from; the rest is judged.")] = 0.5,
+    bound: Annotated[str | None, typer.Option(help="Latency bound, as 500 ms.", show_default="the query's, or 1 s")] = None,
+    safety: Annotated[float, typer.Option(min=0.05, max=0.99, help="Share of the bound at which shedding starts.")] = 0.8,
+    capacity: Annotated[float, typer.Option(min=1, help="Events per second that the query manages, in virtual time.")] = 10_000.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of all chance.")] = 0,
+    json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw them: .png, .svg or .pdf; with several queries one file each.")] = None,
+    *,
+    fixed: Annotated[
+        bool,
+        typer.Option("--fixed", help="Drop the excess from the first event on, instead of when the queue is long: compares choices alone."),
+    ] = False,
+    selected: Annotated[
+        bool,
+        typer.Option(
+            "--selected",
+            help="Leave out the events that no item takes, as selection does before anything is shed: there is nothing to gain from them.",
+        ),
+    ] = False,
+) -> None:
+    """Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.
+
+    The recording is cut in two: shedders learn from the first part, and are judged on the second, against what the query finds there without
+    shedding. Arrivals, work and latency are virtual, so figures do not depend on this machine; only ns per decision is measured. When the first
+    event arrives the queue is as long as is safe already: what counts is overload, not how it came.
+    """
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise CepError(f"{plot}: plots are .png, .svg or .pdf")
+    names = chosen_shedders(shedder or SHEDDERS)
+    rates = sorted(rate or RATES)
+    found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
+    judged = []
+    for one in found:
+        bound_s = (parse_duration(bound) if bound else one.plan.shedding.latency_bound_ms or 1000) / 1000
+        terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed)
+        judged.append(_judged(one, names, rates, terms, learn))
+        print_table(judged[-1])
+        if plot is not None:
+            draw(judged[-1], plot if len(found) == 1 else plot.with_stem(f"{plot.stem}-{one.plan.name}"))
+    if json is not None:
+        json.write_bytes(orjson.dumps([as_json(one) for one in judged], option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _judged(query: ShedQuery, names: list[str], rates: list[float], terms: Terms, learn: float) -> Judged:
+    events = query.batch
+    cut = int(len(events) * learn)
+    if min(cut, len(events) - cut) < FEWEST:
+        raise CepError(
+            f"query {query.plan.name}: {len(events):,} events are too few to learn from and to judge by; {2 * FEWEST} are the least"
+        )
+    contests: dict[str, Contest] = {}
+    standings, left_out = [], {}
+    progress = Progress(f"judging {query.plan.name}, runs", len(names) * len(rates))
+    for name in names:
+        level = METHODS[name].level
+        kind = "runs" if level == "partial matches" else "own"
+        if kind not in contests:
+            contests[kind] = Contest(query.plan_for(name), rows_between(events, 0, cut), rows_between(events, cut, len(events)), terms)
+        try:
+            shedder = query.method(name)
+            model = contests[kind].train(shedder)
+            for standing in contests[kind].standings(shedder, model, rates):
+                standings.append(standing)
+                progress.advance(1)
+        except ValueError as error:
+            left_out[name] = str(error)
+    progress.end()
+    truth = len(next(iter(contests.values())).truth)
+    return Judged(query.plan.name, cut, len(events) - cut, truth, terms, tuple(standings), left_out)

@@ -1,0 +1,81 @@
+"""``cep train``: a shedder learns from a recording what each query's events are worth."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.shedding.best_shedder import AUTO, best_shedder
+from app.cli.shedding.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
+from app.errors import CepError
+from app.evaluation.calibration import calibrated
+from app.evaluation.contest import Contest, Terms
+from shedding.model_file import save
+from shedding.registry import METHODS
+
+SUFFIX = ".model"
+
+
+def train(  # noqa: PLR0917 - the command's options
+    queries: Annotated[list[Path], typer.Option(help="Query files or folders; may be repeated.")],
+    events: Annotated[
+        Path,
+        typer.Option(
+            help="A recording without overload: JSON lines, .csv, .avro, .parquet, .feather or .arrow; .gz and .zst are unpacked."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The model's file; with several queries a folder for <query>.model.")],
+    shedder: Annotated[
+        str | None,
+        typer.Option(help="Who learns; auto: whoever does best on the recording, as --selected of evaluate.", show_default="the query's"),
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal models.")] = 0,
+) -> None:
+    """Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).
+
+    Every composite event of the query in the recording counts for the events that it is made of. Exit code 1 when nothing can be learned: a
+    query that finds nothing in the recording, or a shedder that does not fit the query. With auto the shedders that the application runs compete
+    on the recording, and the winner is to be written into the query.
+    """
+    found = read_shed_queries(queries, events, config, query)
+    for one in found:
+        name = shedder or one.plan.shedding.shedder
+        if name == AUTO:
+            name = best_shedder(one.selected(), seed)
+        chosen_shedders([name])
+        if not METHODS[name].learns:
+            raise CepError(
+                f'query {one.plan.name}: the shedder "{name}" learns nothing\n'
+                f"hint: give --shedder, one of {', '.join(name for name, entry in METHODS.items() if entry.learns)}"
+            )
+        _train(one, name, _file(out, one, several=len(found) > 1), seed)
+
+
+def _file(out: Path, query: ShedQuery, *, several: bool) -> Path:
+    if not (several or out.is_dir()):
+        return out
+    out.mkdir(parents=True, exist_ok=True)
+    return out / f"{query.plan.name}{SUFFIX}"
+
+
+def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> None:
+    started = time.perf_counter()
+    contest = Contest(query.plan_for(shedder), query.batch, query.batch, Terms(seed=seed))
+    try:
+        model = contest.train(query.method(shedder))
+    except ValueError as error:
+        raise CepError(f"query {query.plan.name}: {error}") from error
+    save(calibrated(model, query.plan_for(shedder), query.batch), file)
+    unseen = getattr(model, "unseen", None)
+    extra = "" if unseen is None else f", {unseen:.1%} of events will be of kinds that it has not seen"
+    print(
+        f"{query.plan.name}: {shedder} learned from {len(query.batch):,} events{extra}; {file} ({file.stat().st_size:,} bytes, "
+        f"{time.perf_counter() - started:.1f} s)",
+        file=sys.stderr,
+    )

@@ -1,0 +1,1 @@
+"""Commands that make, send and record events."""

@@ -1,0 +1,96 @@
+"""A finished batch as the watchdog sees it: Spark's progress and the reports of tasks and owners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from app.control.directives import Directive
+from app.control.levels import sheds_matches
+from app.control.query_costs import QueryObservation
+from app.control.reports import QueryTally
+from app.control.totals import BatchTotals
+from app.control.watchdog import BatchObservation
+from app.observe.progress import Progress
+from app.query.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A batch that is over.
+
+    Attributes:
+        progress: what Spark tells of it.
+        totals: what tasks and owners told.
+        directive: under which it ran, if it is still known.
+        before: of the batch before it: which partial matches were there when it began.
+    """
+
+    progress: Progress
+    totals: BatchTotals
+    directive: Directive | None
+    before: BatchTotals | None
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Which stream is what.
+
+    Attributes:
+        of_source: by source (`app.events.batch.source_number`); None of the heartbeat's and of topics that are no longer read.
+        of_topic: the same by topic.
+    """
+
+    of_source: Callable[[int], str | None]
+    of_topic: Callable[[str], str | None]
+
+
+def observation_of(done: Done, plans: Iterable[Plan], streams: Streams) -> BatchObservation:
+    """What the watchdog learns from.
+
+    Args:
+        done: the batch.
+        plans: of the running queries.
+        streams: which topics and sources are which.
+    """
+    progress, totals = done.progress, done.totals
+    oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
+    consumed: dict[str, int] = {}
+    arrived: dict[str, int] = {}
+    for source in totals.sources.values():
+        if (stream := streams.of_source(source.source)) is not None:
+            consumed[stream] = consumed.get(stream, 0) + source.events
+    for (topic, partition), end in progress.end.items():
+        if (stream := streams.of_topic(topic)) is not None:
+            arrived[stream] = arrived.get(stream, 0) + max(progress.latest.get((topic, partition), end), end)
+    by_matches = {plan.name for plan in plans if sheds_matches(plan)}
+    names = {*totals.queries, *totals.slowest_ns}
+    return BatchObservation(
+        batch=progress.batch,
+        planned_at_ms=progress.planned_at_ms,
+        duration_ms=progress.duration_ms,
+        arrived=arrived,
+        remaining=progress.remaining,
+        consumed=consumed,
+        shipped=totals.counts.get("matched", 0),
+        shed=totals.counts.get("shed", 0),
+        oldest_broker_ms=min(oldest, default=None),
+        queries={query: _query(query, done, by_matches=query in by_matches) for query in sorted(names)},
+    )
+
+
+def _query(query: str, done: Done, *, by_matches: bool) -> QueryObservation:
+    totals = done.totals
+    tally = totals.queries.get(query, QueryTally(query))
+    earlier = tally if done.before is None else done.before.queries.get(query, QueryTally(query))
+    orders = None if done.directive is None else done.directive.shedding.get(query)
+    reference = 0 if not by_matches else tally.partial_matches if orders is None else orders.reference
+    return QueryObservation(
+        candidates=tally.candidates,
+        shed=0 if by_matches else tally.shed,
+        work_ms=totals.slowest_ns.get(query, 0) / 1e6,
+        matches=(max(0, earlier.partial_matches - tally.ended_matches) + tally.partial_matches) / 2,
+        reference=reference,
+        asked=0.0 if orders is None else orders.drop_ratio,
+        latency_ms=tally.latency_sum_ms / sum(tally.latencies) if sum(tally.latencies) else None,
+    )

@@ -1,0 +1,128 @@
+"""What is known before a batch: what it holds, what waits behind it, what that takes. From it follow the goals that ratios must meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.control.costs import CostModel
+from app.control.query_costs import Load, QueryCosts
+from app.control.sharing import Goal, Ratios
+
+HORIZON = 4
+"""Batches over which what waits too much is made up for: one would follow the noise of every batch, many would let latencies stay above the plateau."""
+RECOVERY_BOUNDS = 2.0
+"""Latency bounds in which an unshed backlog may clear itself."""
+CLOSE_TO_BEST = 1.25
+"""Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
+LONGEST_RELAXED = 10.0
+"""Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
+
+Records = Mapping[str, float]
+"""By stream."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """A batch that is to be decided, and what is known of costs.
+
+    Attributes:
+        records: of the batch, by stream.
+        waiting: the same with what it leaves behind.
+        rates: records per ms.
+        age_ms: how long the batch's oldest event has waited.
+    """
+
+    costs: QueryCosts
+    model: CostModel
+    pace: float
+    records: Records
+    waiting: Records
+    rates: Records
+    age_ms: float
+    largest_batch: int
+
+    def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
+        """Of a batch of so many records; more than fit into one take several."""
+        more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
+        return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), load.total_ms(ratios)) + more_ms)
+
+    def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
+        """The same where nothing is shed; see `QueryCosts.load`."""
+        return self.duration_ms(self.costs.load(records, settled=settled), self.costs.rows({}))
+
+    @property
+    def rate(self) -> float:
+        """Records of all streams per ms."""
+        return sum(self.rates.values())
+
+    def length_ms(self, plateau_ms: float) -> float:
+        """How long a batch may take so that the latency stays at the plateau: half of it, or less where batches are full earlier."""
+        filled_ms = self.largest_batch / self.rate if self.rate > 0 else plateau_ms
+        return max(1.0, min(plateau_ms / 2, filled_ms))
+
+    def during(self, length_ms: float) -> dict[str, float]:
+        """Records that arrive in so long."""
+        return {stream: rate * length_ms for stream, rate in self.rates.items()}
+
+    def ahead(self, length_ms: float) -> dict[str, float]:
+        """Records of one of the next `HORIZON` batches of this length, when what waits too much is spread over them."""
+        steady = self.during(length_ms)
+        streams = sorted({*steady, *self.waiting})
+        extra = {one: (self.waiting.get(one, 0.0) - steady.get(one, 0.0)) / HORIZON for one in streams}
+        return {one: max(0.0, steady.get(one, 0.0) + extra[one]) for one in streams}
+
+    def clears_itself(self, length_ms: float, bound_ms: float) -> bool:
+        """Whether the rate needs no shedding, and what waits is gone soon without."""
+        unshed = self.unshed_ms(self.during(length_ms))
+        load = (unshed - self.pace * self.model.fixed_ms) / length_ms
+        return unshed <= length_ms and self.unshed_ms(self.waiting) <= RECOVERY_BOUNDS * bound_ms * (1 - load)
+
+    def goal(self, queries: Sequence[str], plateau_ms: float, bound_ms: float, *, strict: bool = True) -> Goal:
+        """A bound, as what the next batches and this one may take.
+
+        Args:
+            queries: that have it.
+            plateau_ms: where the latency is to settle.
+            bound_ms: what it must not exceed.
+            strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
+        """
+        length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
+        if self.clears_itself(length_ms, bound_ms):
+            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, self._unmoved)
+        steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
+        # a state that is fuller than it will be costs now, one that is emptier will fill
+        ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
+        now = self.costs.load(self.records, settled=False)
+        admitted_ms = max(length_ms, (plateau_ms + bound_ms) / 2 - self.age_ms) if strict else LONGEST_RELAXED * length_ms
+
+        def excess(ratios: Ratios) -> float:
+            rows = self.costs.rows(ratios)
+            longest_ms = max(self.duration_ms(one, rows) for one in ahead)
+            return max(longest_ms / length_ms, self.duration_ms(now, rows) / admitted_ms)
+
+        def relaxed(most: Ratios) -> Goal:
+            best_ms = self.best_ms(length_ms, self.costs.rows(most))
+            return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, strict=False)
+
+        return Goal(
+            tuple(queries), plateau_ms, excess, lambda ratios: self.duration_ms(steady, self.costs.rows(ratios)) / length_ms, relaxed
+        )
+
+    def best_ms(self, length_ms: float, most: NDArray[np.float64]) -> float:
+        """How long batches are, and a little more, when everything is shed that may be: what is kept of a bound that cannot be."""
+        nothing = self.duration_ms(self.costs.load({}), most)
+        growth = (self.duration_ms(self.costs.load(self.during(length_ms)), most) - nothing) / length_ms
+        longest = LONGEST_RELAXED * length_ms
+        return min(longest, CLOSE_TO_BEST * nothing / (1 - CLOSE_TO_BEST * growth)) if CLOSE_TO_BEST * growth < 1 else longest
+
+    def _unmoved(self, _: Ratios) -> Goal:
+        raise AssertionError("a goal that asks for nothing is in reach")
+
+
+def _nothing(_: Ratios) -> float:
+    return 0.0

@@ -1,0 +1,324 @@
+"""What each query costs: its work per event, or per event and partial match, as its owners measured it, and what its candidates are of the stream.
+
+The work is that of the slowest owner, in time of the processor: a batch is over when its last owner is done, and what others do on the machine is no cost of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shedding.detector_matches import Curve, fitted
+
+NEWEST = 0.3
+"""Weight of the newest batch in sliding estimates: three batches to follow a change."""
+FEED_MS = 1.0
+"""Of a query's work in a batch, what there is whatever is in the batch: calls and arrays. Taken for work per event, ten events would foretell a burst of them a hundred times too dear."""
+CURVE_SAMPLES = 24
+"""Batches that the cost by partial matches is fitted to."""
+LEAST_SPREAD = 1.5
+"""The most partial matches of the samples by the fewest: below, they say nothing about how the cost grows, and it is taken to be in proportion."""
+NO_EFFECT = 0.1
+"""Of what was asked: when less than this is dropped, shedding is in vain (all events are guarded, say)."""
+SLOWEST_TURN = 0.1
+"""Of the state at least so much is taken to be replaced in a batch: what live events are said to be may be partial matches."""
+LEAST_RETAINED = 0.02
+"""Of what there would be without shedding: below, there is nothing left to be measured."""
+FORGIVEN = 0.003
+"""Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryObservation:
+    """One query in one batch.
+
+    Attributes:
+        candidates: events that it could use, shed ones included.
+        shed: of them.
+        work_ms: that the slowest owner spent on it, time of the processor.
+        matches: partial matches that an event was held against on average, as far as known.
+        reference: where partial matches are shed, how many there would be without; else 0.
+        asked: the drop ratio under which the batch ran.
+        latency_ms: of its composite events, broker time of the last constituent to the end of matching, on average; None without any.
+    """
+
+    candidates: int = 0
+    shed: int = 0
+    work_ms: float = 0.0
+    matches: float = 0.0
+    reference: int = 0
+    asked: float = 0.0
+    latency_ms: float | None = None
+
+
+@dataclass(slots=True)
+class QueryCost:
+    """What is known of one query; all of it goes through `snapshot`.
+
+    Attributes:
+        share: candidates per record of its streams.
+        base_ms: work in a batch that has nothing to do with events.
+        spent_ms: the rest of it, the newest batches counting most.
+        events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
+        retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
+        effect: share of what it was asked to drop that it did drop.
+        offset_ms: by how much its composite events are later than the batches explain.
+        reference: partial matches without shedding.
+        matches: partial matches when that was measured.
+        samples: partial matches, and ms per event with so many.
+    """
+
+    share: float | None = None
+    base_ms: float = 0.0
+    spent_ms: float = 0.0
+    events: float = 0.0
+    retained: float = 1.0
+    effect: float = 1.0
+    offset_ms: float = 0.0
+    reference: float = 0.0
+    matches: float = 0.0
+    samples: list[list[float]] = field(default_factory=list)
+
+    def learn(self, seen: QueryObservation, consumed: int, explained_ms: float, *, warm: bool) -> None:
+        """Takes a batch into account.
+
+        Args:
+            seen: of the query.
+            consumed: records of its streams.
+            explained_ms: how late composite events are on average by what is known of the batch.
+            warm: whether the processes are; until then only what is cheaper than before is believed.
+        """
+        candidates = seen.candidates or (
+            consumed if seen.work_ms > 0 else 0
+        )  # composite events of others: what they are counts as the stream
+        if consumed > 0:
+            self.share = _followed(self.share, candidates / consumed)
+        self._learn_work(seen, candidates - seen.shed, warm=warm)
+        self.reference = float(seen.reference)
+        self._learn_effect(seen)
+        if seen.latency_ms is not None:
+            self.offset_ms = _followed(self.offset_ms, max(0.0, seen.latency_ms - explained_ms))
+
+    def _learn_work(self, seen: QueryObservation, kept: int, *, warm: bool) -> None:
+        base = min(seen.work_ms, FEED_MS)
+        self.base_ms = _followed(self.base_ms or None, base)
+        if kept <= 0:
+            return
+        spent, before = seen.work_ms - base, self.per_event_ms
+        turned = max(SLOWEST_TURN, min(1.0, kept / max(1.0, seen.matches)))
+        passed = 1.0 if seen.reference else kept / (kept + seen.shed)
+        self.retained = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
+        if warm:
+            keep = 1 - NEWEST
+            self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
+        elif self.events == 0 or spent / kept < before:
+            self.spent_ms, self.events = spent, float(kept)
+        self.matches = seen.matches if before == 0 or not warm else _followed(self.matches, seen.matches)
+        if seen.reference:
+            self.samples = [*self.samples, [seen.matches, spent / kept]][-CURVE_SAMPLES:]
+
+    @property
+    def per_event_ms(self) -> float:
+        """Work per event that reaches it."""
+        return self.spent_ms / self.events if self.events else 0.0
+
+    def _learn_effect(self, seen: QueryObservation) -> None:
+        if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
+            self.effect = _followed(self.effect, min(1.0, seen.shed / seen.candidates / seen.asked))
+        else:
+            self.effect += FORGIVEN * (1 - self.effect)
+
+    def candidates(self, records: float) -> float:
+        """Of so many records of its streams."""
+        return (self.share or 0.0) * records
+
+    def by_matches_ms(self, ratio: float) -> float:
+        """Work per event when so much of the partial matches is gone: by the curve that fits what was seen, or in proportion while all batches had equally many."""
+        wanted = self.reference * (1 - ratio)
+        curve = self._curve()
+        if curve is not None:
+            return curve.latency_s(wanted)
+        return self.per_event_ms * wanted / self.matches if self.matches > 0 else self.per_event_ms
+
+    def _curve(self) -> Curve | None:
+        counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T
+        if len(counts) < 4 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0):
+            return None
+        return fitted(counts, spent)
+
+
+@dataclass(slots=True)
+class Rest:
+    """What is known of all queries that never shed, together; per record of all streams, where nothing else is said.
+
+    Attributes:
+        base_ms: work in a batch that has nothing to do with records.
+        work_ms: the rest.
+        candidates: events that are shipped for them, each counted for every one of them.
+        most: candidates of the one that has most.
+        records: that this was learned from, the newest batches counting most.
+    """
+
+    base_ms: float = 0.0
+    work_ms: float = 0.0
+    candidates: float = 0.0
+    most: float = 0.0
+    records: float = 0.0
+
+    def learn(self, seen: Iterable[QueryObservation], records: int) -> None:
+        """Takes a batch into account, by its size."""
+        listed = list(seen)
+        base = sum(min(one.work_ms, FEED_MS) for one in listed)
+        self.base_ms = _followed(self.base_ms if self.records else None, base)
+        keep = (1 - NEWEST) * self.records
+        self.records = keep + records
+        for name, newest in (
+            ("work_ms", sum(one.work_ms for one in listed) - base),
+            ("candidates", sum(one.candidates for one in listed)),
+            ("most", max((one.candidates for one in listed), default=0)),
+        ):
+            setattr(self, name, (keep * getattr(self, name) + newest) / self.records)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Records and what is known of costs: what they take at which ratios. Queries are rows, in the order of `QueryCosts.queries`.
+
+    Attributes:
+        records: of all streams.
+        candidates: float64 (queries,).
+        effect: float64 (queries,), see `QueryCost`.
+        base_ms: work that has nothing to do with events, of all queries.
+        per_event_ms: float64 (queries,).
+        growth: float64 (queries,), how much more an event costs once the state has been made from all events; None: the state is what it is now.
+        by_matches: rows of queries whose partial matches are what is shed.
+        overlap: see `QueryCosts`.
+    """
+
+    records: float
+    candidates: NDArray[np.float64]
+    effect: NDArray[np.float64]
+    base_ms: float
+    per_event_ms: NDArray[np.float64]
+    growth: NDArray[np.float64] | None
+    by_matches: Mapping[int, QueryCost]
+    rest: Rest
+    overlap: float
+
+    def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
+        return self.candidates * (1 - self.effect * ratios)
+
+    def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): their work for events."""
+        work = self.kept(ratios) * self.per_event_ms
+        if self.growth is not None:
+            work *= self.growth * (1 - self.effect * ratios)
+        for row, known in self.by_matches.items():
+            work[row] = self.candidates[row] * known.by_matches_ms(float(ratios[row]))
+        return work
+
+    def total_ms(self, ratios: NDArray[np.float64]) -> float:
+        """Work of all queries."""
+        return self.base_ms + float(self.work_ms(ratios).sum()) + self.rest.work_ms * self.records
+
+    def shipped(self, ratios: NDArray[np.float64]) -> float:
+        """Events that some query keeps: at least those of the query that keeps most."""
+        kept = self.kept(ratios)
+        most = max(float(kept.max(initial=0.0)), self.rest.most * self.records)
+        return max(most, self.overlap * (float(kept.sum()) + self.rest.candidates * self.records))
+
+
+class QueryCosts:
+    """All queries of a catalog: one by one those that may shed, together those that never do.
+
+    Args:
+        streams: by query that may shed, the streams that it reads.
+
+    Attributes:
+        queries: those that may shed.
+        overlap: events that are shipped for each candidate of a query: 1 where no two queries want the same events, a third where three do.
+    """
+
+    def __init__(self, streams: Mapping[str, Iterable[str]]) -> None:
+        self.queries = tuple(streams)
+        self._streams = {query: tuple(names) for query, names in streams.items()}
+        self._known = {query: QueryCost() for query in streams}
+        self._rest = Rest()
+        self.overlap = 1.0
+
+    def __getitem__(self, query: str) -> QueryCost:
+        return self._known[query]
+
+    def learn(
+        self, seen: Mapping[str, QueryObservation], consumed: Mapping[str, int], relevant: int, explained_ms: float, *, warm: bool = True
+    ) -> None:
+        """Takes a batch into account.
+
+        Args:
+            seen: by query.
+            consumed: records, by stream.
+            relevant: events that any query could use.
+            explained_ms: see `QueryCost.learn`.
+            warm: see `QueryCost.learn`.
+        """
+        everything = sum(consumed.values())
+        if everything <= 0:
+            return
+        for query, known in self._known.items():
+            known.learn(seen.get(query, QueryObservation()), round(self._records_of(query, consumed)), explained_ms, warm=warm)
+        self._rest.learn((one for query, one in seen.items() if query not in self._known), everything)
+        candidates = sum(one.candidates for one in seen.values())
+        if candidates > 0:
+            self.overlap = _followed(self.overlap, min(1.0, relevant / candidates))
+
+    def load(self, records: Mapping[str, float], *, settled: bool = True) -> Load:
+        """What so many records are.
+
+        Args:
+            records: by stream.
+            settled: whether the ratios have been what they are for a window: a query that keeps half of its events then holds them against half as many. Otherwise its state is what it is now.
+        """
+        known = list(self._known.values())
+        candidates = [one.candidates(self._records_of(query, records)) for query, one in self._known.items()]
+        return Load(
+            float(sum(records.values())),
+            np.array(candidates, dtype=np.float64),
+            np.array([0.0 if one.reference else one.effect for one in known], dtype=np.float64),
+            sum(one.base_ms for one in known) + self._rest.base_ms,
+            np.array([one.per_event_ms for one in known], dtype=np.float64),
+            np.array([1 / one.retained for one in known], dtype=np.float64) if settled else None,
+            {row: one for row, one in enumerate(known) if one.reference},
+            self._rest,
+            self.overlap,
+        )
+
+    def rows(self, ratios: Mapping[str, float]) -> NDArray[np.float64]:
+        """float64 (queries,): ratios in the order of `queries`; 0 where there is none."""
+        return np.array([ratios.get(query, 0.0) for query in self.queries], dtype=np.float64)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "queries": {query: asdict(known) for query, known in self._known.items()},
+            "rest": asdict(self._rest),
+            "overlap": self.overlap,
+        }
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Goes on from a snapshot, with the queries that there still are."""
+        self._known |= {query: QueryCost(**values) for query, values in plain["queries"].items() if query in self._known}
+        self._rest, self.overlap = Rest(**plain["rest"]), plain["overlap"]
+
+    def _records_of(self, query: str, records: Mapping[str, float]) -> float:
+        """Of the query's streams; of all streams, where it reads what other queries emit."""
+        own = [records[name] for name in self._streams[query] if name in records]
+        return sum(own) if own else sum(records.values())
+
+
+def _followed(average: float | None, newest: float) -> float:
+    return newest if average is None else average + NEWEST * (newest - average)

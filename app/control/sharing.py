@@ -1,0 +1,97 @@
+"""Who sheds how much: the batch's time is what the tightest bound in overload allows, and those share in keeping it whose bounds are tight.
+
+**The rule.** Bounds are looked at from the tightest to the loosest. A bound that holds at the ratios so far asks for nothing. For one that does not, queries give in *tiers*: those whose bound is as tight
+first, those of the next looser bound only when these have given all they may, and so on; a query without a bound never gives anything. Inside a tier the water level decides (`shedding.overload.water_filled`): of
+all ratios that save as much those with the least sum of weight * ratio², where what a query can save is its measured work.
+
+**Out of reach.** A bound that cannot be kept even if every tier gives all, whatever waits now, is nobody's reason to shed but of those who have it (or a tighter one): they give until their latency is close to the best that
+they can have, so that it does not grow without end; looser ones go on to be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from shedding.overload import Share, least_level, water_filled
+
+AS_TIGHT = 1.5
+"""Bounds that differ by less than that are equally tight: half a second more is no reason to let another one give everything first."""
+
+Ratios = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A latency bound, and the queries that have it.
+
+    Attributes:
+        queries: those that can shed for it.
+        plateau_ms: what it asks for.
+        excess: ratios of all queries → by what batches would be too long, as a multiple of what they may be: at most 1 is enough.
+        steady: the same when nothing waits any more.
+        relaxed: the same goal for a bound that can be kept, by the ratios that are the most its queries may have.
+    """
+
+    queries: tuple[str, ...]
+    plateau_ms: float
+    excess: Callable[[Ratios], float]
+    steady: Callable[[Ratios], float]
+    relaxed: Callable[[Ratios], Goal]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What comes of it.
+
+    Attributes:
+        ratios: of all queries that have goals.
+        in_reach: whether all bounds can be kept.
+    """
+
+    ratios: Ratios
+    in_reach: bool
+
+
+def shared_out(goals: Sequence[Goal], shares: Mapping[str, Share]) -> Shared:
+    """The drop ratios.
+
+    Args:
+        goals: the tightest bound first.
+        shares: what each of their queries can give.
+    """
+    ratios: dict[str, float] = {query: 0.0 for goal in goals for query in goal.queries}
+    in_reach = True
+    for place, goal in enumerate(goals):
+        if goal.excess(ratios) <= 1:
+            continue
+        tiers = _tiers(goals, place)
+        most = {**ratios, **{query: shares[query].most for tier in tiers for query in tier}}
+        if goal.steady(most) <= 1:
+            _raise(ratios, tiers, shares, goal)
+            continue
+        in_reach = False
+        own = tiers[:1]
+        _raise(ratios, own, shares, goal.relaxed({**ratios, **{query: shares[query].most for query in own[0]}}))
+    return Shared(ratios, in_reach)
+
+
+def _tiers(goals: Sequence[Goal], place: int) -> list[tuple[str, ...]]:
+    """Who gives for a goal, one after the other: all whose bounds are as tight or tighter together, then the looser ones."""
+    limit = AS_TIGHT * goals[place].plateau_ms
+    tight = tuple(query for goal in goals if goal.plateau_ms <= limit for query in goal.queries)
+    return [tight, *(goal.queries for goal in goals if goal.plateau_ms > limit)]
+
+
+def _raise(ratios: dict[str, float], tiers: Sequence[tuple[str, ...]], shares: Mapping[str, Share], goal: Goal) -> None:
+    """Raises ratios, tier by tier, until the goal has no excess. What was raised for another goal is not taken back."""
+    for tier in tiers:
+        own = [shares[query] for query in tier]
+
+        def at(values: Sequence[float], tier: tuple[str, ...] = tier) -> dict[str, float]:
+            return {query: max(ratios[query], ratio) for query, ratio in zip(tier, values, strict=True)}
+
+        level = least_level(own, lambda values, at=at: goal.excess({**ratios, **at(values)}) <= 1)  # type: ignore[misc]
+        ratios.update(at(water_filled(own, level)))
+        if goal.excess(ratios) <= 1:
+            return

@@ -1,0 +1,63 @@
+"""Verdicts on composite events, as records of the audit topic (`schemas/Verdict.avsc`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from app.audit.verdicts import Verdict, Verdicts
+from app.bucket.composite import CompositeEvent
+from app.control.directives import Directive
+from app.events.topics import topic_partition
+from app.owners.deployment import OutputTopic
+from app.owners.egress import Records, encode
+
+
+def add_verdicts(
+    records: Records,
+    verdicts: Verdicts,
+    events: Sequence[CompositeEvent],
+    output: OutputTopic,
+    *,
+    topics: Sequence[str],
+    directive: Directive,
+) -> None:
+    """One record for every composite event of which there is something to tell.
+
+    Args:
+        records: added to.
+        verdicts: on all composite events that a query found in the batch.
+        events: these, in the same order.
+        output: where verdicts go.
+        topics: by number (`app.events.topics`).
+        directive: of the batch.
+    """
+    for event, told in _told(verdicts, events, topics):
+        value = {
+            "time": directive.decided_at_ms,
+            "query": event.query,
+            "version": event.version,
+            "batch_id": directive.batch,
+            "composite_event": event.id,
+            **told,
+        }
+        records.add(output.topic, event.query.encode(), encode(output, value), (("content-type", b"application/avro"),))
+
+
+def counted(verdicts: Verdicts | None) -> dict[str, int]:
+    """Counts of `app.control.reports.QueryTally`."""
+    codes = np.zeros(0, np.uint8) if verdicts is None else verdicts.codes
+    names = {Verdict.CONFIRMED: "confirmed", Verdict.FALSE_POSITIVE: "refuted", Verdict.UNVERIFIABLE: "unverifiable"}
+    return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()}
+
+
+def _told(verdicts: Verdicts, events: Sequence[CompositeEvent], topics: Sequence[str]) -> Iterator[tuple[CompositeEvent, dict[str, Any]]]:
+    for place in verdicts.told.tolist():
+        source, offset = verdicts.refuted_by[place].tolist()
+        by = None
+        if source >= 0:
+            topic, partition = topic_partition(topics, source)
+            by = {"topic": topic, "partition": partition, "offset": offset}
+        yield events[place], {"verdict": Verdict(verdicts.codes[place]).name, "refuted_by": by, "withheld": False}

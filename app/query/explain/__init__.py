@@ -1,0 +1,1 @@
+"""``cep explain``: every representation of a query as text, diagram and JSON."""

@@ -1,0 +1,275 @@
+"""Which plans of runs are *chains*: item after item, only the last one repeated, and no strategy that leaves a choice.
+
+A partial match of a chain can go on in one way only, so it never splits: an event lengthens it, passes it, or (contiguity) ends it. What
+predicates ask of its events are values of single ones, known when they are bound. `app.cep.chains` runs such plans; all others need a tree
+of bound events and states of what is left (`app.cep.runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from typing import Literal as OneOf
+
+from app.events.types import Kind
+from app.query import expressions as e
+from app.query.plan import Absent, Either, Every, Limits, Ordered, Plan, Repeated, ReturnField, Runs, Take
+from app.query.text.keys import MATCH_SHEDDERS
+
+MOST_REPETITIONS = 64
+"""Counted repetitions take a row of the tables each."""
+MOST_TESTS = 31
+"""A test may need a register of every partial match; the states of registers are one word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a chain.
+
+    Attributes:
+        number: a Python index into the events bound: 0 is the first one, -1 the last one.
+        lowest: it must stand there or behind (counted from behind, an element of the closure), or it is not there.
+    """
+
+    number: int
+    lowest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression over events of a chain: its attributes speak of item k, the k-th of ``events``, without index."""
+
+    expression: Any
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A comparison of two values over one event each, decided when the later one is bound.
+
+    Where an event is the last one (-1) or the one before it (-2), it is asked of every element of the closure, else once.
+
+    Attributes:
+        ending: it is asked of the closure's last element, where a match ends.
+    """
+
+    operator: str
+    left: Value
+    right: Value
+    ending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A return field.
+
+    Attributes:
+        value: over events; of the others an attribute of any element of the closure.
+        made: ``value``; or of all elements of the closure: a ``list``, or an aggregate.
+    """
+
+    name: str
+    kind: Kind
+    value: Value
+    made: OneOf["value", "list", "count", "sum", "avg", "min", "max"] = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What of ``after:`` and ``emit:`` a chain has to know. The matches of one partial match are beginnings of each other.
+
+    Attributes:
+        once: one of them is reported at most: what begins no later than a reported one ends is skipped, and so are its own longer matches.
+        longest: the longest of them is.
+        border: the event of a reported match up to which no further match may begin; None: all may.
+        itself: whether at that event none may, either.
+    """
+
+    once: bool = False
+    longest: bool = False
+    border: Event | None = None
+    itself: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What the pattern of such a plan is.
+
+    Attributes:
+        items: indices into `Plan.items`, in order.
+        low, high: how often the last one is bound (high None: without end).
+        tests: predicates between events.
+        fields: of `Plan.returns`.
+        policy: which matches of a partial match are reported.
+    """
+
+    items: tuple[int, ...]
+    low: int
+    high: int | None
+    tests: tuple[Test, ...]
+    fields: tuple[Field, ...]
+    policy: Policy
+
+
+class _Obstacle(Exception):  # noqa: N818 - an answer, caught here
+    """What keeps a plan from being a chain."""
+
+
+def chain_of(plan: Plan) -> Chain | None:
+    """The chain that a plan of runs is, or None."""
+    if plan.runs is None or any(_unfit(plan, plan.runs)):
+        return None
+    try:
+        return _chain(plan, plan.runs)
+    except _Obstacle:
+        return None
+
+
+def obstacles(plan: Plan) -> list[str]:
+    """What keeps a plan of runs from being a chain, in words: keys, and the first thing in its pattern, predicates and return fields."""
+    if plan.runs is None:
+        return ["no pattern for the runs evaluator"]
+    found = list(_unfit(plan, plan.runs))
+    try:
+        _chain(plan, plan.runs)
+    except _Obstacle as one:
+        found.append(str(one))
+    return found
+
+
+def _chain(plan: Plan, runs: Runs) -> Chain:
+    takes = _takes(runs)
+    last = takes[-1]
+    items = tuple(take.item for take in takes)
+    bindings = [plan.items[item].bound_to for item in items]
+    ways = [runs.ways[binding].first for binding in bindings[1:]]
+    if (last.low, last.high) != (1, 1):
+        ways.append(runs.ways[bindings[-1]].further)
+    if "skip-till-any-match" in ways:
+        raise _Obstacle("skip-till-any-match")
+    places = {binding: place for place, binding in enumerate(bindings)}
+    tests = tuple(_test(join.condition, places) for join in plan.joins)
+    fields = tuple(_field(field, places) for field in plan.returns)
+    closure = (last.low, last.high) != (1, 1)
+    return Chain(items, last.low, last.high, tests, fields, _policy(runs, places, closure=closure))
+
+
+def _policy(runs: Runs, places: dict[int, int], *, closure: bool) -> Policy:
+    """The policy; where one match of a partial match may leave room for another one the chain does not know it."""
+    if runs.after in ("no-skip", "skip-to-next"):
+        return Policy(runs.longest or runs.after == "skip-to-next", runs.longest)
+    if runs.after == "skip-past-last-event":
+        return Policy(once=True, longest=runs.longest, border=Event(-1))
+    place = places[runs.after_binding]
+    if place == 0:
+        raise _Obstacle(f"after: {runs.after} of the first item")
+    last = runs.after == "skip-to-last" and closure and place == len(places) - 1
+    return Policy(once=True, longest=runs.longest, border=Event(-1 if last else place), itself=False)
+
+
+def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
+    if plan.within is not None and plan.within.unit == "events":
+        yield "within in events"
+    if runs.window is not None:
+        yield "window:"
+    if runs.max_gap_ms is not None:
+        yield "max_gap:"
+    if runs.limits != Limits() and (runs.longest or runs.after != "no-skip"):
+        yield "limits: beside after: or emit: longest"
+    if len(plan.joins) > MOST_TESTS:
+        yield f"more than {MOST_TESTS} predicates"
+    if plan.on_timeout == "emit":
+        yield "on_timeout: emit"
+    if plan.shedding.shedder in MATCH_SHEDDERS:
+        yield f"the shedder {plan.shedding.shedder}"
+
+
+def _takes(runs: Runs) -> tuple[Take, ...]:
+    parts = runs.pattern.parts if isinstance(runs.pattern, Ordered) else (runs.pattern,)
+    names = {Absent: "a negation", Either: "OR", Every: "AND", Repeated: "a repeated group", Ordered: "a SEQ inside the pattern"}
+    takes: list[Take] = []
+    for part in parts:
+        if not isinstance(part, Take):
+            raise _Obstacle(names[type(part)])
+        if part.until is not None or part.different:
+            raise _Obstacle("UNTIL" if part.until is not None else "ANY(n; ..)")
+        takes.append(part)
+    if not takes or any((take.low, take.high) != (1, 1) for take in takes[:-1]):
+        raise _Obstacle("a quantifier before the last item")
+    last = takes[-1]
+    if last.low < 1 or last.high == 0 or max(last.low, last.high or 0) > MOST_REPETITIONS:
+        raise _Obstacle(f"a last item that may be left out, or is counted beyond {MOST_REPETITIONS}")
+    return tuple(takes)
+
+
+def _test(condition: Any, places: dict[int, int]) -> Test:
+    if not isinstance(condition, e.Comparison) or isinstance(condition.left, e.Condition) or isinstance(condition.right, e.Condition):
+        raise _Obstacle("a predicate that is no comparison of two events")
+    sides = (_as_elements(condition.left, ("last",)), _as_elements(condition.right, ("last",)))
+    if condition.operator not in ("=", "!=") and any(side.kind.textual for side in sides):
+        raise _Obstacle("texts compared by their order")
+    read = [node.index for side in sides for node in _attributes(side, "where") if node.index is not None]
+    backs = [index.back for index in read if index.anchor == "running"]
+    ending = any(index.anchor == "last" for index in read)
+    if ending and (backs or any(index.anchor == "last" and index.back for index in read)):
+        raise _Obstacle("a predicate that waits for the closure's last event and reads others by their distance")
+    left, right = (_value(side, places, min(backs, default=0), "where") for side in sides)
+    if len(left.events) != 1 or len(right.events) != 1:
+        raise _Obstacle("a comparison with several events on one side")
+    last = len(places) - 1
+    if any(not -2 <= event.number <= last for event in (*left.events, *right.events)):
+        raise _Obstacle("a predicate that reads a closure's elements between the first one and x[i-1]")
+    return Test(condition.operator, left, right, ending)
+
+
+def _field(field: ReturnField, places: dict[int, int]) -> Field:
+    one: Any = _as_elements(field.expression, ("first", "last"))
+    if not field.array and not isinstance(one, e.Aggregate):
+        return Field(field.name, field.kind, _value(one, places, 0, "return"))
+    if not isinstance(one, e.AttributeOf | e.Aggregate) or places[one.item] != len(places) - 1:
+        raise _Obstacle("a list of something else than an attribute of the last item")
+    if isinstance(one, e.Aggregate) and one.attribute is None:
+        return Field(field.name, field.kind, Value(e.Literal(one.kind, None), ()), "count")
+    if isinstance(one, e.Aggregate) and one.kind.textual:
+        raise _Obstacle("an aggregate of texts in return:")
+    made: Any = one.function if isinstance(one, e.Aggregate) else "list"
+    return Field(field.name, field.kind, Value(e.AttributeOf(one.kind, 0, one.attribute or ""), (Event(-1),)), made)
+
+
+def _as_elements(expression: Any, functions: tuple[str, ...]) -> Any:
+    """``first(x.attr)``, ``last(x.attr)`` as ``x[first].attr``, ``x[last].attr``."""
+    if isinstance(expression, e.Aggregate) and expression.function in functions and not expression.running:
+        index = e.Index("first" if expression.function == "first" else "last")
+        return e.AttributeOf(expression.kind, expression.item, expression.attribute or "", index)
+    return e.rebuilt(expression, lambda inner: _as_elements(inner, functions))
+
+
+def _attributes(expression: Any, key: str) -> list[e.AttributeOf]:
+    nodes = list(e.walk(expression))
+    if any(isinstance(node, e.Aggregate) for node in nodes):
+        raise _Obstacle(f"an aggregate in {key}:")
+    return [node for node in nodes if isinstance(node, e.AttributeOf)]
+
+
+def _value(expression: Any, places: dict[int, int], newest: int, key: str) -> Value:
+    """An expression as one over events of the chain; ``newest``: how far back of ``i`` the last event is."""
+    read = list(dict.fromkeys((node.item, node.index) for node in _attributes(expression, key)))
+    events = tuple(_event(places[item], index, newest, key) for item, index in read)
+    return Value(_numbered(expression, {one: number for number, one in enumerate(read)}), events)
+
+
+def _event(place: int, index: e.Index | None, newest: int, key: str) -> Event:
+    if index is None or index.anchor == "first":
+        return Event(place)
+    if index.anchor == "number":
+        return Event(place + index.number - 1)
+    if index.anchor == "last":
+        return Event(-1 - index.back, place if key == "return" else 0)
+    return Event(newest - index.back - 1)
+
+
+def _numbered(expression: Any, numbers: dict[tuple[int, e.Index | None], int]) -> Any:
+    if isinstance(expression, e.AttributeOf):
+        return replace(expression, item=numbers[expression.item, expression.index], index=None)
+    return e.rebuilt(expression, lambda inner: _numbered(inner, numbers))

@@ -1,0 +1,1 @@
+"""Tree → resolved: every name has become a binding or an attribute with a kind."""

@@ -1,0 +1,163 @@
+"""Verdicts, against the definition: a composite event is false if, and only if, the queries do not find it where nothing is shed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import Phase, assume, event, given, note, settings
+from hypothesis import strategies as st
+
+from app.asc.selected import SelectedEvents
+from app.audit.verdicts import Verdict, is_audited
+from app.bucket.bucket import Bucket
+from app.bucket.composite import composite_events
+from app.bucket.hold import Progress, TimeRules
+from app.bucket.ingress import Gate, IngressPlan
+from app.bucket.recording import match_sorted
+from app.events.batch import EventBatch, in_total_order, take
+from app.events.files import parse_events
+from app.query.compile import compile_texts
+from app.query.plan import Catalog, Plan
+from app.query.resolved.vocabulary import Streams
+from tests.naive.patterns import yaml_text
+from tests.property.test_bucket_whole_language import SOURCES, identities, in_steps
+from tests.property.whole_language import is_valid_for, queries, streams
+
+SHEDDING = "shedding: {shedder: random, latency_bound: 1 s}\n"
+Place = tuple[int, int]
+Judged = tuple[str, Verdict, Place]
+"""Identity of a composite event, what is said of it, and source and offset of what refutes it."""
+
+
+def shedding(places: set[Place]) -> Gate:
+    """Drops these events, whoever could use them."""
+
+    def gate(batch: EventBatch, selected: SelectedEvents) -> SelectedEvents:
+        rows = selected.relevant
+        gone = [place in places for place in zip(batch.source[rows].tolist(), batch.offset[rows].tolist(), strict=True)]
+        bitmaps = selected.bitmaps.copy()
+        bitmaps[np.array(gone, np.bool_)] = 0
+        return selected.with_bitmaps(bitmaps).without_empty()
+
+    return gate
+
+
+def judged(
+    catalog: Catalog, rules: TimeRules, steps: list[list[EventBatch]], gate: Gate, buckets: int, restarts: set[int]
+) -> Iterator[Judged]:
+    """What is found, batch by batch, and said of it."""
+    plan = IngressPlan(catalog, rules, buckets)
+    states = [Bucket(catalog, [rules], number, ("t",)) for number in range(buckets)]
+    greatest: dict[int, int] = {}
+    for number, tasks in enumerate([*steps, []]):
+        progress = Progress(greatest, SOURCES, closing=number == len(steps))
+        ingested = [plan.ingest(batch, progress, gate) for batch in tasks]
+        chunks = [[packed for one in ingested for bucket, packed in one.packed() if bucket == own] for own in range(buckets)]
+        news = [item for one in ingested for item in one.judgement.greatest_times.items()]
+        greatest = greatest | {source: max(time, greatest.get(source, time)) for source, time in sorted(news, key=lambda item: item[1])}
+        for bucket, own in enumerate(chunks):
+            if number in restarts:
+                states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot(), ("t",))
+            for one in states[bucket].advance(own, progress).found:
+                made = [composite.id for composite in composite_events(catalog.plans[one.query], one.matches, ("t",))]
+                codes = np.zeros(len(made), np.uint8) if one.verdicts is None else one.verdicts.codes
+                by = np.full((len(made), 2), -1) if one.verdicts is None else one.verdicts.refuted_by
+                yield from ((name, Verdict(code), (int(s), int(o))) for name, code, (s, o) in zip(made, codes.tolist(), by, strict=True))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query and a stream of events, as sorted by time, some of which are shed."""
+
+    catalog: Catalog
+    batch: EventBatch
+    gone: set[Place]
+
+    @property
+    def plan(self) -> Plan:
+        return self.catalog.plans[0]
+
+
+def case_of(text: str, lines: Sequence[Mapping[str, object]], sources: Sequence[int], shed: Sequence[bool]) -> Case | None:
+    """None where the query is refused."""
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text + SHEDDING)], Streams(everything=file.schema))
+    if compiled.errors:
+        return None
+    batch = in_total_order(replace(file.batch, source=np.array(sources, np.int64)))
+    places = zip(batch.source.tolist(), batch.offset.tolist(), strict=True)
+    return Case(compiled.catalog, batch, {place for place, gone in zip(places, shed, strict=True) if gone})
+
+
+def checked(case: Case, steps: list[list[EventBatch]], buckets: int, restarts: set[int]) -> Counter[Verdict]:
+    """Compares what is said with what is so; gives back how often what was said."""
+    truth = {key[2] for key in identities(case.catalog, match_sorted(case.catalog, case.batch).found) if key[0] == "match"}
+    rules = TimeRules(case.plan.streams[0], 1_000_000)
+    found = list(judged(case.catalog, rules, steps, shedding(case.gone), buckets, restarts))
+    for name, verdict, refuted_by in found:
+        assert verdict is not Verdict.CONFIRMED or name in truth, "what is confirmed is true"
+        assert verdict is not Verdict.UNTOUCHED or name in truth, "what is not spoken of is true"
+        assert verdict is not Verdict.FALSE_POSITIVE or name not in truth, "what is called false is false"
+        if verdict is Verdict.FALSE_POSITIVE:
+            assert refuted_by in case.gone, "what refutes it was shed"
+        if verdict is Verdict.UNVERIFIABLE:
+            assert case.plan.runs is not None
+            assert case.plan.runs.after != "no-skip", "only what depends on matches before it cannot be verified"
+    if not is_audited(case.plan):
+        assert {name for name, _, _ in found} <= truth
+    return Counter(verdict for _, verdict, _ in found)
+
+
+@settings(max_examples=max(50, settings.default.max_examples // 4), deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_false_is_what_would_not_be_found_without_shedding(data: st.DataObject) -> None:
+    query = data.draw(queries())
+    lines = data.draw(streams(query))
+    assume(is_valid_for(query, lines))
+    note(yaml_text(query) + "\n".join(map(json.dumps, lines)))
+    of_each = {"min_size": len(lines), "max_size": len(lines)}
+    sources, shed = data.draw(st.lists(st.integers(0, 1), **of_each)), data.draw(st.lists(st.sampled_from([True, False, False]), **of_each))
+    case = case_of(yaml_text(query), lines, sources, shed)
+    assume(case is not None)
+    steps = in_steps(data, case.batch)
+    for verdict in checked(case, steps, data.draw(st.integers(1, 3)), data.draw(st.sets(st.integers(0, len(steps))))):
+        event(verdict.name)
+
+
+PREVENTING = {
+    "a negation in between": "event: SEQ(A a, !(B b), C c)\nwithin: 30 ms\nwhere: '[k]'",
+    "with a condition over two": "event: SEQ(A a, !(B b), C c)\nwithin: 30 ms\nwhere: '[k] AND b.v > a.v'",
+    "a negated end": "event: SEQ(A a, C c, !(B b))\nwithin: 30 ms\nwhere: '[k]'",
+    "a negated start": "event: SEQ(!(B b), A a, C c)\nwithin: 30 ms\nwhere: '[k]'",
+    "without a key": "event: SEQ(A a, !(B b), C c)\nwithin: 20 ms",
+    "the next match": "event: SEQ(A a, B b)\nwithin: 30 ms\nwhere: '[k]'\nstrategy: skip-till-next-match",
+    "contiguity in the partition": "event: SEQ(A a, B b)\nwithin: 30 ms\nwhere: '[k]'\nstrategy: partition-contiguity",
+    "strict contiguity": "event: SEQ(A a, B b)\nwithin: 30 ms\nstrategy: strict-contiguity",
+    "a closure to the next": "event: SEQ(A a, B+ b[], C c)\nwithin: 30 ms\nwhere: '[k]'\nstrategy: skip-till-next-match",
+    "the longest": "event: SEQ(A a, B+ b[])\nwithin: 30 ms\nwhere: '[k]'\nstrategy: skip-till-next-match\nemit: longest",
+}
+
+
+@pytest.mark.parametrize("text", PREVENTING.values(), ids=PREVENTING)
+def test_queries_that_shedding_makes_find_what_is_not_so(text: str) -> None:
+    seen: Counter[Verdict] = Counter()
+    for seed in range(30):
+        chance, time, lines = random.Random(seed), 0, []
+        for _ in range(60):
+            time += chance.randrange(7)
+            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
+        case = case_of(f"name: q\n{text}\n", lines, chance.choices([0, 1], k=60), chance.choices([True, False, False], k=60))
+        assert case is not None
+        cuts = sorted(chance.sample(range(61), 4))
+        steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise([0, *cuts, 60])]
+        seen.update(checked(case, steps, 1 + seed % 3, set(chance.sample(range(6), seed % 3))))
+    counted = "contiguity" in text  # such queries count events that were shed, so shedding makes nothing adjacent
+    assert (seen[Verdict.FALSE_POSITIVE] > 10) is not counted
+    assert seen[Verdict.CONFIRMED] > 0
