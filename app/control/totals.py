@@ -256,10 +256,14 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
 
 def _slowest(opened: Sequence[_Opened], names: Sequence[str]) -> dict[str, int]:
     """What queries cost the owner that spent most on them."""
-    owners = [(one.numbers.tolist(), one.counts[:, COUNTS.index("cost_ns")].tolist()) for one in opened if one.head.get("stage") == "cep"]
-    numbers, costs = max(owners, key=lambda one: sum(one[1]), default=([], []))
+    place = COUNTS.index("cost_ns")
+    owners = [one for one in opened if one.head.get("stage") == "cep"]
+    if not owners:
+        return {}
+    slowest = max(owners, key=lambda one: int(one.counts[place].sum()) if place in one.counts else 0)
+    numbers, costs = slowest.numbers, slowest.counts.get(place, np.zeros(len(slowest.numbers), dtype=np.int64))
     found: dict[str, int] = {}
-    for number, cost in zip(numbers, costs, strict=True):
+    for number, cost in zip(numbers.tolist(), costs.tolist(), strict=True):
         if cost:
             found[names[number]] = found.get(names[number], 0) + cost
     return found
