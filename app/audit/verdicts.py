@@ -48,6 +48,10 @@ class Verdicts:
     codes: NDArray[np.uint8]
     refuted_by: NDArray[np.int64]
 
+    def of(self, which: NDArray[np.intp]) -> Verdicts:
+        """Those on some of the matches."""
+        return Verdicts(self.codes[which], self.refuted_by[which])
+
     @property
     def told(self) -> NDArray[np.intp]:
         """The matches of which there is something to tell."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
 from app.audit.memory import Memory
-from app.audit.verdicts import Judge, is_audited, reach_ms
+from app.audit.verdicts import Judge, Verdict, is_audited, reach_ms
 from app.bucket import kernels
 from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.engines import new_engine
 from app.bucket.hold import FOREVER, NEVER
+from app.bucket.lists import some_of
 from app.bucket.matching import Found, engine_input
 from app.bucket.route import partition_keys
 from app.bucket.snapshot import Part
@@ -33,6 +34,28 @@ MOST_BYTES = 16 << 20
 def audit_of(catalog: Catalog, group: QueryGroup) -> GroupAudit | None:
     """A fresh audit; None where no query of the group is audited."""
     return GroupAudit(catalog, group) if any(is_audited(catalog.plans[query]) for query in group.queries) else None
+
+
+def forgotten(moved: Iterable[tuple[str, Mapping[str, Buffer], Sequence[int]]]) -> list[int]:
+    """What `GroupAudit.described` gives where memories are not taken along: what was in them is not known any more.
+
+    Args:
+        moved: of every bucket that held something of the group: the group's name in parts, the parts, what was described.
+    """
+    whole_from_ms, shed_before_ms = NEVER, NEVER
+    for name, parts, (own_whole_from_ms, own_shed_before_ms) in moved:
+        whole_from_ms, shed_before_ms = max(whole_from_ms, own_whole_from_ms), max(shed_before_ms, own_shed_before_ms)
+        for part in _pieces(name, parts):
+            after_ms = int(unpack_events(parts[part])[0].time.max()) + 1
+            whole_from_ms = max(whole_from_ms, after_ms)
+            shed_before_ms = max(shed_before_ms, after_ms) if part.startswith("shed-") else shed_before_ms
+    return [whole_from_ms, shed_before_ms]
+
+
+def _pieces(name: str, parts: Mapping[str, Buffer]) -> list[str]:
+    """The parts of a group's memory, oldest first."""
+    found = [part for part in parts if part.startswith((f"fed-{name}-", f"shed-{name}-"))]
+    return sorted(found, key=lambda part: int(part.rpartition("-")[2]))
 
 
 class GroupAudit:
@@ -102,24 +125,26 @@ class GroupAudit:
 
     def load(self, name: str, parts: Mapping[str, Buffer], described: Sequence[int] | None, *, same_bits: bool) -> None:
         """Takes over what `parts` and `described` gave, if they are there and their bits mean the same."""
-        found = [(int(part.rpartition("-")[2]), part) for part in parts if part.startswith((f"fed-{name}-", f"shed-{name}-"))]
-        if described is not None:
-            self.memory.begin(described[0])
-            self.memory.shed_unseen(described[1] - 1)
-        if described is not None and same_bits:
-            for number, part in sorted(found):
-                self.memory.add(*unpack_events(parts[part]), shed=part.startswith("shed-"), number=number)
+        if described is None:
+            self.memory.blind = True
             return
-        self.memory.blind = True
-        for _, part in found:
-            if part.startswith("shed-"):
-                self.memory.shed_unseen(int(unpack_events(parts[part])[0].time.max()))
+        lost = described if same_bits else forgotten([(name, parts, described)])
+        self.memory.begin(lost[0])
+        self.memory.shed_unseen(lost[1] - 1)
+        for part in _pieces(name, parts) if same_bits else ():
+            self.memory.add(*unpack_events(parts[part]), shed=part.startswith("shed-"), number=int(part.rpartition("-")[2]))
 
     def _judged(self, found: Found) -> Found:
         judge = self._judges.get(found.query)
         if judge is None or not len(found.matches):
             return found
-        return replace(found, verdicts=judge.verdicts(found.matches, self._keys_of_matches(found.matches), self.memory))
+        verdicts = judge.verdicts(found.matches, self._keys_of_matches(found.matches), self.memory)
+        false = verdicts.codes == Verdict.FALSE_POSITIVE
+        if not self._plans[found.query].output.hold_for_verdict or not false.any():
+            return replace(found, verdicts=verdicts)
+        right, wrong = np.flatnonzero(~false), np.flatnonzero(false)
+        withheld = some_of(found.matches, wrong), verdicts.of(wrong)
+        return replace(found, matches=some_of(found.matches, right), verdicts=verdicts.of(right), withheld=withheld)
 
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)

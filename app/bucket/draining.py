@@ -11,13 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.bucket.chunk import Section
-from app.bucket.lists import ragged_rows, taken_lists
+from app.bucket.lists import some_of
 from app.bucket.matching import Found
-from app.cep.matches import Constituents, Lists, Matches
-from app.events.batch import Column
+from app.cep.matches import Matches
 from app.query.plan import Catalog, Plan
 
 Cut = dict[int, int]
@@ -88,24 +86,4 @@ def _begun(plan: Plan, matches: Matches, cut: Cut) -> Matches:
     for changed, first in cut.items():
         before &= (source != changed) | (offset < first)
     begun = np.bitwise_or.reduceat(np.append(before, False), bound.starts[:-1]) & (np.diff(bound.starts) > 0)
-    return _taken(matches, np.flatnonzero(begun))
-
-
-def _taken(matches: Matches, rows: NDArray[np.intp]) -> Matches:
-    varying = matches.varying
-    if varying is not None:
-        starts, places = ragged_rows(varying.starts, rows)
-        varying = Constituents(starts, varying.items[places], varying.rows[places])
-    return Matches(
-        matches.time[rows],
-        matches.rows[rows],
-        matches.events,
-        {name: taken_lists(field, rows) if isinstance(field, Lists) else _column(field, rows) for name, field in matches.fields.items()},
-        {name: _column(column, rows) for name, column in matches.key.items()},
-        varying,
-        None if matches.windows is None else matches.windows[rows],
-    )
-
-
-def _column(column: Column, rows: NDArray[np.intp]) -> Column:
-    return Column(column.kind, column.values[rows], None if column.state is None else column.state[rows], column.dictionary)
+    return some_of(matches, np.flatnonzero(begun))

@@ -1,4 +1,4 @@
-"""Lists of return fields (`Lists`), joined and picked as columns are: no Python object per element."""
+"""Matches picked, and lists of return fields (`Lists`) joined and picked, as columns are: no Python object per element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.chunk import compacted
-from app.cep.matches import Lists
+from app.cep.matches import Constituents, Lists, Matches
 from app.events.batch import Column, Dictionary, EventBatch, concatenate, take
 from app.events.types import Kind
 
@@ -26,6 +26,28 @@ def taken_lists(lists: Lists, rows: NDArray[np.integer]) -> Lists:
     """The lists of the given rows, with the texts that occur in them only."""
     starts, elements = ragged_rows(lists.starts, rows)
     return Lists(compacted(take(_as_batch(lists.values), elements).columns["value"]), starts)
+
+
+def some_of(matches: Matches, rows: NDArray[np.integer]) -> Matches:
+    """Some of the matches, in the order given.
+
+    Args:
+        matches: any.
+        rows: int64 (matches,), which.
+    """
+    varying = matches.varying
+    if varying is not None:
+        starts, places = ragged_rows(varying.starts, rows)
+        varying = Constituents(starts, varying.items[places], varying.rows[places])
+    return Matches(
+        matches.time[rows],
+        matches.rows[rows],
+        matches.events,
+        {name: taken_lists(field, rows) if isinstance(field, Lists) else _picked(field, rows) for name, field in matches.fields.items()},
+        {name: _picked(column, rows) for name, column in matches.key.items()},
+        varying,
+        None if matches.windows is None else matches.windows[rows],
+    )
 
 
 def starts_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -47,6 +69,10 @@ def ragged_rows(starts: NDArray[np.int64], rows: NDArray[np.integer]) -> tuple[N
     own = starts_of(lengths)
     elements = np.arange(own[-1]) + np.repeat(starts[:-1][rows] - own[:-1], lengths)
     return own, elements
+
+
+def _picked(column: Column, rows: NDArray[np.integer]) -> Column:
+    return Column(column.kind, column.values[rows], None if column.state is None else column.state[rows], column.dictionary)
 
 
 def _as_batch(values: Column) -> EventBatch:

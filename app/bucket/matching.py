@@ -36,6 +36,7 @@ class Found:
         shed: partial matches that were asked about before the step, and those of them that a shedder ended.
         cost_ns: what it took, by the clock that was handed in.
         verdicts: on the matches; None where nobody judges them.
+        withheld: matches that are known to be false and are not written, with their verdicts (``output.hold_for_verdict``).
     """
 
     query: int
@@ -46,6 +47,7 @@ class Found:
     shed: tuple[int, int] = (0, 0)
     cost_ns: int = 0
     verdicts: Verdicts | None = None
+    withheld: tuple[Matches, Verdicts] | None = None
 
     @property
     def news(self) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.bucket import kernels
+from app.bucket.audited import forgotten
 from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.composition import merged_orders
 from app.bucket.draining import merged_cuts
@@ -150,6 +151,8 @@ class _Move:
         owners = self.owners(held)
         times = self._key_times(found)
         pending = sum(int(one.described["pending"]) for one in found)
+        audits = [(one.name, one.state.parts, one.described["audit"]) for one in found if "audit" in one.described]
+        audit = {"audit": forgotten(audits)} if audits else {}
         for bucket in self._places():
             rows = np.flatnonzero((owners == bucket) | (owners == EVERYWHERE))
             parts[bucket][f"held-{name}"] = pack_events(take(held, rows), bitmaps[rows])
@@ -157,7 +160,7 @@ class _Move:
                 keys, last = times.contents()
                 own = self._keys_of(bucket, keys)
                 parts[bucket][f"keys-{name}"], parts[bucket][f"times-{name}"] = keys[own].tobytes(), last[own].tobytes()
-            groups[bucket].append({"identity": group_identity(self.group), "pending": pending, "queries": places})
+            groups[bucket].append({"identity": group_identity(self.group), "pending": pending, "queries": places, **audit})
 
     def owners(self, events: EventBatch) -> Integers:
         """Per event the bucket that gets it; `EVERYWHERE`: all."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import thread_time_ns, time
 
+from app.audit.verdicts import Verdicts
 from app.bucket.bucket import Bucket, BucketOutput
 from app.bucket.chunk import Chunk, unpack_chunk
-from app.bucket.composite import composite_events
+from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress
 from app.bucket.matching import Found
 from app.control.directives import Directive
@@ -99,13 +100,15 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     if len(found.matches):
         events = list(composite_events(plan, found.matches, deployment.topics))
         add_composite_events(records, events, deployment.outputs[found.query], name, directive.decided_at_ms)
-        if found.verdicts is not None and deployment.verdicts is not None:
-            add_verdicts(records, found.verdicts, events, deployment.verdicts, topics=deployment.topics, directive=directive)
+        _tell_verdicts(records, found.verdicts, events, work)
         now_ms = int(time() * 1000)
         for arrived_ms in arrivals.of_last_events(found.matches).tolist():
             latency = max(0, now_ms - arrived_ms)
             latencies[latency_bucket(latency)] += 1
             total_ms += latency
+    if found.withheld is not None:
+        matches, verdicts = found.withheld
+        _tell_verdicts(records, verdicts, list(composite_events(plan, matches, deployment.topics)), work, withheld=True)
     timeouts, told = found.timeouts, deployment.timeouts[found.query]
     if timeouts is not None and told is not None and len(timeouts):
         expired = composite_events(plan, timeouts, deployment.topics, "timeout")
@@ -124,8 +127,16 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         ended_matches=found.shed[1],
         tuples_shed=found.tally.shed_tuples,
         tuples_kept=found.tally.live_events if plan.shedding.bounds_memory else 0,
-        **counted(found.verdicts),
+        **counted(found),
     )
+
+
+def _tell_verdicts(
+    records: Records, verdicts: Verdicts | None, events: Sequence[CompositeEvent], work: Work, *, withheld: bool = False
+) -> None:
+    output = work.deployment.verdicts
+    if verdicts is not None and output is not None:
+        add_verdicts(records, verdicts, events, output, topics=work.deployment.topics, directive=work.directive, withheld=withheld)
 
 
 def _late_of_bucket(output: BucketOutput) -> list[Refused]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from app.audit.verdicts import Verdict, Verdicts
 from app.bucket.composite import CompositeEvent
+from app.bucket.matching import Found
 from app.control.directives import Directive
 from app.events.topics import topic_partition
 from app.owners.deployment import OutputTopic
@@ -23,6 +24,7 @@ def add_verdicts(
     *,
     topics: Sequence[str],
     directive: Directive,
+    withheld: bool = False,
 ) -> None:
     """One record for every composite event of which there is something to tell.
 
@@ -33,6 +35,7 @@ def add_verdicts(
         output: where verdicts go.
         topics: by number (`app.events.topics`).
         directive: of the batch.
+        withheld: whether these composite events are not written.
     """
     for event, told in _told(verdicts, events, topics):
         value = {
@@ -42,13 +45,15 @@ def add_verdicts(
             "batch_id": directive.batch,
             "composite_event": event.id,
             **told,
+            "withheld": withheld,
         }
         records.add(output.topic, event.query.encode(), encode(output, value), (("content-type", b"application/avro"),))
 
 
-def counted(verdicts: Verdicts | None) -> dict[str, int]:
+def counted(found: Found) -> dict[str, int]:
     """Counts of `app.control.reports.QueryTally`."""
-    codes = np.zeros(0, np.uint8) if verdicts is None else verdicts.codes
+    judged = [one for one in (found.verdicts, None if found.withheld is None else found.withheld[1]) if one is not None]
+    codes = np.concatenate([np.zeros(0, np.uint8), *(one.codes for one in judged)])
     names = {Verdict.CONFIRMED: "confirmed", Verdict.FALSE_POSITIVE: "refuted", Verdict.UNVERIFIABLE: "unverifiable"}
     return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()}
 
@@ -60,4 +65,4 @@ def _told(verdicts: Verdicts, events: Sequence[CompositeEvent], topics: Sequence
         if source >= 0:
             topic, partition = topic_partition(topics, source)
             by = {"topic": topic, "partition": partition, "offset": offset}
-        yield events[place], {"verdict": Verdict(verdicts.codes[place]).name, "refuted_by": by, "withheld": False}
+        yield events[place], {"verdict": Verdict(verdicts.codes[place]).name, "refuted_by": by}

@@ -249,6 +249,8 @@ class Output:
     """None: the application's default, ``<prefix>.<query name>``."""
     key: str | None = None
     """A return field whose value becomes the record key; None: the partition key."""
+    hold_for_verdict: bool = False
+    """Composite events that shedding is known to have made up are not written, nor read by other queries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
 from app.bucket.recording import match_sorted
+from app.bucket.rescale import rescaled
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts
@@ -31,6 +32,7 @@ from tests.property.test_bucket_whole_language import SOURCES, identities, in_st
 from tests.property.whole_language import is_valid_for, queries, streams
 
 SHEDDING = "shedding: {shedder: random, latency_bound: 1 s}\n"
+ALONE = frozenset((0,))
 Place = tuple[int, int]
 Judged = tuple[str, Verdict, Place]
 """Identity of a composite event, what is said of it, and source and offset of what refutes it."""
@@ -161,3 +163,43 @@ def test_queries_that_shedding_makes_find_what_is_not_so(text: str) -> None:
     counted = "contiguity" in text  # such queries count events that were shed, so shedding makes nothing adjacent
     assert (seen[Verdict.FALSE_POSITIVE] > 10) is not counted
     assert seen[Verdict.CONFIRMED] > 0
+
+
+def test_what_is_known_to_be_false_is_not_told_where_the_query_holds_it_back() -> None:
+    lines = [{"type": kind, "time": time, "k": int(key), "v": 0} for time, (kind, key) in enumerate(["A0", "A1", "B0", "C0", "C1"])]
+    text = f"name: q\n{PREVENTING['a negation in between']}\noutput: {{hold_for_verdict: true}}\n"
+    case = case_of(text, lines, [0] * 5, [False, False, True, False, True])
+    assert case is not None
+    rules = TimeRules(case.plan.streams[0], 1_000_000)
+    ingested = IngressPlan(case.catalog, rules, 1).ingest(case.batch, Progress({}, ALONE, closing=True), shedding({(0, 2)}))
+    bucket = Bucket(case.catalog, [rules], 0, ("t",))
+    (found,) = bucket.advance(
+        [packed for _, packed in ingested.packed()], Progress(ingested.judgement.greatest_times, ALONE, closing=True)
+    ).found
+    (told,) = composite_events(case.plan, found.matches, ("t",))
+    assert [event.offset for event in told.events] == [1, 4]
+    assert found.withheld is not None
+    matches, verdicts = found.withheld
+    (held,) = composite_events(case.plan, matches, ("t",))
+    assert [event.offset for event in held.events] == [0, 3]
+    assert verdicts.codes.tolist() == [Verdict.FALSE_POSITIVE]
+    assert verdicts.refuted_by.tolist() == [[0, 2]]
+
+
+def test_after_buckets_were_rescaled_nothing_is_claimed_of_what_was_shed_before() -> None:
+    lines = [{"type": kind, "time": time, "k": 1, "v": 0} for time, kind in enumerate("ABCCC")]
+    case = case_of(f"name: q\n{PREVENTING['a negation in between']}\n", lines, [0] * 5, [False, True, False, False, False])
+    assert case is not None
+    rules, gate = TimeRules(case.plan.streams[0], 1_000_000), shedding(case.gone)
+    ingested = IngressPlan(case.catalog, rules, 1).ingest(case.batch, Progress({}, ALONE, closing=True), gate)
+    one = Bucket(case.catalog, [rules], 0, ("t",))
+    one.advance([packed for _, packed in ingested.packed()], Progress(ingested.judgement.greatest_times, ALONE))
+    moved = [
+        Bucket.restore(case.catalog, [rules], number, data, ("t",))
+        for number, data in enumerate(rescaled([one.snapshot()], case.catalog, [rules], 2))
+    ]
+    found = [
+        found for bucket in moved for found in bucket.advance([], Progress(ingested.judgement.greatest_times, ALONE, closing=True)).found
+    ]
+    codes = [code for one in found if one.verdicts is not None for code in one.verdicts.codes.tolist()]
+    assert codes == [Verdict.UNVERIFIABLE] * 3

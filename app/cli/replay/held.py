@@ -6,12 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.bucket.lists import ragged_rows, taken_lists
+from app.bucket.lists import some_of
 from app.bucket.matching import Found
-from app.cep.matches import Constituents, Lists, Matches
-from app.events.batch import Column
 from app.query.plan import Plan
 
 WORTH_WRITING = 1 << 15
@@ -64,25 +61,3 @@ def _split(found: Found, until_ms: int) -> tuple[Found, Found]:
         return found, replace(found, matches=some_of(found.matches, np.zeros(0, np.int64)), timeouts=None)
     early, late = ([some_of(table, np.flatnonzero((table.time < until_ms) == side)) for table in tables] for side in (True, False))
     return tuple(replace(found, matches=part[0], timeouts=part[1] if len(part) > 1 else None) for part in (early, late))  # type: ignore[return-value]
-
-
-def some_of(matches: Matches, rows: NDArray[np.int64]) -> Matches:
-    """Some of the matches, in the order given.
-
-    Args:
-        matches: any.
-        rows: int64 (matches,), which.
-    """
-
-    def taken(field: Column | Lists) -> Column | Lists:
-        if isinstance(field, Lists):
-            return taken_lists(field, rows)
-        return Column(field.kind, field.values[rows], None if field.state is None else field.state[rows], field.dictionary)
-
-    varying = matches.varying
-    if varying is not None:
-        starts, places = ragged_rows(varying.starts, rows)
-        varying = Constituents(starts, varying.items[places], varying.rows[places])
-    fields = {name: taken(field) for name, field in matches.fields.items()}
-    windows = None if matches.windows is None else matches.windows[rows]
-    return Matches(matches.time[rows], matches.rows[rows], matches.events, fields, {}, varying, windows)

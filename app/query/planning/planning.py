@@ -133,7 +133,7 @@ def headed(query: r.Resolved | r.ResolvedTemporal, items: tuple[Item, ...]) -> P
         within=None,
         returns=query.returns,
         columns=(),
-        output=Output(output_value(output, "topic"), output_value(output, "key")),
+        output=Output(output_value(output, "topic"), output_value(output, "key"), bool(output_value(output, "hold_for_verdict"))),
         shedding=shedding_of(document.record("shedding")),
     )
 
@@ -235,7 +235,7 @@ def _columns(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted((mentioned | set(plan.equivalence)) - set(BUILT_IN)))
 
 
-def output_value(record: object, key: str) -> str | None:
+def output_value(record: object, key: str) -> Any:
     """A value of ``output:``."""
     found = record.get(key) if isinstance(record, dict) else None
     return found.value if found is not None else None

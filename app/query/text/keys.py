@@ -239,6 +239,12 @@ QUERY = Record(
                         "Topic of the composite events",
                     ),
                     Key("key", Text(), "Return field that becomes the record key"),
+                    Key(
+                        "hold_for_verdict",
+                        Flag(),
+                        "true: composite events that a shed event is known to prevent are not written; their verdicts are",
+                        default=False,
+                    ),
                 )
             ),
             "Where composite events go",

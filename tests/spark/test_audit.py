@@ -1,0 +1,109 @@
+"""Verdicts of the application on the audit topic, against what `cep replay` finds in the same topics without shedding."""
+
+import io
+import json
+from collections import Counter
+
+import fastavro
+import pytest
+import yaml
+
+from app.config.settings import load_settings
+from app.control.watchdog import Watchdog
+from app.local.generators import generate
+from tests.spark.recorded import ROOT, KnownSchemas, run_recorded, write_parquet
+from tests.spark.test_recorded_topics import START_MS, build_world
+
+SHED = """
+name: hasty
+from: stocks
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > 1.002 * a.price"
+strategy: skip-till-next-match
+within: 2 s
+return: {symbol: b.symbol, price: b.price}
+shedding: {shedder: random, latency_bound: 1 s}
+"""
+WHOLE = """
+name: whole
+from: stocks
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > 1.01 * a.price"
+within: 1 s
+return: {symbol: b.symbol, price: b.price}
+"""
+VERDICT = fastavro.parse_schema(json.loads((ROOT / "schemas" / "Verdict.avsc").read_text()))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    for name, text in (("hasty", SHED), ("whole", WHOLE)):
+        (folder / f"{name}.yaml").write_text(text)
+    quotes = generate("stocks", 6000, seed=4, start_ms=START_MS, rate_per_s=200.0).batches
+    folder, records, expected = build_world(folder, {"stocks": ("symbol", quotes)}, (str(folder / "hasty"), str(folder / "whole")))
+    write_parquet(folder / "topics", records, 6)
+    return folder, {id_ for id_, one in expected.items() if one["query"] == "hasty"}
+
+
+def run(spark, folder, queries):
+    """Identities of what was found, verdicts by identity, and the metric."""
+    settings = yaml.safe_load((folder / "settings.yaml").read_text())
+    settings["queries"]["paths"] = [str(folder / f"{query}.yaml") for query in queries]
+    settings |= {"checkpoint": {"path": str(folder / "-".join(queries))}, "http": {"host": "127.0.0.1", "port": 0}}
+    (folder / "run.yaml").write_text(yaml.safe_dump(settings))
+    found, verdicts, planes = set(), {}, []
+
+    def take(_, table) -> None:
+        for row in table.to_pylist():
+            headers = {header["key"]: header["value"] for header in row["headers"] or ()}
+            if row["topic"] == "cep.hasty":
+                found.add(headers["ce_id"].decode())
+            elif row["topic"] == "cep.audit" and b"hasty" in row["key"]:
+                read = _verdict(row["value"])
+                verdicts.update({} if read is None else {read["composite_event"]: read})
+
+    run_recorded(
+        spark,
+        load_settings(folder / "run.yaml", {}),
+        str(folder / "topics"),
+        KnownSchemas(),
+        take,
+        before=lambda at: planes.append(at.plane),
+    )
+    kinds = ("confirmed", "false_positive", "unverifiable")
+    return found, verdicts, {kind: planes[0].metrics.value("cep_audit_verdicts_total", query="hasty", verdict=kind) for kind in kinds}
+
+
+def _verdict(value):
+    """A record in the registry's wire format; None if it is of another schema (a shed report)."""
+    try:
+        read = fastavro.schemaless_reader(stream := io.BytesIO(value[5:]), VERDICT)
+    except (EOFError, IndexError, ValueError, UnicodeDecodeError):
+        return None
+    return None if stream.read() or len(read["composite_event"]) != 32 else read
+
+
+@pytest.fixture
+def shedding(monkeypatch):
+    monkeypatch.setattr(Watchdog, "ratios", property(lambda _: {"hasty": 0.6}))
+
+
+def test_every_false_positive_gets_its_verdict_and_nothing_true_is_called_false(spark, world, shedding):
+    folder, true = world
+    found, verdicts, metric = run(spark, folder, ["hasty", "whole"])
+    kinds = Counter(verdict["verdict"] for verdict in verdicts.values())
+    assert found - true, "shedding made it find what is not so"
+    assert verdicts.keys() <= found
+    assert {id_ for id_, one in verdicts.items() if one["verdict"] == "FALSE_POSITIVE"} == found - true
+    assert kinds["UNVERIFIABLE"] == 0
+    assert all(one["refuted_by"]["topic"] == "stocks" for one in verdicts.values() if one["verdict"] == "FALSE_POSITIVE")
+    assert metric == {kind: kinds[kind.upper()] for kind in metric}
+
+
+def test_where_events_were_dropped_unseen_nothing_is_confirmed_that_is_false(spark, world, shedding):
+    folder, true = world
+    found, verdicts, _ = run(spark, folder, ["hasty"])
+    false = found - true
+    assert false
+    assert {verdicts[id_]["verdict"] for id_ in false} == {"UNVERIFIABLE"}
