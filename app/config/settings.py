@@ -137,7 +137,7 @@ class Kafka(_Section):
     security: KafkaSecurity = KafkaSecurity()
     """Encryption and authentication."""
     client_options: Options = {}
-    """Further options of the Kafka clients, by Kafka's names, for source, sink and our own producers. Options that the application needs itself are refused."""
+    """Further options of the Kafka clients, by Kafka's names, for Spark's source and, as far as librdkafka knows them, for our own producers and consumers. Options that the application needs itself are refused."""
     starting_offsets: Literal["earliest", "latest"] = "latest"
     """Where a new checkpoint starts to read; ``latest`` because old alerts are seldom wanted. An existing checkpoint goes on where it was."""
     max_offsets_per_trigger: int = Field(default=400_000, gt=0)

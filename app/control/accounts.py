@@ -2,11 +2,18 @@
 
 The events' own account (`BatchTotals.unaccounted`) is kept by those who count, so it can only find that an end was forgotten. These compare figures
 that come from different hands.
+
+Consumed records of a topic partition are not Spark's end minus start offset: markers of transactions, aborted and compacted records have offsets as well, Kafka
+tells nobody which offsets these are, and a topic partition that never had any gets them with its first transactional producer. So what is too much is a breach, and
+what is too little is counted (`gaps`). Of too little two things are known for certain. Spark's own number of rows must be that of the tasks (the account ``source``),
+which finds records that are lost between the two, but is told when the batch is committed already. And where nothing at all came of a planned topic partition, as when a task's
+report is lost, the broker is asked for a record there (`unread`): if it shows one, that is a breach of the batch; if not, there were markers only. It is asked while the batch is open, so only of whole partitions,
+which is rare, and not where `kafka.fail_on_data_loss` allows that records go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from app.control.totals import BatchTotals
@@ -51,7 +58,7 @@ def breaches(totals: BatchTotals, planned: Planned | None, *, to_kafka: bool) ->
 
 
 def _offsets(totals: BatchTotals, planned: Planned) -> list[Breach]:
-    """Nobody reads what was not planned, or more than that. Less is possible: markers of transactions and compacted records have offsets too."""
+    """Nobody reads what was not planned, or more than that. Less is possible, see above."""
     found = []
     for number, source in totals.sources.items():
         start, end = planned.get(number, (None, 0))
@@ -59,6 +66,31 @@ def _offsets(totals: BatchTotals, planned: Planned) -> list[Breach]:
         if outside or (start is not None and source.events > end - start):
             read = f"{source.events} records at offsets {source.first_offset} to {source.next_offset} were read"
             found.append(Breach("offsets", f"source {number}: {read}, {start} to {end} were planned"))
+    return found
+
+
+First = Callable[[str, int, int, int], int | None]
+"""Of topic, partition, and the offsets from and to: the offset of the first record that the broker shows there; None where it shows none, or does not answer."""
+MOST_ASKED = 8
+"""Topic partitions per batch: whoever loses reports loses many, and one is enough to know."""
+
+
+def unread(places: Mapping[tuple[str, int], tuple[int, int]], first: First) -> list[Breach]:
+    """Topic partitions that were planned, of which nothing came, and which hold a record.
+
+    Args:
+        places: topic partitions of which nothing came, and their planned offsets.
+        first: asks the broker.
+
+    >>> unread({("a", 0): (5, 9), ("a", 1): (0, 1)}, lambda topic, partition, start, end: 7 if end == 9 else None)
+    [Breach(account='offsets', text='a/0: offsets 5 to 9 were planned and nothing was read, though there is a record at 7')]
+    """
+    found = []
+    for (topic, partition), (start, end) in sorted(places.items())[:MOST_ASKED]:
+        offset = first(topic, partition, start, end)
+        if offset is not None:
+            text = f"{topic}/{partition}: offsets {start} to {end} were planned and nothing was read, though there is a record at {offset}"
+            found.append(Breach("offsets", text))
     return found
 
 

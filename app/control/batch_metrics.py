@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -61,18 +62,23 @@ def _count_progress(metrics: Metrics, batch: FinishedBatch, own_topics: frozense
     metrics.observe("cep_batch_duration_seconds", progress.duration_ms / 1000, phase="total")
     for phase, duration in progress.phases_ms.items():
         metrics.observe("cep_batch_duration_seconds", duration / 1000, phase=phase)
+    events: Counter[str] = Counter()
+    size: Counter[str] = Counter()
     for topic_partition in sorted(progress.end):
         topic, partition = topic_partition
         if topic in own_topics:
             continue
         read = batch.read_of(*topic_partition)
-        metrics.add("cep_events_consumed_total", read.events, topic=topic)
-        metrics.add("cep_bytes_consumed_total", read.bytes, topic=topic)
+        events[topic] += read.events
+        size[topic] += read.bytes
         lag = progress.lag(topic_partition)
         newest = batch.newest_broker_ms.get(topic_partition)
         age_ms = batch.now_ms - newest if lag and newest is not None else 0
         metrics.set("cep_consumer_lag_records", lag, topic=topic, partition=str(partition))
         metrics.set("cep_consumer_lag_seconds", max(0, age_ms) / 1000, topic=topic, partition=str(partition))
+    for topic in events:
+        metrics.add("cep_events_consumed_total", events[topic], topic=topic)
+        metrics.add("cep_bytes_consumed_total", size[topic], topic=topic)
     metrics.set("cep_state_rows", batch.totals.state_rows or progress.state_rows)
     metrics.set("cep_state_bytes", batch.totals.state_bytes or progress.state_bytes)
     metrics.set("cep_idle_partitions", len(batch.directive.idle))

@@ -316,6 +316,16 @@ class ControlPlane:
         ranges = self._ranges(batch)
         return None if ranges is None else {self._source(*place): span for place, span in ranges.items() if place[0] in self._numbers}
 
+    def untouched(self, planned: Planned, totals: BatchTotals) -> dict[tuple[str, int], tuple[int, int]]:
+        """Topic partitions of streams with offsets that were planned for a batch, and of which nothing came."""
+        read = {number for number, source in totals.sources.items() if source.events}
+        topics = {number: topic for topic, number in self._numbers.items() if number in self._streams}
+        return {
+            (topics[number >> PARTITION_BITS], number & ((1 << PARTITION_BITS) - 1)): (start, end)
+            for number, (start, end) in planned.items()
+            if start is not None and end > start and number not in read and number >> PARTITION_BITS in topics
+        }
+
     def count_failed_attempt(self) -> None:
         """An attempt of a batch has failed; there will be another, or the application ends."""
         self.metrics.add("cep_batch_attempts_failed_total", 1)
@@ -553,7 +563,8 @@ class ControlPlane:
 
     def _count_gaps(self, progress: Progress, totals: BatchTotals) -> None:
         """What Spark says after the batch: offsets without records, and rows that its source read."""
-        places = {self._source(*place): place for place in progress.end if place[0] in self._numbers}
+        known = self._numbers.keys() - {self._settings.topics.heartbeat}  # whose records are no events
+        places = {self._source(*place): place for place in progress.end if place[0] in known}
         spans = {number: (progress.start.get(place), progress.end[place]) for number, place in places.items()}
         for number, count in gaps(totals, spans).items():
             self.metrics.add("cep_offset_gaps_total", count, topic=places[number][0])
@@ -564,9 +575,10 @@ class ControlPlane:
 
     def _watermarks(self, directive: Directive, now: int) -> dict[str, int]:
         found: dict[str, int] = {}
+        idle = frozenset(directive.idle)
         for name, stream in self._settings.streams.items():
             own = [(s, t) for s, t in self._greatest_times.items() if self._streams.get(s >> PARTITION_BITS) == name]
-            times = [t for s, t in own if s not in directive.idle]
+            times = [t for s, t in own if s not in idle]
             time_ms = min(times) if times else directive.stream_times.get(name)
             if time_ms is not None:
                 found[name] = time_ms - stream.allowed_lateness

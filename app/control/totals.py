@@ -22,6 +22,9 @@ from app.observe.latency import LATENCY_BOUNDS_MS
 COUNTS = tuple(one.name for one in fields(QueryTally) if one.name not in ("query", "latencies"))
 _LATENCIES = len(LATENCY_BOUNDS_MS) + 1
 _WIDTH = len(COUNTS) + _LATENCIES
+_PLACES = frozenset(range(_WIDTH))
+MOST_QUERIES = 1 << 20
+"""Of one deployment: a number beyond is none, and a table up to it would not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +99,11 @@ class BatchTotals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Opened:
-    """A packed report, opened: its head, and its queries' numbers and counts."""
+    """A packed report, opened: its head, its queries' numbers, and by place the counts that are not all zero."""
 
     head: dict[str, Any]
     numbers: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    counts: Mapping[int, NDArray[Any]]
 
 
 def pack_report(report: StageReport, names: Sequence[str]) -> bytes:
@@ -149,13 +152,20 @@ def _open(data: bytes | memoryview) -> _Opened:
         for kind in head["types"]:
             columns.append(np.frombuffer(data, np.dtype(kind), rows, at))
             at += columns[-1].nbytes
-        counts = np.zeros((rows, _WIDTH), dtype=np.int64)
-        for place, column in zip(head["used"], columns[1:], strict=True):
-            counts[:, place] = column
+        counts = dict(zip(head["used"], columns[1:], strict=True))
+        _require_known(rows, columns, counts)
         rest = {name: value for name, value in head.items() if name not in ("rows", "used", "types")}
         return _Opened(rest, columns[0].astype(np.int64), counts)
     except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SnapshotError(f"no report: {error}") from error
+
+
+def _require_known(rows: int, columns: Sequence[NDArray[Any]], counts: Mapping[int, NDArray[Any]]) -> None:
+    """A report of another version, or of other bytes, ends here and not in the middle of a sum."""
+    if rows < 0 or not all(column.dtype.kind in "iu" for column in columns):
+        raise ValueError("no columns of integers")
+    if not set(counts) <= _PLACES or (rows and not 0 <= int(columns[0].min()) <= int(columns[0].max()) < MOST_QUERIES):
+        raise ValueError("counts or queries that nobody knows")
 
 
 def head_of(packed: bytes | memoryview) -> Mapping[str, Any]:
@@ -170,7 +180,10 @@ def head_of(packed: bytes | memoryview) -> Mapping[str, Any]:
 def with_fields(packed: bytes, **values: int) -> bytes:
     """The report with some fields of its head as given."""
     opened = _open(packed)
-    return _packed({**opened.head, **values}, opened.numbers, opened.counts)
+    counts = np.zeros((len(opened.numbers), _WIDTH), dtype=np.int64)
+    for place, column in opened.counts.items():
+        counts[:, place] = column
+    return _packed({**opened.head, **values}, opened.numbers, counts)
 
 
 def joined(packed: Sequence[bytes], part: int) -> bytes:
@@ -243,10 +256,14 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
 
 def _slowest(opened: Sequence[_Opened], names: Sequence[str]) -> dict[str, int]:
     """What queries cost the owner that spent most on them."""
-    owners = [(one.numbers.tolist(), one.counts[:, COUNTS.index("cost_ns")].tolist()) for one in opened if one.head.get("stage") == "cep"]
-    numbers, costs = max(owners, key=lambda one: sum(one[1]), default=([], []))
+    place = COUNTS.index("cost_ns")
+    owners = [one for one in opened if one.head.get("stage") == "cep"]
+    if not owners:
+        return {}
+    slowest = max(owners, key=lambda one: int(one.counts[place].sum()) if place in one.counts else 0)
+    numbers, costs = slowest.numbers, slowest.counts.get(place, np.zeros(len(slowest.numbers), dtype=np.int64))
     found: dict[str, int] = {}
-    for number, cost in zip(numbers, costs, strict=True):
+    for number, cost in zip(numbers.tolist(), costs.tolist(), strict=True):
         if cost:
             found[names[number]] = found.get(names[number], 0) + cost
     return found
@@ -267,12 +284,26 @@ def _summed_tallies(opened: Sequence[_Opened]) -> tuple[NDArray[np.int64], NDArr
     """The queries of all reports, ascending, and their counts, added up."""
     if not opened:
         return np.zeros(0, dtype=np.int64), np.zeros((0, _WIDTH), dtype=np.int64)
-    numbers, place = np.unique(np.concatenate([one.numbers for one in opened]), return_inverse=True)
-    counts, at = np.zeros((len(numbers), _WIDTH), dtype=np.int64), 0
-    for one in opened:  # a report has a query twice only where an old version of it drains
-        np.add.at(counts, place[at : at + len(one.numbers)], one.counts)
-        at += len(one.numbers)
-    return numbers, counts
+    everywhere = np.concatenate([one.numbers for one in opened])
+    seen = np.zeros(int(everywhere.max(initial=-1)) + 1, dtype=np.bool_)
+    seen[everywhere] = True
+    numbers, row_of = np.flatnonzero(seen), np.cumsum(seen) - 1
+    counts = np.zeros((_WIDTH, len(numbers)), dtype=np.int64)
+    for one in opened:
+        rows = row_of[one.numbers]
+        if (np.diff(rows) > 0).all():
+            places: Any = slice(rows[0], rows[-1] + 1) if len(rows) and rows[-1] - rows[0] + 1 == len(rows) else rows
+            for place, column in one.counts.items():
+                counts[place, places] += _signed(column)
+        else:  # a query twice, where an old version of it drains: many times as slow
+            for place, column in one.counts.items():
+                np.add.at(counts[place], rows, _signed(column))
+    return numbers, counts.T
+
+
+def _signed(column: NDArray[Any]) -> NDArray[Any]:
+    """Numpy adds no unsigned 64 bits to signed ones; there are none beyond (`_packed` begins with int64)."""
+    return column.view(np.int64) if column.dtype == np.uint64 else column
 
 
 def _tally(query: str, row: Sequence[int]) -> QueryTally:

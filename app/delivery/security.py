@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
+from confluent_kafka import KafkaException, Producer
+
 from app.config.settings import Kafka
+from app.errors import ConfigurationError, Finding
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -77,7 +81,11 @@ def jvm_options(kafka: Kafka) -> dict[str, str]:
 
 
 def client_options(kafka: Kafka) -> dict[str, str]:
-    """Options of confluent-kafka's clients (librdkafka)."""
+    """Options of confluent-kafka's clients (librdkafka): of the settings' own those that it knows, since some are only Java's.
+
+    Raises:
+        ConfigurationError: one has a value that librdkafka does not take.
+    """
     security = kafka.security
     options = {"bootstrap.servers": kafka.bootstrap_servers, "security.protocol": security.protocol.lower()}
     if security.mechanism == "OAUTHBEARER":
@@ -102,7 +110,21 @@ def client_options(kafka: Kafka) -> dict[str, str]:
         options |= {"ssl.certificate.location": str(security.certificate_file), "ssl.key.location": str(security.key_file)}
     if not security.verify_hostname:
         options["ssl.endpoint.identification.algorithm"] = "none"
-    return options
+    given = {name.removeprefix("kafka."): value for name, value in kafka.client_options.items()}
+    return options | {name: value for name, value in given.items() if _is_known(name, value)}
+
+
+@lru_cache(maxsize=256)
+def _is_known(name: str, value: str) -> bool:
+    """Asks librdkafka itself: a client without brokers connects to nobody, and is there for a millisecond."""
+    try:
+        Producer({name: value, "log_level": 0})
+    except KafkaException as error:
+        told = error.args[0].str()
+        if told.startswith("No such configuration property"):
+            return False
+        raise ConfigurationError([Finding(f"kafka.client_options: {name}: {value}: {told[:1].lower()}{told[1:]}")]) from error
+    return True
 
 
 def consumer_options(kafka: Kafka) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import structlog
 
 from app.config.settings import Logging
+from app.errors import CepError
 
 HIDDEN = "***"
 _SECRET_KEY = re.compile(r"password|passwd|secret|token|jaas|authorization|credential|api[_.-]?key|private[_.-]?key", re.IGNORECASE)
@@ -33,6 +34,8 @@ _SECRET_TEXT = (
 Event = MutableMapping[str, Any]
 CHATTY = ("httpx", "httpx2", "httpcore", "py4j")
 """Libraries that report every request at INFO."""
+TOLD_BEFORE = "py4j.clientserver"
+"""Tells what was raised in a call from the JVM, with its stack: all of ours tell it themselves."""
 
 
 def configure_logging(settings: Logging, service: str, version: str, stream: TextIO | None = None) -> None:
@@ -66,6 +69,7 @@ def configure_logging(settings: Logging, service: str, version: str, stream: Tex
     logging.captureWarnings(capture=True)
     for name in CHATTY:
         logging.getLogger(name).setLevel("WARNING")
+    logging.getLogger(TOLD_BEFORE).setLevel("CRITICAL")
     for name, level in settings.levels.items():
         logging.getLogger(name).setLevel(level)
     structlog.configure(
@@ -80,6 +84,15 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """The logger of a module: ``get_logger(__name__).info("batch finished", batch_id=7)``."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger
+
+
+def log_failure(log: structlog.stdlib.BoundLogger, event: str, error: BaseException, **values: object) -> None:
+    """An error: one that people can mend in its own words (file, hint), with its traceback at debug; any other is a defect, and told with it."""
+    if isinstance(error, CepError):
+        log.error(event, reason=str(error), **values)
+        log.debug(event, exc_info=error, **values)
+    else:
+        log.error(event, exc_info=error, **values)
 
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")

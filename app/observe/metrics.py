@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -25,30 +26,47 @@ class Metrics:
         self._registry = registry or CollectorRegistry()
         self._counters = {m.name: Counter(m.name, m.help, m.labels, registry=self._registry) for m in METRICS if m.kind == "counter"}
         self._gauges = {m.name: Gauge(m.name, m.help, m.labels, registry=self._registry) for m in METRICS if m.kind == "gauge"}
+        self._lock = threading.Lock()
+        self._samples: dict[str, dict[tuple[tuple[str, str], ...], Any]] = {}
         self._tables = _Tables()
         self._registry.register(self._tables)
         ProcessCollector(registry=self._registry)
 
     def add(self, name: str, amount: float, /, **labels: str) -> None:
-        """Adds to a counter."""
-        counter = self._counters[name]
-        (counter.labels(**labels) if labels else counter).inc(amount)
+        """Adds to a counter, which is shown from the first time on, also when it is nothing that is added."""
+        sample = self._sample(self._counters[name], name, labels)
+        if amount:
+            sample.inc(amount)
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
         """Sets a gauge."""
-        gauge = self._gauges[name]
-        (gauge.labels(**labels) if labels else gauge).set(value)
+        self._sample(self._gauges[name], name, labels).set(value)
 
     def clear(self, name: str) -> None:
         """Forgets all label values of a gauge: partitions and queries that are gone."""
-        self._gauges[name].clear()
+        with self._lock:
+            self._gauges[name].clear()
+            self._samples.pop(name, None)
 
     def forget(self, label: str, value: str) -> None:
         """Forgets everything that was said of one value of a label, such as of a query that is gone."""
         for name, metric in {**self._counters, **self._gauges}.items():
             if label in BY_NAME[name].labels:
-                metric.remove_by_labels({label: value})
+                with self._lock:
+                    metric.remove_by_labels({label: value})
+                    self._samples.pop(name, None)
         self._tables.forget(label, value)
+
+    def _sample(self, metric: Any, name: str, labels: Mapping[str, str]) -> Any:
+        """What prometheus-client has for these labels; its own look-up takes 3 us, and a batch of 1,000 queries asks 15,000 times."""
+        if not labels:
+            return metric
+        key = tuple(labels.items())
+        found = self._samples.get(name, {}).get(key)
+        if found is None:
+            with self._lock:  # what is forgotten meanwhile must not be kept here
+                found = self._samples.setdefault(name, {})[key] = metric.labels(**labels)
+        return found
 
     def observe(self, name: str, value: float, /, **labels: str) -> None:
         """Puts one value into a histogram."""

@@ -108,6 +108,7 @@ class Owners:
                 self.give_up(owner)
                 lost.append(owner)
             except RefusedError as error:
+                log.debug("an owner could not do it", owner=f"{owner.host}:{owner.port}", **{"error.stack": error.stack})
                 refused[owner] = error
         if lost or refused:
             raise OwnersFailedError(lost, refused)

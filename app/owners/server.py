@@ -50,11 +50,8 @@ class Owner:
         """Does what was asked; what goes wrong is told, and the owner goes on."""
         try:
             return self._asked[message.head["op"]](message)
-        except Exception as error:
-            log.exception("an order failed", op=message.head.get("op"))
-            notes = " ".join(getattr(error, "__notes__", ()))
-            text = str(error) if isinstance(error, CepError) else "".join(traceback.format_exception(error)[-3:])
-            return {"error": f"{notes}: {text}" if notes else text, "kind": type(error).__name__}, ()
+        except Exception as error:  # noqa: BLE001 - the owner must go on; the driver gets the reason
+            return _refusal(message.head.get("op"), error), ()
 
     def _hello(self, message: Message) -> Answer:
         return {"protocol": PROTOCOL, "pid": os.getpid(), "host": socket.gethostname()}, ()
@@ -124,6 +121,16 @@ class Owner:
         home = self._homes.pop(application, None)
         if home is not None:
             home.close()
+
+
+def _refusal(op: object, error: Exception) -> dict[str, Any]:
+    """What the driver is told: words, and the stack for whoever has its log at debug. Here a stack is printed of defects only, in case nobody gets the answer."""
+    expected, stack = isinstance(error, CepError), "".join(traceback.format_exception(error))
+    text = str(error) if expected else "".join(traceback.format_exception(error)[-3:])
+    notes = " ".join(getattr(error, "__notes__", ()))
+    told = f"{notes}: {text}" if notes else text
+    log.error("an order failed", op=op, reason=told if expected else stack)
+    return {"error": told, "kind": type(error).__name__, "stack": stack}
 
 
 def serve(listener: socket.socket, token: bytes) -> None:

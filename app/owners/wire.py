@@ -41,11 +41,12 @@ class RefusedError(CepError):
 
     Attributes:
         kind: what happened there, as the name of its exception.
+        stack: where it happened.
     """
 
-    def __init__(self, kind: str, text: str) -> None:
+    def __init__(self, kind: str, text: str, stack: str = "") -> None:
         super().__init__(text)
-        self.kind = kind
+        self.kind, self.stack = kind, stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Wire:
         self.send(head, parts)
         answer = self.receive(timeout_s)
         if "error" in answer.head:
-            raise RefusedError(answer.head.get("kind", "error"), answer.head["error"])
+            raise RefusedError(answer.head.get("kind", "error"), answer.head["error"], answer.head.get("stack", ""))
         return answer
 
     @property

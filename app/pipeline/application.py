@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from app import __version__
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import client_options, consumer_options
+from app.delivery.witness import Witness
 from app.events.registry import Registry, Subjects
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.orders import OwnerSettings
@@ -115,12 +116,14 @@ def matching(spark: SparkSession, settings: Settings, plane: ControlPlane, take:
     """The owners of a session's executors, found and told of the application."""
     slots = slots_of(spark)
     rules = BatchRules(settings.spark.buckets, settings.spark.batch_attempts, strict=settings.delivery.on_accounting_breach == "fail")
-    batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take)
-    try:
+    with ExitStack() as cleanup:
+        first = None
+        if take is None and settings.kafka.fail_on_data_loss:
+            first = cleanup.enter_context(closing(Witness(consumer_options(settings.kafka)))).first
+        batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take, first=first)
+        cleanup.callback(batches.close)
         find_owners(spark, batches, slots.slots)
         yield batches
-    finally:
-        batches.close()
 
 
 @contextmanager

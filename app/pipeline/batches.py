@@ -19,13 +19,13 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from app.control.accounts import breaches
+from app.control.accounts import First, breaches, unread
 from app.control.directives import Directive
 from app.control.placement import Holding, OwnerId, Placement
 from app.control.plane import ControlPlane
 from app.control.totals import BatchTotals, add_up, head_of
 from app.errors import CepError, DependencyError
-from app.observe.logs import get_logger
+from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
@@ -101,9 +101,20 @@ class Batches:
         settings: told to owners.
         token: of the application's owners.
         take: gets output records where there is no Kafka.
+        first: asks the broker for a record where none was read; None: nobody is asked.
     """
 
-    def __init__(self, plane: ControlPlane, rules: BatchRules, settings: OwnerSettings, token: str, take: Taker | None = None) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        rules: BatchRules,
+        settings: OwnerSettings,
+        token: str,
+        take: Taker | None = None,
+        *,
+        first: First | None = None,
+    ) -> None:
+        self._first = first
         self._plane, self._rules, self._settings, self._take = plane, rules, settings, take
         self._owners = Owners(token, settings)
         self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
@@ -128,9 +139,9 @@ class Batches:
         self.running = Running(batch, time.monotonic())
         try:
             self._work_off(frame, batch)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits for the query
             self.failure = error
-            log.exception("batch failed", batch_id=batch)
+            log_failure(log, "batch failed", error, batch_id=batch)
             raise UndoneError(f"batch {batch} could not be done") from None
         finally:
             self.running = None
@@ -252,7 +263,10 @@ class Batches:
             raise OwnersFailedError(lost, {})
 
     def _require_closed(self, totals: BatchTotals) -> None:
-        found = breaches(totals, self._plane.planned(totals.batch), to_kafka=self._take is None)
+        planned = self._plane.planned(totals.batch)
+        found = breaches(totals, planned, to_kafka=self._take is None)
+        if self._first is not None and planned is not None:
+            found += unread(self._plane.untouched(planned, totals), self._first)
         for breach in found:
             log.error("accounts do not close", batch_id=totals.batch, account=breach.account, figures=breach.text)
         self._plane.count_breaches(found)

@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -35,6 +36,9 @@ LOCAL_FILES = {"fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileS
 """Hadoop's class for local files with its permissions set by Java, not by a ``chmod`` process per file, of which a batch makes four: WAL and commit 29 → 3 ms.
 
 For the session, whose queries' checkpoints get it: when Spark itself starts, it does not see the connector's jars yet. It has cached Hadoop's own class by then."""
+
+ENDINGS = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+"""The logger that tells that a query has ended with an error."""
 
 
 def own_settings(settings: Settings) -> dict[str, str]:
@@ -143,7 +147,14 @@ def start_session(settings: Settings) -> SparkSession:
     if not isinstance(settings.checkpoint.address, BucketAddress):  # there Hadoop's client of S3 would look for the class, and not see it
         for name, value in LOCAL_FILES.items():
             session.conf.set(name, value)
+    _quieten(session)
     return session
+
+
+def _quieten(session: SparkSession) -> None:
+    """A query that ends is told by the driver, in words that people can use; Spark's own are a hundred lines of stack."""
+    log4j: Any = session._jvm.org.apache.logging.log4j  # noqa: SLF001 - there is no other way to a single logger
+    log4j.core.config.Configurator.setLevel(ENDINGS, log4j.Level.OFF)
 
 
 def bound_arrow_batches(spark: SparkSession, settings: Settings, most_bytes: int) -> None:

@@ -157,14 +157,16 @@ class Application:
         return load_deployment(str(self.checkpoint), file.name)
 
 
-def expected_composites(servers: str, registry_url: str, deployment: Deployment) -> dict[str, list[CompositeEvent]]:
-    """What the records of the input topics amount to, by query: one bucket, one step, no Spark."""
+def expected_composites(
+    servers: str, registry_url: str, deployment: Deployment, without: Callable[[Record], bool] = lambda _: False
+) -> dict[str, list[CompositeEvent]]:
+    """What the records of the input topics amount to, by query, without some of them: one bucket, one step, no Spark."""
     registry = Registry(RegistrySettings(registry_url))
     bucket, progress = Bucket(deployment.catalog, [s.rules for s in deployment.streams], 0, deployment.topics), Progress(closing=True)
     numbers, chunks = topic_numbers(deployment.topics), []
     for place, stream in enumerate(deployment.streams):
         topics = [topic for topic, of in zip(deployment.topics, deployment.stream_of_topic, strict=True) if of == place]
-        records = records_of(servers, *topics)
+        records = [record for record in records_of(servers, *topics) if not without(record)]
         source = np.array([source_number(numbers[r.topic], r.partition) for r in records], dtype=np.int64)
         offset = np.array([r.offset for r in records], dtype=np.int64)
         order = np.lexsort((offset, source))

@@ -12,6 +12,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from app.delivery.originals import OriginalReader
 from app.delivery.span import Span
+from app.delivery.witness import Witness
 from app.events.wire import prefix
 from tests.kafka.application import Application, records_of, until
 from tests.kafka.test_whole_way import apply_topics
@@ -84,6 +85,29 @@ def test_a_recording_ends_where_the_log_ends_in_an_aborted_transaction(bootstrap
     sending.aborted(b"b")
     parts = list(Span({"bootstrap.servers": bootstrap_servers}, [topic], None).parts())
     assert [value for part in parts for value in part.values.to_pylist()] == [b"a"]
+
+
+def test_a_witness_tells_markers_and_aborted_records_from_records_that_are_there(bootstrap_servers, make_topic):
+    topic = make_topic("witnessed")
+    sending = Sending(bootstrap_servers, topic)
+    sending.committed(b"a", b"b")  # 0 1, and a marker at 2
+    sending.aborted(b"c", b"d")  # 3 4, 5
+    sending.committed(b"e")  # 6, 7
+    spans = [(0, 3), (1, 2), (2, 3), (2, 6), (3, 7), (7, 8)]
+    seen = {}
+    for level in ("read_committed", "read_uncommitted"):
+        witness = Witness({"bootstrap.servers": bootstrap_servers, "isolation.level": level}, timeout_s=20)
+        seen[level] = [witness.first(topic, 0, *span) for span in spans]
+        assert witness.first("there-is-no-such-topic", 0, 0, 9) is None
+        witness.close()
+    assert seen["read_committed"] == [0, 1, None, None, 6, None]
+    assert seen["read_uncommitted"] == [0, 1, None, 3, 3, None]
+
+
+def test_a_broker_that_is_away_is_no_witness():
+    witness = Witness({"bootstrap.servers": "127.0.0.1:9"}, timeout_s=0.5)
+    assert witness.first("any", 0, 0, 9) is None
+    witness.close()
 
 
 @pytest.mark.spark

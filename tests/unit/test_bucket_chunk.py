@@ -7,11 +7,13 @@ import pytest
 
 from app.bucket.chunk import Chunk, Section, compacted, pack_chunk, unpack_chunk
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, judge_lateness, stream_watermark
+from app.bucket.ingress import IngressPlan
 from app.bucket.kernels import EVERYWHERE, NOWHERE, ROUTED
 from app.bucket.route import partition_keys, rows_by_bucket
 from app.errors import SnapshotError
 from app.events.batch import ABSENT, NULL, Column, Dictionary, EventBatch, events_of_types, take
-from app.events.types import Kind
+from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.query.compile import compile_texts
 from app.query.plan import QueryGroup
 
 
@@ -165,3 +167,19 @@ def test_the_memory_of_keys_grows_without_forgetting() -> None:
         assert not order.late(part, np.full(len(part), 5)).any()
     assert len(order) == 3000
     assert order.late(keys, np.full(3000, 4)).all()
+
+
+def test_what_a_task_sends_to_a_bucket_does_not_grow_with_topic_partitions() -> None:
+    """How far time came in each of them is told once per batch, by the driver; buckets without events get nothing."""
+    kind = EventType("Reading", (Attribute("k", Kind.INTEGER),))
+    text = "name: pairs\nfrom: s\nevent: SEQ(Reading a, Reading b)\nwhere: '[k]'\nwithin: 10 s\n"
+    compiled = compile_texts([("q.yaml", text)], {"s": StreamSchema("s", (kind,))})
+    plan = IngressPlan(compiled.catalog, TimeRules("s"), 80)
+    batch = events_of_types(["Reading"] * 2, [5, 6], {"k": Column(Kind.INTEGER, np.array([1, 1]))})
+
+    def sizes(partitions: int) -> list[int]:
+        known = Progress(dict.fromkeys(range(partitions), 1), frozenset(range(partitions)))
+        return [len(packed) for _, packed in plan.ingest(batch, known).packed(with_times=False)]
+
+    assert sizes(1000) == sizes(1)
+    assert len(sizes(1000)) == 1

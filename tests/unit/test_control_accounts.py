@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from app.control.accounts import breaches, gaps
+from app.control.accounts import MOST_ASKED, breaches, gaps, unread
 from app.control.reports import SourceProgress
 from app.control.totals import BatchTotals
 
@@ -52,3 +52,15 @@ def test_offsets_without_records_are_counted_and_no_breach():
     assert accounts(WHOLE, {1: (38, 52), 2: (0, 3)}) == []
     assert gaps(WHOLE, {1: (38, 52), 2: (0, 3), 3: (None, 9)}) == {1: 4, 2: 3}
     assert gaps(WHOLE, PLANNED) == {}
+
+
+def test_a_record_where_nothing_was_read_is_a_breach_and_only_so_many_places_are_asked():
+    asked = []
+
+    def first(topic: str, partition: int, start: int, end: int) -> int | None:
+        asked.append(partition)
+        return start + 2 if partition == 3 else None
+
+    (breach,) = unread({("readings", partition): (40, 50) for partition in range(3 * MOST_ASKED)}, first)
+    assert (breach.account, "record at 42" in breach.text) == ("offsets", True)
+    assert asked == list(range(MOST_ASKED))

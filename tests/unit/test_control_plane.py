@@ -401,3 +401,13 @@ def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> N
     written = io.BytesIO()
     fastavro.schemaless_writer(written, fastavro.parse_schema(schema), reports["matches_per_event"].to_avro())
     assert Directive.from_json(world.plane.directive(1).to_json()).shed_reports == world.plane.directive(1).shed_reports
+
+
+def test_planned_topic_partitions_of_which_nothing_came_are_named(world: World) -> None:
+    """Of those that are read as streams: heartbeats are no events, and what is no longer read may be in a repeated batch."""
+    numbers = [(number << 20) | partition for number, partition in ((0, 0), (1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (2, 0))]
+    planned = dict.fromkeys(numbers, (5, 9)) | {numbers[3]: (None, 9), numbers[4]: (9, 9)}
+    totals = total(0, [StageReport(0, "ingress", 0, sources=(SourceProgress(numbers[2], 3), SourceProgress(numbers[5], 0)))])
+    topics = world.settings.source_topics
+    assert topics.index("readings") == 1
+    assert world.plane.untouched(planned, totals) == {("readings", 0): (5, 9), ("readings", 4): (5, 9)}

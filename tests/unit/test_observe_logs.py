@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.config.settings import Logging
-from app.observe.logs import bound, configure_logging, get_logger, set_level
+from app.errors import SnapshotError
+from app.observe.logs import bound, configure_logging, get_logger, log_failure, set_level
 
 
 @pytest.fixture
@@ -101,3 +102,28 @@ def test_console_format_is_for_eyes() -> None:
         logging.captureWarnings(capture=False)
     assert "hello" in stream.getvalue()
     assert "{" not in stream.getvalue()
+
+
+def caught(error: Exception) -> Exception:
+    try:
+        raise error
+    except type(error) as raised:
+        return raised
+
+
+def test_what_people_can_mend_is_told_in_its_words_and_its_stack_at_debug(lines: io.StringIO) -> None:
+    log, damaged = get_logger("app.pipeline"), caught(SnapshotError("log-7.bin is torn\nhint: cep checkpoint verify"))
+    log_failure(log, "batch failed", damaged, batch_id=7)
+    (line,) = parsed(lines)
+    assert (line["level"], line["reason"], line["batch_id"]) == ("error", "log-7.bin is torn\nhint: cep checkpoint verify", 7)
+    assert "error.stack" not in line
+    set_level("app.pipeline", "debug")
+    log_failure(log, "batch failed", damaged)
+    set_level("app.pipeline", "info")
+    assert "SnapshotError" in str(parsed(lines)[-1]["error.stack"])
+
+
+def test_a_defect_is_told_with_its_stack(lines: io.StringIO) -> None:
+    log_failure(get_logger("app.pipeline"), "batch failed", caught(RuntimeError("no such thing")))
+    (line,) = parsed(lines)
+    assert "no such thing" in str(line["error.stack"])

@@ -55,3 +55,22 @@ def test_two_drivers_in_one_process_do_not_share_values() -> None:
     one, two = Metrics(), Metrics()
     one.set("cep_leader", 1)
     assert two.value("cep_leader") == 0
+
+
+def test_what_was_forgotten_is_counted_anew() -> None:
+    """Samples are remembered by label: one that is gone must not be written to, where nobody sees it."""
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.set("cep_partial_matches", 5, query="a")
+        metrics.add("cep_candidate_events_total", 3, query="a")
+        assert (metrics.value("cep_partial_matches", query="a"), metrics.value("cep_candidate_events_total", query="a")) == (5, 3)
+        metrics.clear("cep_partial_matches")
+        assert metrics.value("cep_partial_matches", query="a") is None
+        metrics.forget("query", "a")
+        assert metrics.value("cep_candidate_events_total", query="a") is None
+
+
+def test_a_counter_to_which_nothing_was_added_is_shown() -> None:
+    metrics = Metrics()
+    metrics.add("cep_candidate_events_total", 0, query="a")
+    assert metrics.value("cep_candidate_events_total", query="a") == 0

@@ -175,14 +175,14 @@ def test_what_the_other_end_could_not_do_is_told_and_it_goes_on():
     def refusing(wire: Wire) -> None:
         while True:
             wire.receive()
-            wire.send({"error": "no such bucket", "kind": "KeyError"})
+            wire.send({"error": "no such bucket", "kind": "KeyError", "stack": "File home.py"})
 
     with listening(refusing) as there:
         wire = connect("127.0.0.1", there.port, TOKEN)
         for _ in range(2):
             with pytest.raises(RefusedError, match="no such bucket") as told:
                 wire.ask({}, timeout_s=20)
-            assert told.value.kind == "KeyError"
+            assert (told.value.kind, told.value.stack) == ("KeyError", "File home.py")
         assert wire.alive
         wire.close()
 

@@ -20,7 +20,7 @@ from app.control.plane import ControlPlane, RunningCatalog, clock_ms
 from app.control.query_set import QuerySet
 from app.errors import Severity
 from app.events.registry import Subjects
-from app.observe.logs import get_logger
+from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import Deployment, load_deployment, store_deployment
 from app.pipeline.draining import Past
 from app.pipeline.reload.changes import changes
@@ -149,8 +149,8 @@ class Watcher:
                 continue  # the start has enough to do
             try:
                 self.turn(time.monotonic())
-            except Exception:
-                log.exception("query files could not be looked at; they are read again")
+            except Exception as error:  # noqa: BLE001 - whatever it is, the queries that run go on
+                log_failure(log, "query files could not be looked at; they are read again", error)
                 self._settling.again()
                 self.stopped.wait(RETRY_S)
 

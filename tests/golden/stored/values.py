@@ -10,9 +10,13 @@ import numpy as np
 
 from app.asc.sequence import Sequence as Order
 from app.control.directives import Directive, Frozen, QueryShedding, SelectionOrders
+from app.control.registry_watch import Decided
 from app.control.reports import QueryTally, SourceProgress, Trouble
 from app.control.shed_reports import ShedReport
 from app.control.totals import BatchTotals
+from app.errors import DependencyError
+from app.events.avro import AvroSchema, parse_schema
+from app.events.registry import Registered
 from app.owners.state_log import Generation, StateHome
 from app.pipeline.numbers import NumberedTopic, Numbers
 from app.storage.store import Part
@@ -86,6 +90,40 @@ NUMBERS = Numbers(
     buckets=4,
     home=StateHome(2, 5, DEPLOYMENT),
 )
+
+REGISTRY = "http://registry.example:8081"
+READER, OWN = '{"type": "record", "name": "Step", "fields": [{"name": "tag", "type": "string"}]}', '{"type": "string"}'
+LATEST = Registered(7, 3, READER, parse_schema(READER), "5a3c0f9e-4e9b-4a55-8d5e-0b1a7f6f2d11")
+WRITER_ID, OWN_ID = 9, 4
+DECIDED = Decided(away=True, found=frozenset({WRITER_ID, "5a3c0f9e-4e9b-4a55-8d5e-0b1a7f6f2d11"}))
+SKIPPED, OFFSETS = 8, {7: {"retail": {"0": 40, "1": 9}}, 8: {"retail": {"0": 55, "1": 9, "2": 3}}}
+"""A batch that was planned and is to be left out; ends of it and of the one before."""
+
+
+class Answering:
+    """A registry that says the same for ever."""
+
+    def latest(self, subject: str) -> Registered | None:
+        return LATEST if subject == "retail-value" else None
+
+    def register(self, subject: str, text: str) -> int:
+        return OWN_ID
+
+    def schema(self, key: int | str) -> AvroSchema:
+        return LATEST.schema
+
+
+class Away:
+    """One that does not answer."""
+
+    def latest(self, subject: str) -> Registered | None:
+        raise DependencyError("away")
+
+    def register(self, subject: str, text: str) -> int:
+        raise DependencyError("away")
+
+    def schema(self, key: int | str) -> AvroSchema:
+        raise DependencyError("away")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,53 @@
+"""Asks the broker whether there is a record where none was read: a batch's accounts must tell markers of transactions from records that were lost."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+TIMEOUT_S = 2.0
+"""For one question: a batch waits for it. A broker that does not answer by then is no witness."""
+
+
+class Witness:
+    """Keeps one consumer, made when it is first needed; commits nothing. For one thread.
+
+    Args:
+        options: of the client; see `app.delivery.security.consumer_options`.
+        timeout_s: how long one question may take.
+    """
+
+    def __init__(self, options: dict[str, str], timeout_s: float = TIMEOUT_S) -> None:
+        own = {
+            "group.id": "cep-witness",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+        self._options, self._timeout_s = {**options, **own}, timeout_s
+        self._consumer: Consumer | None = None
+
+    def close(self) -> None:
+        """Leaves the broker."""
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def first(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """The offset of the first record from ``start`` to before ``end``, as far as this reader may see it; None: there is none, or nobody knows."""
+        if self._consumer is None:
+            self._consumer = Consumer(self._options)
+        deadline = monotonic() + self._timeout_s
+        try:
+            self._consumer.assign([TopicPartition(topic, partition, start)])
+            while (left := deadline - monotonic()) > 0:
+                message = self._consumer.poll(left)
+                if message is not None:
+                    found = message.error() is None and message.offset() < end
+                    return message.offset() if found else None  # an error is the end of the log, or that nothing is there any more
+        except KafkaException:
+            return None
+        return None
