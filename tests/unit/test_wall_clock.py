@@ -212,14 +212,13 @@ def test_clocks_go_forward_and_waiting_is_skipped_or_slept() -> None:
 
 
 def test_a_short_run_sheds_and_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = "wall"
+    clock = "processor"  # a busy machine takes no time from it
     monkeypatch.setattr(wall_clock, "SECONDS", 0.1)
     monkeypatch.setattr(wall_clock, "QUICK", wall_clock.Size(1, 2000, 1500))
     wall_clock.main([str(tmp_path), "--quick", "--only", "Q3", "--clock", clock])
     points = json.loads((tmp_path / f"{clock}.json").read_text())
     runs = {point["curve"]: point for point in points if point["figure"] == f"{clock}-Q3"}
     assert set(runs) == {"gspice", "espice", "bl"}
-    # how much is dropped is the wall clock's affair: on a busy machine nearly everything may be
     assert all(run["dropped"] > 10 and run["capacity"] > 0 and run["latency_ms"] > 500 and run["true"] > 100 for run in runs.values())
     assert (tmp_path / f"{clock}-Q3-course.png").stat().st_size > 1000
     assert f"{clock}-Q3, gspice | 200" in (tmp_path / f"{clock}.md").read_text()
