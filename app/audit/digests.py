@@ -24,13 +24,13 @@ def match_digests(matches: Matches, items: Sequence[int]) -> NDArray[np.uint64]:
     """
     bound = matches.constituents(items)
     source, offset = matches.events.source[bound.rows], matches.events.offset[bound.rows]
-    each = _mixed(_mixed(_mixed(bound.items.astype(np.uint64) + np.uint64(1)) ^ source.astype(np.uint64)) ^ offset.astype(np.uint64))
+    each = mixed(mixed(mixed(bound.items.astype(np.uint64) + np.uint64(1)) ^ source.astype(np.uint64)) ^ offset.astype(np.uint64))
     sums = np.append(np.uint64(0), np.cumsum(each, dtype=np.uint64))  # wraps around, and so do the differences
     digests = sums[bound.starts[1:]] - sums[bound.starts[:-1]]
-    return digests if matches.windows is None else _mixed(digests ^ matches.windows.astype(np.uint64))
+    return digests if matches.windows is None else mixed(digests ^ matches.windows.astype(np.uint64))
 
 
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)."""
     mixed = values + _PRIMES[0]
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _PRIMES[1]

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.batch import EventBatch, concatenate, empty_batch, take
+from app.events.batch import EventBatch, concatenate, empty_batch, place_numbers, take
 
 NEVER = -(1 << 62)
 FOREVER = (1 << 63) - 1
 
+Kind = Literal["fed", "shed", "spared"]
+"""What became of events: they were fed, or shed; or they would have been shed, but are of the control sample."""
 KeysOf = Callable[[EventBatch], tuple[NDArray[np.uint64], NDArray[np.bool_]]]
 """Partition keys of events as hashes, uint64 (events,); and whether an event belongs to every key, bool (events,)."""
 
@@ -37,12 +40,12 @@ class Piece:
 
     Args:
         number: counts the pieces of a memory.
-        bitmaps: uint64 (events, words), the items that each was fed as; of shed ones those that were taken from it.
-        shed: whether they were shed.
+        bitmaps: uint64 (events, words), the items that each was fed as; of others those that were, or would have been, taken from it.
+        kind: what became of them.
     """
 
-    def __init__(self, number: int, batch: EventBatch, bitmaps: NDArray[np.uint64], keys_of: KeysOf, *, shed: bool) -> None:
-        self.number, self.batch, self.bitmaps, self.shed = number, batch, bitmaps, shed
+    def __init__(self, number: int, batch: EventBatch, bitmaps: NDArray[np.uint64], keys_of: KeysOf, kind: Kind) -> None:
+        self.number, self.batch, self.bitmaps, self.kind = number, batch, bitmaps, kind
         self.first_ms, self.last_ms = int(batch.time.min()), int(batch.time.max())
         self.words: NDArray[np.uint64] = np.bitwise_or.reduce(bitmaps, axis=0)
         self._keys_of = keys_of
@@ -107,32 +110,32 @@ class Memory:
     @property
     def knows_of_shedding(self) -> bool:
         """Whether events were shed, as far as is known."""
-        return self.shed_before_ms > NEVER or any(piece.shed for piece in self._pieces)
+        return self.shed_before_ms > NEVER or any(piece.kind == "shed" for piece in self._pieces)
 
     @property
     def last_shed_ms(self) -> int:
         """The greatest time of an event that is known to be shed."""
-        return max((piece.last_ms for piece in self._pieces if piece.shed), default=self.shed_before_ms - 1)
+        return max((piece.last_ms for piece in self._pieces if piece.kind == "shed"), default=self.shed_before_ms - 1)
 
-    def add(self, batch: EventBatch, bitmaps: NDArray[np.uint64], *, shed: bool, number: int | None = None) -> None:
+    def add(self, batch: EventBatch, bitmaps: NDArray[np.uint64], kind: Kind, number: int | None = None) -> None:
         """Remembers events.
 
         Args:
             batch: events, of which each may be fed once and shed once: for other items.
-            bitmaps: uint64 (events, words), the items that they were fed as, or that were taken from them.
-            shed: which of the two.
+            bitmaps: uint64 (events, words), the items that they were fed as, or that were, or would have been, taken from them.
+            kind: which of these.
             number: of the piece, where one is taken over.
         """
         if not len(batch):
             return
-        piece = Piece(self._next if number is None else number, batch, bitmaps, self._keys_of, shed=shed)
+        piece = Piece(self._next if number is None else number, batch, bitmaps, self._keys_of, kind)
         self._next = piece.number + 1
         self._pieces.append(piece)
         self._bytes += piece.bytes
         while self._bytes > self._most and self._pieces:
             gone = self._drop()
             self.whole_from_ms = max(self.whole_from_ms, gone.last_ms + 1)
-            if gone.shed:
+            if gone.kind == "shed":
                 self.shed_unseen(gone.last_ms)
 
     def forget(self, before_ms: int) -> None:
@@ -152,7 +155,28 @@ class Memory:
 
     def touched(self, own: NDArray[np.uint64]) -> bool:
         """Whether something is remembered to be shed of these items, uint64 (words,)."""
-        return any(piece.shed and (piece.words & own).any() for piece in self._pieces)
+        return any(piece.kind == "shed" and (piece.words & own).any() for piece in self._pieces)
+
+    @property
+    def spares(self) -> bool:
+        """Whether events of the control sample are remembered that would have been shed."""
+        return any(piece.kind == "spared" for piece in self._pieces)
+
+    def spared(self, source: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether events of the control sample would have been shed.
+
+        Args:
+            source: int64 (events,).
+            offset: int64 (events,).
+            own: uint64 (words,), the items that count.
+        """
+        places = place_numbers(source, offset)
+        marked = np.zeros(len(places), np.bool_)
+        for piece in self._pieces:
+            if piece.kind == "spared" and (piece.words & own).any():
+                rows = (piece.bitmaps & own).any(axis=1)
+                marked |= np.isin(places, place_numbers(piece.batch.source[rows], piece.batch.offset[rows]))
+        return marked
 
     def recall(self, keys: NDArray[np.uint64], first_ms: int, last_ms: int) -> Recalled:
         """The events of these keys and times, both ends included.
@@ -165,7 +189,7 @@ class Memory:
         parts = [
             (piece, piece.rows(keys, first_ms, last_ms))
             for piece in self._pieces
-            if piece.first_ms <= last_ms and piece.last_ms >= first_ms
+            if piece.kind != "spared" and piece.first_ms <= last_ms and piece.last_ms >= first_ms
         ]
         parts = [(piece, rows) for piece, rows in parts if len(rows)]
         if not parts:
@@ -173,7 +197,7 @@ class Memory:
             return Recalled(empty_batch(), nothing, nothing)
         batch = concatenate([take(piece.batch, rows) for piece, rows in parts])
         bitmaps = np.concatenate([piece.bitmaps[rows] for piece, rows in parts])
-        hidden = np.concatenate([np.full(len(rows), piece.shed) for piece, rows in parts])[:, None]
+        hidden = np.concatenate([np.full(len(rows), piece.kind == "shed") for piece, rows in parts])[:, None]
         order = np.lexsort((batch.offset, batch.source, batch.time))
         fresh = np.append(True, place_changes(batch, order))
         starts = np.flatnonzero(fresh)

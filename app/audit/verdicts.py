@@ -70,9 +70,20 @@ def can_be_false(plan: Plan) -> bool:
     return plan.runs is not None or (negated and plan.shedding.allow_false_positives)
 
 
+def is_sampled(plan: Plan) -> bool:
+    """Whether a control sample of partitions says what shedding costs the query: it may shed events, and has partitions that events belong to."""
+    keyed = bool(plan.equivalence) and plan.ranks != "stream" and not any(item.lacks for item in plan.items)
+    return plan.shedding.latency_bound_ms is not None and plan.temporal is None and plan.draining is None and keyed
+
+
 def is_audited(plan: Plan) -> bool:
     """Whether verdicts are given on what the query finds: it may shed, and shedding can make it find what is not so."""
     return plan.shedding.latency_bound_ms is not None and can_be_false(plan)
+
+
+def is_watched(plan: Plan, sample: float) -> bool:
+    """Whether what is shed of a query's events is of interest to the buckets."""
+    return is_audited(plan) or (sample > 0 and is_sampled(plan))
 
 
 def reach_ms(plan: Plan) -> int:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
-from app.audit.memory import Memory
-from app.audit.verdicts import Judge, Verdict, is_audited, reach_ms
+from app.audit.memory import Kind, Memory
+from app.audit.sample import counted, in_sample
+from app.audit.verdicts import Judge, Verdict, is_audited, is_sampled, is_watched, reach_ms
 from app.bucket import kernels
 from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.engines import new_engine
@@ -24,7 +26,7 @@ from app.bucket.snapshot import Part
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
-from app.events.batch import EventBatch
+from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, QueryGroup
 
 MOST_BYTES = 16 << 20
@@ -32,8 +34,8 @@ MOST_BYTES = 16 << 20
 
 
 def audit_of(catalog: Catalog, group: QueryGroup) -> GroupAudit | None:
-    """A fresh audit; None where no query of the group is audited."""
-    return GroupAudit(catalog, group) if any(is_audited(catalog.plans[query]) for query in group.queries) else None
+    """A fresh audit; None where no query of the group is audited or sampled."""
+    return GroupAudit(catalog, group) if any(is_watched(catalog.plans[query], catalog.sample) for query in group.queries) else None
 
 
 def forgotten(moved: Iterable[tuple[str, Mapping[str, Buffer], Sequence[int]]]) -> list[int]:
@@ -54,8 +56,12 @@ def forgotten(moved: Iterable[tuple[str, Mapping[str, Buffer], Sequence[int]]]) 
 
 def _pieces(name: str, parts: Mapping[str, Buffer]) -> list[str]:
     """The parts of a group's memory, oldest first."""
-    found = [part for part in parts if part.startswith((f"fed-{name}-", f"shed-{name}-"))]
+    found = [part for part in parts if part.startswith(tuple(f"{kind}-{name}-" for kind in get_args(Kind)))]
     return sorted(found, key=lambda part: int(part.rpartition("-")[2]))
+
+
+def _kind_of(part: str) -> Kind:
+    return next(kind for kind in get_args(Kind) if part.startswith(f"{kind}-"))
 
 
 class GroupAudit:
@@ -63,25 +69,31 @@ class GroupAudit:
 
     Args:
         catalog: all queries.
-        group: of which at least one query is audited.
+        group: of which at least one query is audited, or sampled.
     """
 
     def __init__(self, catalog: Catalog, group: QueryGroup) -> None:
-        self._group = group
-        self._plans = {query: plan for query in group.queries if is_audited(plan := catalog.plans[query])}
+        self._group, self._sample = group, catalog.sample
+        self._plans = {query: plan for query in group.queries if is_watched(plan := catalog.plans[query], catalog.sample)}
         self._layout = ItemLayout.of_group(catalog, group)
         self._dispatch = Dispatch(self._layout)
         self._reach = max(reach_ms(plan) for plan in self._plans.values())
         self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
         nothing = SelectedEvents(self._dispatch, Bitmaps(np.zeros(0, np.int64), np.zeros((0, self._layout.words), np.uint64)), 0)
+        self._own = {query: nothing.own_words(query) for query in self._plans}
         self._judges = {
-            query: Judge(plan, nothing.own_words(query), self._keys_of, partial(self._rematch, query))
+            query: Judge(plan, self._own[query], self._keys_of, partial(self._rematch, query))
             for query, plan in self._plans.items()
+            if is_audited(plan)
         }
 
     def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
-        """Remembers what was shed: events, and the items that were taken from each, uint64 (events, words)."""
-        self.memory.add(batch, bitmaps, shed=True)
+        """Remembers what was shed, or spared because it is of the control sample: events, and the items that each was to lose, uint64 (events, words)."""
+        keys, _ = self._keys_of(batch)
+        spared = in_sample(keys, self._sample)
+        kinds: tuple[tuple[NDArray[np.intp], Kind], ...] = ((np.flatnonzero(~spared), "shed"), (np.flatnonzero(spared), "spared"))
+        for rows, kind in kinds:
+            self.memory.add(take(batch, rows), bitmaps[rows], kind)
 
     def shed_unseen(self, until_ms: int) -> None:
         """Events of up to this time were dropped that nobody has decoded."""
@@ -99,7 +111,7 @@ class GroupAudit:
         if len(batch) and self.memory.blind:
             self.memory.begin(int(batch.time.max()) + 1)
             self.memory.blind = False
-        self.memory.add(batch, bitmaps, shed=False)
+        self.memory.add(batch, bitmaps, "fed")
         judged = [self._judged(found) for found in news]
         if NEVER < watermark_ms < FOREVER:
             self.memory.forget(watermark_ms - 2 * self._reach)
@@ -117,7 +129,7 @@ class GroupAudit:
     def parts(self, name: str) -> Iterator[Part]:
         """The memory, piece by piece: pieces do not change."""
         for piece in self.memory.pieces:
-            yield f"{'shed' if piece.shed else 'fed'}-{name}-{piece.number}", [pack_events(piece.batch, piece.bitmaps)]
+            yield f"{piece.kind}-{name}-{piece.number}", [pack_events(piece.batch, piece.bitmaps)]
 
     def described(self) -> list[int]:
         """The rest of the memory."""
@@ -132,9 +144,10 @@ class GroupAudit:
         self.memory.begin(lost[0])
         self.memory.shed_unseen(lost[1] - 1)
         for part in _pieces(name, parts) if same_bits else ():
-            self.memory.add(*unpack_events(parts[part]), shed=part.startswith("shed-"), number=int(part.rpartition("-")[2]))
+            self.memory.add(*unpack_events(parts[part]), _kind_of(part), int(part.rpartition("-")[2]))
 
     def _judged(self, found: Found) -> Found:
+        found = self._sampled(found)
         judge = self._judges.get(found.query)
         if judge is None or not len(found.matches) or not self.memory.knows_of_shedding:
             return found
@@ -145,6 +158,20 @@ class GroupAudit:
         right, wrong = np.flatnonzero(~false), np.flatnonzero(false)
         withheld = some_of(found.matches, wrong), verdicts.of(wrong)
         return replace(found, matches=some_of(found.matches, right), verdicts=verdicts.of(right), withheld=withheld)
+
+    def _sampled(self, found: Found) -> Found:
+        """With what the control sample says, while there is shedding."""
+        plan = self._plans.get(found.query)
+        if plan is None or not self._sample or not len(found.matches) or not self.memory.spares or not is_sampled(plan):
+            return found
+        keys = self._keys_of_matches(found.matches)
+        rows = np.flatnonzero(in_sample(keys, self._sample))
+        if not len(rows):
+            return found
+        bound = some_of(found.matches, rows).constituents([item.index for item in plan.positive])
+        events = found.matches.events
+        gone = self.memory.spared(events.source[bound.rows], events.offset[bound.rows], self._own[found.query])
+        return replace(found, sample=counted(keys[rows], ~np.bitwise_or.reduceat(gone, bound.starts[:-1])))
 
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)

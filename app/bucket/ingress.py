@@ -12,7 +12,8 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence as EvaluationSequence
-from app.audit.verdicts import is_audited
+from app.audit.sample import in_sample
+from app.audit.verdicts import is_sampled, is_watched
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
@@ -187,12 +188,15 @@ class _Way:
     """Of a trusted group: the group as if only the attribute that the stream is ordered by partitioned it."""
     audited: bool
     """Whether what is shed of its events goes to the buckets, for audits."""
+    sampled: tuple[int, ...]
+    """Its queries that spare partitions of the control sample."""
 
 
 class IngressPlan:
     """Everything that is prepared once per catalog version and stream."""
 
     def __init__(self, catalog: Catalog, rules: TimeRules, buckets: int) -> None:
+        self._sample = catalog.sample
         self.selection = Selection(catalog, rules.stream)
         self.queries = self.selection.layout.queries
         self._rules = rules
@@ -204,7 +208,8 @@ class IngressPlan:
                 ItemLayout.of_group(catalog, group).fingerprint,
                 _rules_of(catalog, group, rules),
                 key_group(group, rules) if trusted(catalog, group, rules) else None,
-                any(is_audited(catalog.plans[query]) for query in group.queries),
+                any(is_watched(catalog.plans[query], catalog.sample) for query in group.queries),
+                tuple(query for query in group.queries if is_sampled(catalog.plans[query])),
             )
             for group in catalog.groups
             if rules.stream in group.streams
@@ -227,6 +232,8 @@ class IngressPlan:
         counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
         kept = selected if gate is None else gate(batch, selected)
         withdrawn = None if kept is selected else selected.without(kept)
+        if withdrawn is not None and self._sample:
+            kept = self._spare(batch, kept, withdrawn, selected)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
         ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
         for way in self._ways:
@@ -286,6 +293,19 @@ class IngressPlan:
                     nothing = np.zeros((len(own), bitmaps.shape[1]), dtype=np.uint64)
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
         return counted
+
+    def _spare(self, batch: EventBatch, kept: SelectedEvents, withdrawn: SelectedEvents, selected: SelectedEvents) -> SelectedEvents:
+        """Gives events of the control sample back what was taken from them."""
+        rows = withdrawn.relevant
+        given_back = np.zeros_like(withdrawn.bitmaps)
+        for way in self._ways:
+            sampled = in_sample(partition_keys(batch, rows, way.group).hashes, self._sample)
+            for query in way.sampled if sampled.any() else ():
+                given_back[sampled] |= withdrawn.bitmaps[sampled] & withdrawn.own_words(query)
+        bitmaps = selected.bitmaps.copy()
+        places = np.searchsorted(selected.relevant, rows)
+        bitmaps[places] &= ~(withdrawn.bitmaps & ~given_back)
+        return kept if not given_back.any() else selected.with_bitmaps(bitmaps).without_empty()
 
     def _send_hidden(
         self, way: _Way, batch: EventBatch, withdrawn: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]

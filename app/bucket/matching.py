@@ -37,6 +37,7 @@ class Found:
         cost_ns: what it took, by the clock that was handed in.
         verdicts: on the matches; None where nobody judges them.
         withheld: matches that are known to be false and are not written, with their verdicts (``output.hold_for_verdict``).
+        sample: int64 (2, groups), what the control sample says (`app.audit.sample.counted`); None while nothing is shed.
     """
 
     query: int
@@ -48,6 +49,7 @@ class Found:
     cost_ns: int = 0
     verdicts: Verdicts | None = None
     withheld: tuple[Matches, Verdicts] | None = None
+    sample: NDArray[np.int64] | None = None
 
     @property
     def news(self) -> bool:

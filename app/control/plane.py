@@ -32,6 +32,7 @@ from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbe
 from app.control.levels import Levels
 from app.control.observations import Done, Streams, observation_of
 from app.control.outages import Outage
+from app.control.quality import Quality
 from app.control.query_set import GOOD, QuerySet
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
@@ -111,6 +112,7 @@ class ControlPlane:
         self._most_records = settings.kafka.max_offsets_per_trigger
         self._watchdog = Watchdog((), settings.watchdog, self._most_records)
         self._levels = Levels()
+        self._quality = Quality()
         self._sequences: Sequences | None = None
         self._idle = IdleSources(
             {name: stream.idle_after for name, stream in settings.streams.items()},
@@ -387,6 +389,8 @@ class ControlPlane:
                 count_batch(self.metrics, batch, plans, frozenset({self._settings.topics.heartbeat}))
                 self._count_gaps(progress, totals)
                 self._show_shedding(plans)
+                self._quality.observe(now, totals.queries, totals.samples, directive.shedding)
+                self._quality.show(self.metrics, plans)
             self.first_batch.good()
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
         _log_shedding(progress.batch, before, after, forecast)
@@ -423,6 +427,7 @@ class ControlPlane:
                 "cost_ms": 0.0 if totals is None or plan.name not in totals.queries else totals.queries[plan.name].cost_ns / 1e6,
                 "last_batch": None if totals is None else totals.batch,
                 "broken": plan.name in told.broken,
+                **self._quality.told(plan.name),
             }
             for plan in running.catalog.current
         ]

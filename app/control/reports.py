@@ -9,7 +9,7 @@ where ``matched`` counts the events handed to matching, whether or not a composi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -137,6 +137,7 @@ class StageReport:
         waiting: held events, negated ends and open windows that only time will release.
         next_release_ms: the least event time at which one of them will be released, when known.
         fed, damaged, handed, unpacked, records, sent: see `app.control.totals.BatchTotals`.
+        samples: by query, what the control sample says (`app.audit.sample.counted`, flat); of queries of which it says something.
         undelivered: owners, as ``host:port``, that a task could not reach: the attempt has failed.
     """
 
@@ -161,3 +162,4 @@ class StageReport:
     sent: int = 0
     undelivered: tuple[str, ...] = ()
     troubles: tuple[Trouble, ...] = ()
+    samples: Mapping[str, Sequence[int]] = field(default_factory=dict)

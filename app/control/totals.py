@@ -39,6 +39,7 @@ class BatchTotals:
         records: output records that were told.
         sent: output records that arrived.
         attempts: how often the batch was begun.
+        samples: by query, what the control sample says (`app.audit.sample.counted`, flat).
         slowest_ns: of the owner that spent most on queries, its processor time by query: a batch is over when its last owner is done.
         phases_ns: time of the clock in the driver, by phase (`app.pipeline.batches.PHASES`), all attempts together.
     """
@@ -65,6 +66,7 @@ class BatchTotals:
     attempts: int = 1
     phases_ns: Mapping[str, int] = field(default_factory=dict)
     slowest_ns: Mapping[str, int] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def unaccounted(self) -> int:
         """Consumed events whose end nobody reported; 0 when nothing was dropped silently."""
@@ -197,6 +199,7 @@ def joined(packed: Sequence[bytes], part: int) -> bytes:
     for name in ("waiting", "state_rows", "state_bytes", "damaged", "handed", "unpacked", "records", "sent"):
         head[name] = sum(one[name] for one in heads)
     head["next_release_ms"] = _least(one["next_release_ms"] for one in heads)
+    head["samples"] = _summed_samples(heads)
     for name in ("sources", "selection"):
         head[name] = [value for one in heads for value in one[name]]
     head["troubles"] = [asdict(trouble) for trouble in _joined_troubles(heads).values()]
@@ -251,6 +254,7 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
         records=sum(head["records"] for head in heads),
         sent=sum(head["sent"] for head in heads),
         slowest_ns=_slowest(opened, names),
+        samples=_summed_samples(heads),
     )
 
 
@@ -319,6 +323,14 @@ def _joined_tally(known: QueryTally, more: QueryTally) -> QueryTally:
         **{name: getattr(known, name) + getattr(more, name) for name in COUNTS},
         latencies=tuple(a + b for a, b in zip(*padded, strict=True)),
     )
+
+
+def _summed_samples(heads: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+    added: dict[str, list[int]] = {}
+    for head in heads:
+        for query, counts in head.get("samples", {}).items():
+            added[query] = [a + b for a, b in zip(added.get(query, [0] * len(counts)), counts, strict=True)]
+    return added
 
 
 def _summed(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

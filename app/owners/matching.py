@@ -24,7 +24,7 @@ from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
 from app.owners.spent import Spent
 from app.owners.unseen import streams_dropped_unseen
-from app.owners.verdicts import add_verdicts, counted
+from app.owners.verdicts import add_verdicts, counted, samples_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,4 +167,5 @@ def report_of(number: int, worked: Worked, work: Work) -> StageReport:
         state_rows=sum(found.tally.live_events for found in output.found),
         unpacked=worked.unpacked,
         records=len(worked.records),
+        samples=samples_of(output.found, work.deployment.catalog.plans),
     )

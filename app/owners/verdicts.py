@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from app.control.directives import Directive
 from app.events.topics import topic_partition
 from app.owners.deployment import OutputTopic
 from app.owners.egress import Records, encode
+from app.query.plan import Plan
 
 
 def add_verdicts(
@@ -56,6 +57,11 @@ def counted(found: Found) -> dict[str, int]:
     codes = np.concatenate([np.zeros(0, np.uint8), *(one.codes for one in judged)])
     names = {Verdict.CONFIRMED: "confirmed", Verdict.FALSE_POSITIVE: "refuted", Verdict.UNVERIFIABLE: "unverifiable"}
     return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()}
+
+
+def samples_of(found: Iterable[Found], plans: Sequence[Plan]) -> dict[str, list[int]]:
+    """By query, what the control sample says, as reports have it."""
+    return {plans[one.query].name: one.sample.ravel().tolist() for one in found if one.sample is not None}
 
 
 def _told(verdicts: Verdicts, events: Sequence[CompositeEvent], topics: Sequence[str]) -> Iterator[tuple[CompositeEvent, dict[str, Any]]]:

@@ -362,6 +362,8 @@ class Catalog:
     version: int
     plans: tuple[Plan, ...]
     groups: tuple[QueryGroup, ...]
+    sample: float = 0.0
+    """Share of the partitions that are never shed, so that they tell what shedding costs."""
 
     @property
     def current(self) -> tuple[Plan, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -15,13 +15,16 @@ from hypothesis import Phase, assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from app.asc.selected import SelectedEvents
+from app.audit.sample import GROUPS, in_sample
 from app.audit.verdicts import Verdict, is_audited
 from app.bucket.bucket import Bucket
 from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
+from app.bucket.matching import Found
 from app.bucket.recording import match_sorted
 from app.bucket.rescale import rescaled
+from app.bucket.route import partition_keys
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts
@@ -51,27 +54,31 @@ def shedding(places: set[Place]) -> Gate:
     return gate
 
 
-def judged(
-    catalog: Catalog, rules: TimeRules, steps: list[list[EventBatch]], gate: Gate, buckets: int, restarts: set[int]
-) -> Iterator[Judged]:
-    """What is found, batch by batch, and said of it."""
+def fed(catalog: Catalog, rules: TimeRules, steps: list[list[EventBatch]], gate: Gate, buckets: int, restarts: set[int]) -> Iterator[Found]:
+    """What is found, batch by batch."""
     plan = IngressPlan(catalog, rules, buckets)
     states = [Bucket(catalog, [rules], number, ("t",)) for number in range(buckets)]
     greatest: dict[int, int] = {}
     for number, tasks in enumerate([*steps, []]):
         progress = Progress(greatest, SOURCES, closing=number == len(steps))
         ingested = [plan.ingest(batch, progress, gate) for batch in tasks]
+        assert all(one.events == len(one.late) + one.irrelevant + one.shed + one.forwarded for one in ingested)
         chunks = [[packed for one in ingested for bucket, packed in one.packed() if bucket == own] for own in range(buckets)]
         news = [item for one in ingested for item in one.judgement.greatest_times.items()]
         greatest = greatest | {source: max(time, greatest.get(source, time)) for source, time in sorted(news, key=lambda item: item[1])}
         for bucket, own in enumerate(chunks):
             if number in restarts:
                 states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot(), ("t",))
-            for one in states[bucket].advance(own, progress).found:
-                made = [composite.id for composite in composite_events(catalog.plans[one.query], one.matches, ("t",))]
-                codes = np.zeros(len(made), np.uint8) if one.verdicts is None else one.verdicts.codes
-                by = np.full((len(made), 2), -1) if one.verdicts is None else one.verdicts.refuted_by
-                yield from ((name, Verdict(code), (int(s), int(o))) for name, code, (s, o) in zip(made, codes.tolist(), by, strict=True))
+            yield from states[bucket].advance(own, progress).found
+
+
+def judged(catalog: Catalog, found: Iterable[Found]) -> Iterator[Judged]:
+    """What is said of it."""
+    for one in found:
+        made = [composite.id for composite in composite_events(catalog.plans[one.query], one.matches, ("t",))]
+        codes = np.zeros(len(made), np.uint8) if one.verdicts is None else one.verdicts.codes
+        by = np.full((len(made), 2), -1) if one.verdicts is None else one.verdicts.refuted_by
+        yield from ((name, Verdict(code), (int(s), int(o))) for name, code, (s, o) in zip(made, codes.tolist(), by, strict=True))
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ def checked(case: Case, steps: list[list[EventBatch]], buckets: int, restarts: s
     """Compares what is said with what is so; gives back how often what was said."""
     truth = {key[2] for key in identities(case.catalog, match_sorted(case.catalog, case.batch).found) if key[0] == "match"}
     rules = TimeRules(case.plan.streams[0], 1_000_000)
-    found = list(judged(case.catalog, rules, steps, shedding(case.gone), buckets, restarts))
+    found = list(judged(case.catalog, fed(case.catalog, rules, steps, shedding(case.gone), buckets, restarts)))
     for name, verdict, refuted_by in found:
         assert verdict is not Verdict.CONFIRMED or name in truth, "what is confirmed is true"
         assert verdict is not Verdict.UNTOUCHED or name in truth, "what is not spoken of is true"
@@ -203,3 +210,45 @@ def test_after_buckets_were_rescaled_nothing_is_claimed_of_what_was_shed_before(
     ]
     codes = [code for one in found if one.verdicts is not None for code in one.verdicts.codes.tolist()]
     assert codes == [Verdict.UNVERIFIABLE] * 3
+
+
+@pytest.mark.parametrize(
+    "text", [text for text in PREVENTING.values() if "[k]" in text], ids=[name for name, text in PREVENTING.items() if "[k]" in text]
+)
+def test_the_control_sample_loses_nothing_and_says_what_shedding_would_have_lost(text: str) -> None:
+    lost = 0
+    for seed in range(12):
+        chance, time, lines = random.Random(seed), 0, []
+        for _ in range(80):
+            time += chance.randrange(4)
+            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(6), "v": chance.randrange(4)})
+        case = case_of(f"name: q\n{text}\n", lines, chance.choices([0, 1], k=80), chance.choices([True, False, False], k=80))
+        assert case is not None
+        sampled = replace(case.catalog, sample=0.5)
+        keys = partition_keys(case.batch, np.arange(80), sampled.groups[0]).hashes
+        own = {str(int(k)) for k, inside in zip(case.batch.columns["k"].values, in_sample(keys, 0.5), strict=True) if inside}
+        cuts = sorted(chance.sample(range(81), 3))
+        steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise([0, *cuts, 80])]
+        rules, restarts = TimeRules(case.plan.streams[0], 1_000_000), set(chance.sample(range(5), seed % 3))
+        true = of_keys(match_sorted(case.catalog, case.batch).found, case.plan, own)
+        found = list(fed(sampled, rules, steps, shedding(case.gone), 1 + seed % 2, restarts))
+        shed = of_keys(fed(case.catalog, rules, steps, shedding(case.gone), 1, set()), case.plan, own)
+        assert of_keys(found, case.plan, own) == true, "a sampled partition is complete"
+        counts = sum((one.sample for one in found if one.sample is not None), np.zeros((2, GROUPS), np.int64))
+        assert counts[0].sum() - counts[1].sum() == len(true - shed)
+        assert all(one.verdicts is None or verdicts_of(one, case.plan, own) <= {Verdict.UNTOUCHED} for one in found), (
+            "nothing was shed of it"
+        )
+        lost += len(true - shed)
+    assert lost > 10
+
+
+def of_keys(found: Iterable[Found], plan: Plan, keys: set[str]) -> set[str]:
+    """Identities of what was found in some partitions."""
+    return {made.id for one in found for made in composite_events(plan, one.matches, ("t",)) if made.partition_key in keys}
+
+
+def verdicts_of(one: Found, plan: Plan, keys: set[str]) -> set[Verdict]:
+    assert one.verdicts is not None
+    made = composite_events(plan, one.matches, ("t",))
+    return {Verdict(code) for event, code in zip(made, one.verdicts.codes.tolist(), strict=True) if event.partition_key in keys}

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tempfile
 from collections import Counter
 
 import fastavro
@@ -46,11 +47,12 @@ def world(tmp_path_factory):
     return folder, {id_ for id_, one in expected.items() if one["query"] == "hasty"}
 
 
-def run(spark, folder, queries):
-    """Identities of what was found, verdicts by identity, and the metric."""
+def run(spark, folder, queries, sample=0.0):
+    """Identities of what was found, verdicts by identity, and the control plane."""
     settings = yaml.safe_load((folder / "settings.yaml").read_text())
     settings["queries"]["paths"] = [str(folder / f"{query}.yaml") for query in queries]
-    settings |= {"checkpoint": {"path": str(folder / "-".join(queries))}, "http": {"host": "127.0.0.1", "port": 0}}
+    settings |= {"checkpoint": {"path": tempfile.mkdtemp(dir=folder)}, "http": {"host": "127.0.0.1", "port": 0}}
+    settings |= {"audit": {"sample": sample}}
     (folder / "run.yaml").write_text(yaml.safe_dump(settings))
     found, verdicts, planes = set(), {}, []
 
@@ -71,8 +73,7 @@ def run(spark, folder, queries):
         take,
         before=lambda at: planes.append(at.plane),
     )
-    kinds = ("confirmed", "false_positive", "unverifiable")
-    return found, verdicts, {kind: planes[0].metrics.value("cep_audit_verdicts_total", query="hasty", verdict=kind) for kind in kinds}
+    return found, verdicts, planes[0]
 
 
 def _verdict(value):
@@ -91,14 +92,15 @@ def shedding(monkeypatch):
 
 def test_every_false_positive_gets_its_verdict_and_nothing_true_is_called_false(spark, world, shedding):
     folder, true = world
-    found, verdicts, metric = run(spark, folder, ["hasty", "whole"])
+    found, verdicts, plane = run(spark, folder, ["hasty", "whole"])
     kinds = Counter(verdict["verdict"] for verdict in verdicts.values())
     assert found - true, "shedding made it find what is not so"
     assert verdicts.keys() <= found
     assert {id_ for id_, one in verdicts.items() if one["verdict"] == "FALSE_POSITIVE"} == found - true
     assert kinds["UNVERIFIABLE"] == 0
     assert all(one["refuted_by"]["topic"] == "stocks" for one in verdicts.values() if one["verdict"] == "FALSE_POSITIVE")
-    assert metric == {kind: kinds[kind.upper()] for kind in metric}
+    for kind in ("confirmed", "false_positive", "unverifiable"):
+        assert plane.metrics.value("cep_audit_verdicts_total", query="hasty", verdict=kind) == kinds[kind.upper()]
 
 
 def test_where_events_were_dropped_unseen_nothing_is_confirmed_that_is_false(spark, world, shedding):
@@ -107,3 +109,22 @@ def test_where_events_were_dropped_unseen_nothing_is_confirmed_that_is_false(spa
     false = found - true
     assert false
     assert {verdicts[id_]["verdict"] for id_ in false} == {"UNVERIFIABLE"}
+
+
+def interval(plane, name):
+    return [plane.metrics.value(f"cep_shed_{name}_estimate_ratio", query="hasty", bound=bound) for bound in ("lower", "upper")]
+
+
+def test_the_live_estimates_are_right_about_what_shedding_costs(spark, world, shedding):
+    folder, true = world
+    plain, _, _ = run(spark, folder, ["hasty", "whole"])
+    found, _, plane = run(spark, folder, ["hasty", "whole"], sample=0.3)
+    assert len(found & true) > len(plain & true), "a sampled partition is complete"
+    lower, upper = interval(plane, "recall")
+    assert lower <= len(plain & true) / len(true) <= upper
+    assert upper - lower < 0.5
+    lower, upper = interval(plane, "precision")
+    assert lower == pytest.approx(upper) == pytest.approx(len(found & true) / len(found))
+    (told,) = [one for one in plane.queries() if one["query"] == "hasty"]
+    assert told["recall"][0] <= told["recall"][1] <= told["recall"][2]
+    assert "recall" not in next(one for one in plane.queries() if one["query"] == "whole")

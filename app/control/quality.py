@@ -1,0 +1,84 @@
+"""What shedding costs each query: recall and precision over the last minutes, from what owners count (`app.audit`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.audit.estimates import Estimate, precision_of_verdicts, recall_of_sample
+from app.audit.sample import GROUPS
+from app.control.reports import QueryTally
+from app.observe.metrics import Metrics
+
+PERIOD_MS = 10 * 60_000
+"""What is older says nothing of now."""
+SLOT_MS = 60_000
+METRICS = {"recall": "cep_shed_recall_estimate_ratio", "precision": "cep_shed_precision_estimate_ratio"}
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The counts of one minute."""
+
+    number: int
+    sample: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, GROUPS), np.int64))
+    found: int = 0
+    refuted: int = 0
+    unverifiable: int = 0
+
+
+class Quality:
+    """Counts by query and minute."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, deque[_Slot]] = {}
+
+    def observe(self, now_ms: int, tallies: Mapping[str, QueryTally], samples: Mapping[str, Sequence[int]], shed: Collection[str]) -> None:
+        """A batch is over.
+
+        Args:
+            now_ms: the clock.
+            tallies: of the batch, by query.
+            samples: by query, what the control sample said (`app.audit.sample.counted`), flat.
+            shed: queries that were asked to shed in the batch.
+        """
+        for query, tally in tallies.items():
+            if query in samples or query in shed or any(tally.verdicts.values()):
+                slot = self._slot(query, now_ms)
+                slot.sample += np.array(samples.get(query, [0] * 2 * GROUPS), np.int64).reshape(2, GROUPS)
+                slot.found += tally.matches
+                slot.refuted += tally.refuted
+                slot.unverifiable += tally.unverifiable
+        for slots in self._slots.values():
+            while slots and slots[0].number * SLOT_MS < now_ms - PERIOD_MS:
+                slots.popleft()
+
+    def estimates(self, query: str) -> dict[str, Estimate]:
+        """By `METRICS`, what is known; nothing of a query that sheds nothing, or whose sample found nothing."""
+        slots = self._slots.get(query, ())
+        counts = sum((slot.sample for slot in slots), np.zeros((2, GROUPS), np.int64))
+        found, refuted, unverifiable = (sum(getattr(slot, name) for slot in slots) for name in ("found", "refuted", "unverifiable"))
+        known = {"recall": recall_of_sample(counts), "precision": precision_of_verdicts(found, refuted, unverifiable)}
+        return {name: estimate for name, estimate in known.items() if estimate is not None}
+
+    def show(self, metrics: Metrics, queries: Collection[str]) -> None:
+        """Sets the metrics of these queries."""
+        for query in queries:
+            for name, estimate in self.estimates(query).items():
+                for bound, value in (("estimate", estimate.value), ("lower", estimate.lower), ("upper", estimate.upper)):
+                    metrics.set(METRICS[name], value, query=query, bound=bound)
+
+    def told(self, query: str) -> dict[str, Any]:
+        """For ``/queries``: by name value and interval, in the order lower, value, upper."""
+        return {name: [round(one, 4) for one in (at.lower, at.value, at.upper)] for name, at in self.estimates(query).items()}
+
+    def _slot(self, query: str, now_ms: int) -> _Slot:
+        slots = self._slots.setdefault(query, deque())
+        if not slots or slots[-1].number != now_ms // SLOT_MS:
+            slots.append(_Slot(now_ms // SLOT_MS))
+        return slots[-1]

@@ -1,0 +1,57 @@
+"""Intervals that hold what they promise, and samples that are what they say."""
+
+import numpy as np
+import pytest
+
+from app.audit.estimates import precision_of_verdicts, recall_of_sample, wilson
+from app.audit.sample import GROUPS, counted, group_of, in_sample
+
+
+@pytest.mark.parametrize("recall", [0.02, 0.3, 0.7, 0.95])
+@pytest.mark.parametrize("clustered", [0.0, 1.0])
+def test_nineteen_of_twenty_intervals_contain_the_true_recall(recall, clustered):
+    """Partitions with 1 to 60 composite events each, which live and die one by one, or (clustered) partition by partition."""
+    chance, held, runs = np.random.default_rng(7), 0, 400
+    for _ in range(runs):
+        keys = chance.integers(0, 1 << 63, 300, dtype=np.uint64)
+        sizes = np.minimum(60, chance.geometric(0.1, 300))
+        of_key = np.clip(recall + clustered * min(recall, 1 - recall) * chance.uniform(-1, 1, 300), 0, 1)
+        each = np.repeat(keys, sizes)
+        survives = chance.random(len(each)) < np.repeat(of_key, sizes)
+        estimate = recall_of_sample(counted(each, survives))
+        held += estimate.lower <= recall <= estimate.upper
+    assert 0.93 * runs <= held
+
+
+def test_an_interval_is_not_empty_where_nothing_was_lost():
+    counts = np.zeros((2, GROUPS), np.int64)
+    counts[:, :5] = 10
+    estimate = recall_of_sample(counts)
+    assert (estimate.value, estimate.upper) == (1.0, 1.0)
+    assert 0.4 < estimate.lower < 0.7, "five groups of partitions are not many"
+    counts[1] = 0
+    assert recall_of_sample(counts).upper == pytest.approx(1 - estimate.lower)
+    assert recall_of_sample(np.zeros((2, GROUPS), np.int64)) is None
+
+
+def test_more_partitions_make_an_interval_narrower():
+    narrow, wide = wilson(0.4, 1000), wilson(0.4, 10)
+    assert narrow.upper - narrow.lower < (wide.upper - wide.lower) / 5
+
+
+def test_precision_is_uncertain_by_what_cannot_be_verified_alone():
+    estimate = precision_of_verdicts(200, 20, 0)
+    assert (estimate.lower, estimate.value, estimate.upper) == (0.9, 0.9, 0.9)
+    assert precision_of_verdicts(0, 0, 0) is None
+    assert precision_of_verdicts(10, 0, 10).lower == 0.0
+
+
+def test_the_sample_and_its_groups_are_independent_and_of_the_right_size():
+    keys = np.random.default_rng(1).integers(0, 1 << 63, 200_000, dtype=np.uint64)
+    sample = in_sample(keys, 0.01)
+    assert sample.mean() == pytest.approx(0.01, rel=0.1)
+    assert not (in_sample(keys, 0.001) & ~sample).any(), "a smaller sample is part of a larger one"
+    assert not in_sample(keys, 0.0).any()
+    assert in_sample(keys, 1.0).all()
+    shares = np.bincount(group_of(keys[in_sample(keys, 0.3)]), minlength=GROUPS) / in_sample(keys, 0.3).sum()
+    assert shares == pytest.approx(1 / GROUPS, rel=0.1)
