@@ -33,10 +33,10 @@ def recall_of_sample(counts: NDArray[np.int64]) -> Estimate | None:
     these (as Korn and Graubard do with Clopper's and Pearson's): it stays inside 0 and 1, and is not empty where all or none were left.
     """
     found, left = counts.astype(np.float64)
-    total = found.sum()
+    total = float(found.sum())
     if not total:
         return None
-    ratio = left.sum() / total
+    ratio = float(left.sum()) / total
     groups = len(found)
     variance = groups / (groups - 1) * float(((left - ratio * found) ** 2).sum()) / total**2 * (_T_OF_19 / Z) ** 2
     effective = min(total, ratio * (1 - ratio) / variance) if variance else float(np.count_nonzero(found))

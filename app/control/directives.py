@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from app.asc.sequence import Sequence
-from app.control.shed_reports import ShedReport
+from app.control.shed_reports import QualityReport, ShedReport
 from app.errors import SnapshotError
 
 DIRECTIVE_FORMAT = 1
@@ -79,6 +79,7 @@ class Directive:
         stream_times: streams whose sources are all idle: the virtual time (ms) to which the clock has carried them.
         schema_ids: registry ids of output schemas, by subject.
         shed_reports: of the batch before, to be written to the audit topic by this one.
+        estimates: of what shedding costs, to be written to the audit topic by this batch.
         selection: by stream; a stream without orders is selected in the initial order.
         coming: fingerprint of a deployment that will soon be used: whoever has time gets ready for it. Empty while there is none.
     """
@@ -97,6 +98,7 @@ class Directive:
     shed_reports: tuple[ShedReport, ...] = ()
     selection: Mapping[str, SelectionOrders] = field(default_factory=dict)
     coming: str = ""
+    estimates: tuple[QualityReport, ...] = ()
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -125,6 +127,7 @@ class Directive:
             "shed_reports": [report.to_plain() for report in self.shed_reports],
             "selection": {stream: orders.to_plain() for stream, orders in sorted(self.selection.items())},
             "coming": self.coming,
+            **({"estimates": [asdict(one) for one in self.estimates]} if self.estimates else {}),
         }
 
     def to_json(self) -> bytes:
@@ -175,6 +178,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Directive:
         shed_reports=tuple(ShedReport.from_plain(report) for report in plain["shed_reports"]),
         selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain["selection"].items()},
         coming=plain.get("coming", ""),
+        estimates=tuple(map(QualityReport.from_plain, plain.get("estimates", ()))),
     )
 
 
@@ -191,5 +195,5 @@ class Frozen:
 
     def of_batch(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         """The same for another batch, in which nothing is shed and nothing told."""
-        directive = replace(self.directive, batch=batch, greatest_times=dict(greatest_times), shedding={}, shed_reports=())
+        directive = replace(self.directive, batch=batch, greatest_times=dict(greatest_times), shedding={}, shed_reports=(), estimates=())
         return Frozen(directive, self.memory)

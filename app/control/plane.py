@@ -494,6 +494,7 @@ class ControlPlane:
                 stream_times=silence.stream_times,
                 schema_ids=running.schema_ids,
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
+                estimates=self._quality.reports(batch, now, plans),
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
             )

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from app.audit.estimates import Estimate, precision_of_verdicts, recall_of_sample
 from app.audit.sample import GROUPS
 from app.control.reports import QueryTally
+from app.control.shed_reports import QualityReport
 from app.observe.metrics import Metrics
+from app.query.plan import Plan
 
 PERIOD_MS = 10 * 60_000
 """What is older says nothing of now."""
@@ -37,6 +39,7 @@ class Quality:
 
     def __init__(self) -> None:
         self._slots: dict[str, deque[_Slot]] = {}
+        self._reported_ms = 0
 
     def observe(self, now_ms: int, tallies: Mapping[str, QueryTally], samples: Mapping[str, Sequence[int]], shed: Collection[str]) -> None:
         """A batch is over.
@@ -74,8 +77,22 @@ class Quality:
                     metrics.set(METRICS[name], value, query=query, bound=bound)
 
     def told(self, query: str) -> dict[str, Any]:
-        """For ``/queries``: by name value and interval, in the order lower, value, upper."""
+        """For ``/queries``: by name lower end, value and upper end."""
         return {name: [round(one, 4) for one in (at.lower, at.value, at.upper)] for name, at in self.estimates(query).items()}
+
+    def reports(self, batch: int, now_ms: int, plans: Mapping[str, Plan]) -> tuple[QualityReport, ...]:
+        """For the audit topic: once a minute, of the queries of which something is known."""
+        if now_ms - self._reported_ms < SLOT_MS:
+            return ()
+        told = {query: known for query in sorted(self._slots.keys() & plans.keys()) if (known := self.told(query))}
+        if told:
+            self._reported_ms = now_ms
+        return tuple(
+            QualityReport(
+                now_ms, query, plans[query].version, batch, PERIOD_MS, **{name: tuple(interval) for name, interval in known.items()}
+            )
+            for query, known in told.items()
+        )
 
     def _slot(self, query: str, now_ms: int) -> _Slot:
         slots = self._slots.setdefault(query, deque())

@@ -77,3 +77,45 @@ class ShedReport:
     def from_plain(plain: Mapping[str, Any]) -> ShedReport:
         """Reads what `to_plain` gave."""
         return ShedReport(**plain)
+
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    """What shedding cost a query over the last minutes. See `schemas/Estimate.avsc`.
+
+    Attributes:
+        decided_at_ms: when the directive was frozen that carries it.
+        batch: that writes it.
+        period_ms: how far back it looks.
+        recall, precision: lower end, value and upper end of a 95 % interval; None where nothing is known.
+    """
+
+    decided_at_ms: int
+    query: str
+    version: int
+    batch: int
+    period_ms: int
+    recall: tuple[float, float, float] | None = None
+    precision: tuple[float, float, float] | None = None
+
+    def to_avro(self) -> dict[str, Any]:
+        """The record of the audit topic."""
+        return {
+            "time": self.decided_at_ms,
+            "query": self.query,
+            "version": self.version,
+            "batch_id": self.batch,
+            "period_ms": self.period_ms,
+            "recall": _interval(self.recall),
+            "precision": _interval(self.precision),
+        }
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> QualityReport:
+        """Reads what `dataclasses.asdict` gave."""
+        intervals = {name: None if plain[name] is None else tuple(plain[name]) for name in ("recall", "precision")}
+        return QualityReport(**{**plain, **intervals})
+
+
+def _interval(told: tuple[float, float, float] | None) -> dict[str, float] | None:
+    return None if told is None else dict(zip(("lower", "value", "upper"), told, strict=True))

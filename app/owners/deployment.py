@@ -113,6 +113,8 @@ class Deployment:
     """The audit topic's shed reports."""
     verdicts: OutputTopic | None
     """The audit topic's verdicts; None in deployments from before there were any."""
+    estimates: OutputTopic | None
+    """The audit topic's estimates; None as well."""
     late_topic: str
     dead_letters_topic: str
     buckets: int
@@ -143,6 +145,7 @@ class Deployment:
             "queries": [self._query(number) for number in range(len(self.catalog.plans))],
             "reports": self.reports.to_plain(),
             **({} if self.verdicts is None else {"verdicts": self.verdicts.to_plain()}),
+            **({} if self.estimates is None else {"estimates": self.estimates.to_plain()}),
             "late_topic": self.late_topic,
             "dead_letters_topic": self.dead_letters_topic,
             "buckets": self.buckets,
@@ -221,6 +224,7 @@ def _from_plain(plain: Mapping[str, Any], model_of: ModelOf) -> Deployment:
         timeouts=tuple(query.timeouts for query in ordered),
         reports=OutputTopic.from_plain(plain["reports"]),
         verdicts=OutputTopic.from_plain(plain["verdicts"]) if "verdicts" in plain else None,
+        estimates=OutputTopic.from_plain(plain["estimates"]) if "estimates" in plain else None,
         late_topic=plain["late_topic"],
         dead_letters_topic=plain["dead_letters_topic"],
         buckets=plain["buckets"],

@@ -19,7 +19,7 @@ import fastavro
 import pyarrow as pa
 
 from app.bucket.composite import CompositeEvent
-from app.control.shed_reports import ShedReport
+from app.control.shed_reports import QualityReport, ShedReport
 from app.delivery.composite_schema import field_name
 from app.delivery.originals import Original
 from app.owners.deployment import OutputTopic
@@ -202,8 +202,8 @@ def add_composite_events(
         records.add(output.topic, None if event.key is None else event.key.encode(), value, headers)
 
 
-def add_shed_reports(records: Records, reports: Iterable[ShedReport], output: OutputTopic) -> None:
-    """What shedding did in the batch before, one record per query."""
+def add_reports(records: Records, reports: Iterable[ShedReport | QualityReport], output: OutputTopic) -> None:
+    """What shedding did in the batch before, or what it cost over minutes, one record per query."""
     for report in reports:
         records.add(output.topic, report.query.encode(), encode(output, report.to_avro()), (("content-type", b"application/avro"),))
 

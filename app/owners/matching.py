@@ -17,7 +17,7 @@ from app.control.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.owners.arrivals import Arrivals
 from app.owners.deployment import Deployment, load_deployment
-from app.owners.egress import Limit, Records, add_composite_events, add_shed_reports
+from app.owners.egress import Limit, Records, add_composite_events, add_reports
 from app.owners.endings import endings_of
 from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
@@ -85,7 +85,9 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     records = Records(Limit(work.settings.max_record_bytes, work.deployment.dead_letters_topic))
     tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
     if bucket.number == 0:
-        add_shed_reports(records, work.directive.shed_reports, work.deployment.reports)
+        add_reports(records, work.directive.shed_reports, work.deployment.reports)
+        if work.deployment.estimates is not None:
+            add_reports(records, work.directive.estimates, work.deployment.estimates)
     troubles = add_letters(records, [*arrived.refused, *_late_of_bucket(output)], work.deployment, work.settings)
     work.spent.phase("encode")
     return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)

@@ -283,6 +283,7 @@ def prepare(
         tuple(old[plan].timeouts if plan in old else _timeouts(settings, registry, plan) for plan in catalog.plans),
         _audit_records(settings, registry, "ShedReport"),
         _audit_records(settings, registry, "Verdict"),
+        _audit_records(settings, registry, "Estimate"),
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,

@@ -12,7 +12,7 @@ import yaml
 from app.config.settings import load_settings
 from app.control.watchdog import Watchdog
 from app.local.generators import generate
-from tests.spark.recorded import ROOT, KnownSchemas, run_recorded, write_parquet
+from tests.spark.recorded import KnownSchemas, run_recorded, write_parquet
 from tests.spark.test_recorded_topics import START_MS, build_world
 
 SHED = """
@@ -33,7 +33,24 @@ where: "[symbol] AND b.price > 1.01 * a.price"
 within: 1 s
 return: {symbol: b.symbol, price: b.price}
 """
-VERDICT = fastavro.parse_schema(json.loads((ROOT / "schemas" / "Verdict.avsc").read_text()))
+
+
+class Subjects(KnownSchemas):
+    """Knows what it was taught, as consumers ask for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taught = {}
+
+    def register(self, subject: str, text: str) -> int:
+        number = super().register(subject, text)
+        self.taught[number] = fastavro.parse_schema(json.loads(text))
+        return number
+
+    def read(self, value: bytes) -> tuple[str, dict]:
+        """A record in the wire format: its schema's name, and what is in it."""
+        schema = self.taught[int.from_bytes(value[1:5], "big")]
+        return schema["name"], fastavro.schemaless_reader(io.BytesIO(value[5:]), schema)
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +65,13 @@ def world(tmp_path_factory):
 
 
 def run(spark, folder, queries, sample=0.0):
-    """Identities of what was found, verdicts by identity, and the control plane."""
+    """Identities of what was found, verdicts by identity, estimates, and the control plane."""
     settings = yaml.safe_load((folder / "settings.yaml").read_text())
     settings["queries"]["paths"] = [str(folder / f"{query}.yaml") for query in queries]
     settings |= {"checkpoint": {"path": tempfile.mkdtemp(dir=folder)}, "http": {"host": "127.0.0.1", "port": 0}}
     settings |= {"audit": {"sample": sample}}
     (folder / "run.yaml").write_text(yaml.safe_dump(settings))
-    found, verdicts, planes = set(), {}, []
+    found, verdicts, estimates, planes, subjects = set(), {}, [], [], Subjects()
 
     def take(_, table) -> None:
         for row in table.to_pylist():
@@ -62,27 +79,21 @@ def run(spark, folder, queries, sample=0.0):
             if row["topic"] == "cep.hasty":
                 found.add(headers["ce_id"].decode())
             elif row["topic"] == "cep.audit" and b"hasty" in row["key"]:
-                read = _verdict(row["value"])
-                verdicts.update({} if read is None else {read["composite_event"]: read})
+                kind, read = subjects.read(row["value"])
+                if kind == "cep.audit.Verdict":
+                    verdicts[read["composite_event"]] = read
+                elif kind == "cep.audit.Estimate":
+                    estimates.append(read)
 
     run_recorded(
         spark,
         load_settings(folder / "run.yaml", {}),
         str(folder / "topics"),
-        KnownSchemas(),
+        subjects,
         take,
         before=lambda at: planes.append(at.plane),
     )
-    return found, verdicts, planes[0]
-
-
-def _verdict(value):
-    """A record in the registry's wire format; None if it is of another schema (a shed report)."""
-    try:
-        read = fastavro.schemaless_reader(stream := io.BytesIO(value[5:]), VERDICT)
-    except (EOFError, IndexError, ValueError, UnicodeDecodeError):
-        return None
-    return None if stream.read() or len(read["composite_event"]) != 32 else read
+    return found, verdicts, estimates, planes[0]
 
 
 @pytest.fixture
@@ -92,7 +103,7 @@ def shedding(monkeypatch):
 
 def test_every_false_positive_gets_its_verdict_and_nothing_true_is_called_false(spark, world, shedding):
     folder, true = world
-    found, verdicts, plane = run(spark, folder, ["hasty", "whole"])
+    found, verdicts, _, plane = run(spark, folder, ["hasty", "whole"])
     kinds = Counter(verdict["verdict"] for verdict in verdicts.values())
     assert found - true, "shedding made it find what is not so"
     assert verdicts.keys() <= found
@@ -105,7 +116,7 @@ def test_every_false_positive_gets_its_verdict_and_nothing_true_is_called_false(
 
 def test_where_events_were_dropped_unseen_nothing_is_confirmed_that_is_false(spark, world, shedding):
     folder, true = world
-    found, verdicts, _ = run(spark, folder, ["hasty"])
+    found, verdicts, _, _ = run(spark, folder, ["hasty"])
     false = found - true
     assert false
     assert {verdicts[id_]["verdict"] for id_ in false} == {"UNVERIFIABLE"}
@@ -117,14 +128,16 @@ def interval(plane, name):
 
 def test_the_live_estimates_are_right_about_what_shedding_costs(spark, world, shedding):
     folder, true = world
-    plain, _, _ = run(spark, folder, ["hasty", "whole"])
-    found, _, plane = run(spark, folder, ["hasty", "whole"], sample=0.3)
+    plain, _, _, _ = run(spark, folder, ["hasty", "whole"])
+    found, _, estimates, plane = run(spark, folder, ["hasty", "whole"], sample=0.3)
     assert len(found & true) > len(plain & true), "a sampled partition is complete"
     lower, upper = interval(plane, "recall")
     assert lower <= len(plain & true) / len(true) <= upper
     assert upper - lower < 0.5
     lower, upper = interval(plane, "precision")
     assert lower == pytest.approx(upper) == pytest.approx(len(found & true) / len(found))
+    assert estimates[0]["query"] == "hasty", "told on the audit topic as well, every minute"
+    assert estimates[0]["recall"]["lower"] <= estimates[0]["recall"]["value"] <= estimates[0]["recall"]["upper"]
     (told,) = [one for one in plane.queries() if one["query"] == "hasty"]
     assert told["recall"][0] <= told["recall"][1] <= told["recall"][2]
     assert "recall" not in next(one for one in plane.queries() if one["query"] == "whole")
