@@ -165,8 +165,8 @@ class GroupAudit:
         if plan is None or not self._sample or not len(found.matches) or not self.memory.spares or not is_sampled(plan):
             return found
         keys = self._keys_of_matches(found.matches)
-        rows = np.flatnonzero(in_sample(keys, self._sample))
-        if not len(rows):
+        rows = np.flatnonzero(in_sample(keys, self._sample) & (found.matches.time - reach_ms(plan) >= self.memory.shed_before_ms))
+        if not len(rows):  # before that the sample was not whole
             return found
         bound = some_of(found.matches, rows).constituents([item.index for item in plan.positive])
         events = found.matches.events
