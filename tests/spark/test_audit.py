@@ -116,10 +116,11 @@ def test_every_false_positive_gets_its_verdict_and_nothing_true_is_called_false(
 
 def test_where_events_were_dropped_unseen_nothing_is_confirmed_that_is_false(spark, world, shedding):
     folder, true = world
-    found, verdicts, _, _ = run(spark, folder, ["hasty"])
+    found, verdicts, _, plane = run(spark, folder, ["hasty"], sample=0.3)
     false = found - true
     assert false
     assert {verdicts[id_]["verdict"] for id_ in false} == {"UNVERIFIABLE"}
+    assert interval(plane, "recall") == [None, None], "the sample was not whole"
 
 
 def interval(plane, name):
