@@ -54,8 +54,8 @@ class Piece:
     def bytes(self) -> int:
         """Memory, about."""
         columns = [self.batch.type, *self.batch.columns.values()]
-        texts = sum(column.dictionary.data.nbytes for column in columns if column.dictionary is not None)
-        return 24 * len(self.batch) + self.bitmaps.nbytes + sum(column.values.nbytes for column in columns) + texts
+        texts = sum(int(np.diff(column.dictionary.offsets).sum()) for column in columns if column.dictionary is not None)
+        return len(self.batch) * (24 + 9 * len(columns)) + self.bitmaps.nbytes + texts
 
     @cached_property
     def _sorted(self) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.intp]]:
@@ -99,6 +99,8 @@ class Memory:
         """Events from then on are all here."""
         self.shed_before_ms = NEVER
         """Events that were shed earlier may have been forgotten, or never been seen."""
+        self.unseen = False
+        """In the last step events were dropped undecoded: they may be later than all that were seen."""
         self.blind = False
         """Engines may hold events that were never remembered."""
 
@@ -115,7 +117,7 @@ class Memory:
     @property
     def last_shed_ms(self) -> int:
         """The greatest time of an event that is known to be shed."""
-        return max((piece.last_ms for piece in self._pieces if piece.kind == "shed"), default=self.shed_before_ms - 1)
+        return max([self.shed_before_ms - 1, *(piece.last_ms for piece in self._pieces if piece.kind != "fed")])
 
     def add(self, batch: EventBatch, bitmaps: NDArray[np.uint64], kind: Kind, number: int | None = None) -> None:
         """Remembers events.
@@ -135,7 +137,7 @@ class Memory:
         while self._bytes > self._most and self._pieces:
             gone = self._drop()
             self.whole_from_ms = max(self.whole_from_ms, gone.last_ms + 1)
-            if gone.kind == "shed":
+            if gone.kind != "fed":
                 self.shed_unseen(gone.last_ms)
 
     def forget(self, before_ms: int) -> None:
@@ -158,9 +160,9 @@ class Memory:
         return any(piece.kind == "shed" and (piece.words & own).any() for piece in self._pieces)
 
     @property
-    def spares(self) -> bool:
-        """Whether events of the control sample are remembered that would have been shed."""
-        return any(piece.kind == "spared" for piece in self._pieces)
+    def sheds(self) -> bool:
+        """Whether something is remembered that was shed, or would have been but for the control sample."""
+        return any(piece.kind != "fed" for piece in self._pieces)
 
     def spared(self, source: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether events of the control sample would have been shed.

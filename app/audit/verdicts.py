@@ -18,12 +18,14 @@ from app.audit.digests import match_digests
 from app.audit.memory import FOREVER, KeysOf, Memory, Recalled
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
-from app.query.plan import Plan
+from app.query.plan import QUERY_STREAM, Plan
+from app.query.text.keys import EVENT_SHEDDERS, WINDOW_SHEDDERS
 
 MOST_EVENTS = 200_000
 """That are looked through again in one step of a bucket; matches beyond are unverifiable."""
-MOST_SEARCHES = 256
-"""For refuting events in one step; false positives beyond are told without."""
+MOST_SEARCHED = 200_000
+"""Events that are looked through for refuting ones in one step; false positives beyond are told without."""
+UNBOUNDED_MS = FOREVER // 4
 
 
 class Verdict(IntEnum):
@@ -71,9 +73,21 @@ def can_be_false(plan: Plan) -> bool:
 
 
 def is_sampled(plan: Plan) -> bool:
-    """Whether a control sample of partitions says what shedding costs the query: it may shed events, and has partitions that events belong to."""
+    """Whether a control sample of partitions says what shedding costs the query.
+
+    It sheds events; it has partitions that events belong to, and reads no other queries, whose sample would be of other partitions; and taking events away only makes it find
+    a match more easily: not where matches depend on those before them, or events open windows.
+    """
     keyed = bool(plan.equivalence) and plan.ranks != "stream" and not any(item.lacks for item in plan.items)
-    return plan.shedding.latency_bound_ms is not None and plan.temporal is None and plan.draining is None and keyed
+    runs, shedding = plan.runs, plan.shedding
+    alone = runs is None or (runs.after == "no-skip" and (runs.window is None or runs.window.opener < 0))
+    sheds = shedding.latency_bound_ms is not None and shedding.shedder in (*EVENT_SHEDDERS, *WINDOW_SHEDDERS)
+    return sheds and keyed and alone and plan.temporal is None and plan.draining is None and not reads_queries(plan)
+
+
+def reads_queries(plan: Plan) -> bool:
+    """Whether it reads other queries' composite events: what these have lost or made up nobody here knows."""
+    return any(stream.startswith(QUERY_STREAM) for stream in plan.streams)
 
 
 def is_audited(plan: Plan) -> bool:
@@ -84,16 +98,6 @@ def is_audited(plan: Plan) -> bool:
 def is_watched(plan: Plan, sample: float) -> bool:
     """Whether what is shed of a query's events is of interest to the buckets."""
     return is_audited(plan) or (sample > 0 and is_sampled(plan))
-
-
-def reach_ms(plan: Plan) -> int:
-    """The longest time between two events that have to do with one match; without a bound in time, for ever."""
-    window = None if plan.runs is None else plan.runs.window
-    if window is not None and window.unit == "ms":
-        return window.size
-    if plan.within is not None and plan.within.unit == "ms":
-        return plan.within.size
-    return FOREVER // 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,20 +118,22 @@ class Judge:
     Args:
         plan: its plan.
         own: uint64 (words,), its bits in the group's bitmaps.
+        reach_ms: longest time between two events that have to do with one match; `UNBOUNDED_MS` without a bound.
         keys_of: how the group is partitioned.
         rematch: asks the query again.
     """
 
-    def __init__(self, plan: Plan, own: NDArray[np.uint64], keys_of: KeysOf, rematch: Rematch) -> None:
+    def __init__(self, plan: Plan, own: NDArray[np.uint64], reach_ms: int, keys_of: KeysOf, rematch: Rematch) -> None:
         self._own, self._keys_of, self._rematch = own, keys_of, rematch
         self._positive = [item.index for item in plan.positive]
-        self._reach = reach_ms(plan)
+        self._reach = reach_ms
+        self._opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
         runs = plan.runs
         whole = runs is not None and (
             runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
         )
         self._looks_back, self._looks_ahead = whole or plan.items[0].negated, whole or plan.items[-1].negated
-        self._skips = runs is not None and runs.after != "no-skip"
+        self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
     def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory) -> Verdicts:
         """One verdict per match.
@@ -149,21 +155,21 @@ class Judge:
         touched = np.flatnonzero(self._touched(spans, recalled))
         codes[touched] = Verdict.UNVERIFIABLE
         known = touched[spans.since[touched] >= memory.whole_from_ms]
-        if not len(known):
+        if not len(known) or memory.blind or self._depends:
             return
         asked = self._of_keys(recalled, spans.keys[known])
         if len(asked.batch) > MOST_EVENTS:
             return
-        digests = match_digests(matches, self._positive)
+        digests = self._digests(matches)
         found = self._found(asked.batch, asked.kept | asked.shed)
         right = np.isin(digests[known], found)
-        codes[known[right]] = Verdict.UNVERIFIABLE if self._skips else Verdict.CONFIRMED
-        searches = MOST_SEARCHES
+        codes[known[right]] = Verdict.CONFIRMED
+        left = MOST_SEARCHED
         for place in known[~right].tolist():
             codes[place] = Verdict.FALSE_POSITIVE
             own = self._within(recalled, spans.of(np.array([place])))
-            if searches >= _steps(own.shed):
-                searches -= _steps(own.shed)
+            left -= _steps(own.shed) * len(own.batch)
+            if left >= 0:
                 refuted_by[place] = self._refuting(own, digests[place])
 
     def _spans(self, matches: Matches, keys: NDArray[np.uint64]) -> _Spans:
@@ -180,10 +186,19 @@ class Judge:
         keys, everywhere = self._keys_of(take(recalled.batch, shed))
         anywhere = np.sort(times[everywhere])
         touched = np.searchsorted(anywhere, spans.until, "right") > np.searchsorted(anywhere, spans.since, "left")
-        for key in np.unique(spans.keys):
-            mine, own = spans.keys == key, np.sort(times[(keys == key) & ~everywhere])
-            touched[mine] |= np.searchsorted(own, spans.until[mine], "right") > np.searchsorted(own, spans.since[mine], "left")
-        return touched
+        # per partition: ranks of all times in one number with the partition's, so that one sorted array answers for all
+        known, own = np.unique(keys[~everywhere], return_inverse=True)
+        place = np.minimum(np.searchsorted(known, spans.keys), max(0, len(known) - 1))
+        there = np.isin(spans.keys, known)
+        moments = np.unique(times[~everywhere])
+        width = len(moments) + 1
+        ranked = np.sort(own * width + np.searchsorted(moments, times[~everywhere]))
+        first = place * width + np.searchsorted(moments, spans.since, "left")
+        last = place * width + np.searchsorted(moments, spans.until, "right")
+        return touched | (there & (np.searchsorted(ranked, last, "left") > np.searchsorted(ranked, first, "left")))
+
+    def _digests(self, matches: Matches) -> NDArray[np.uint64]:
+        return match_digests(matches, self._positive, opened=self._opener >= 0)
 
     def _of_keys(self, recalled: Recalled, keys: NDArray[np.uint64]) -> Recalled:
         there, everywhere = self._keys_of(recalled.batch)
@@ -194,7 +209,7 @@ class Judge:
         return _some(own, np.flatnonzero((own.batch.time >= span.since[0]) & (own.batch.time <= span.until[0])))
 
     def _found(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        return match_digests(self._rematch(batch, bitmaps), self._positive)
+        return self._digests(self._rematch(batch, bitmaps))
 
     def _refuting(self, own: Recalled, digest: np.uint64) -> tuple[int, int]:
         """Source and offset of the first shed event with which the match is no longer found; -1 where it takes more than what is there.

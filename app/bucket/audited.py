@@ -14,9 +14,10 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
 from app.audit.memory import Kind, Memory
 from app.audit.sample import counted, in_sample
-from app.audit.verdicts import Judge, Verdict, is_audited, is_sampled, is_watched, reach_ms
+from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, is_audited, is_sampled, is_watched
 from app.bucket import kernels
-from app.bucket.chunk import pack_events, unpack_events
+from app.bucket.chunk import compacted_batch, pack_events, unpack_events
+from app.bucket.composition import reach_ms
 from app.bucket.engines import new_engine
 from app.bucket.hold import FOREVER, NEVER
 from app.bucket.lists import some_of
@@ -44,14 +45,15 @@ def forgotten(moved: Iterable[tuple[str, Mapping[str, Buffer], Sequence[int]]]) 
     Args:
         moved: of every bucket that held something of the group: the group's name in parts, the parts, what was described.
     """
-    whole_from_ms, shed_before_ms = NEVER, NEVER
-    for name, parts, (own_whole_from_ms, own_shed_before_ms) in moved:
+    whole_from_ms, shed_before_ms, blind, reach, unseen = NEVER, NEVER, 0, UNBOUNDED_MS, 0
+    for name, parts, (own_whole_from_ms, own_shed_before_ms, own_blind, own_reach, own_unseen) in moved:
+        blind, reach, unseen = max(blind, own_blind), min(reach, own_reach), max(unseen, own_unseen)
         whole_from_ms, shed_before_ms = max(whole_from_ms, own_whole_from_ms), max(shed_before_ms, own_shed_before_ms)
         for part in _pieces(name, parts):
             after_ms = int(unpack_events(parts[part])[0].time.max()) + 1
             whole_from_ms = max(whole_from_ms, after_ms)
-            shed_before_ms = max(shed_before_ms, after_ms) if part.startswith("shed-") else shed_before_ms
-    return [whole_from_ms, shed_before_ms]
+            shed_before_ms = shed_before_ms if part.startswith("fed-") else max(shed_before_ms, after_ms)
+    return [whole_from_ms, shed_before_ms, blind, reach, unseen]
 
 
 def _pieces(name: str, parts: Mapping[str, Buffer]) -> list[str]:
@@ -77,12 +79,16 @@ class GroupAudit:
         self._plans = {query: plan for query in group.queries if is_watched(plan := catalog.plans[query], catalog.sample)}
         self._layout = ItemLayout.of_group(catalog, group)
         self._dispatch = Dispatch(self._layout)
-        self._reach = max(reach_ms(plan) for plan in self._plans.values())
+        reaches = {query: reach_ms(plan) for query, plan in self._plans.items()}
+        self._reaches = {query: UNBOUNDED_MS if reach is None else reach for query, reach in reaches.items()}
+        self.reach_ms = max(self._reaches.values())
         self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
         nothing = SelectedEvents(self._dispatch, Bitmaps(np.zeros(0, np.int64), np.zeros((0, self._layout.words), np.uint64)), 0)
         self._own = {query: nothing.own_words(query) for query in self._plans}
+        sampled = [self._own[query] for query, plan in self._plans.items() if self._sample and is_sampled(plan)]
+        self._spared = np.bitwise_or.reduce([np.zeros(self._layout.words, np.uint64), *sampled])
         self._judges = {
-            query: Judge(plan, self._own[query], self._keys_of, partial(self._rematch, query))
+            query: Judge(plan, self._own[query], self._reaches[query], self._keys_of, partial(self._rematch, query))
             for query, plan in self._plans.items()
             if is_audited(plan)
         }
@@ -90,14 +96,22 @@ class GroupAudit:
     def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
         """Remembers what was shed, or spared because it is of the control sample: events, and the items that each was to lose, uint64 (events, words)."""
         keys, _ = self._keys_of(batch)
-        spared = in_sample(keys, self._sample)
-        kinds: tuple[tuple[NDArray[np.intp], Kind], ...] = ((np.flatnonzero(~spared), "shed"), (np.flatnonzero(spared), "spared"))
-        for rows, kind in kinds:
-            self.memory.add(take(batch, rows), bitmaps[rows], kind)
+        spared = np.where(in_sample(keys, self._sample)[:, None], bitmaps & self._spared, np.uint64(0))
+        parts: tuple[tuple[NDArray[np.uint64], Kind], ...] = ((bitmaps & ~spared, "shed"), (spared, "spared"))
+        for bits, kind in parts:
+            rows = np.flatnonzero(bits.any(axis=1))
+            self.memory.add(compacted_batch(take(batch, rows)), bits[rows], kind)
 
-    def shed_unseen(self, until_ms: int) -> None:
-        """Events of up to this time were dropped that nobody has decoded."""
-        self.memory.shed_unseen(until_ms)
+    def note_unseen(self, reached_ms: int, *, now: bool) -> None:
+        """Events may have been dropped that nobody has decoded.
+
+        Args:
+            reached_ms: the greatest time that was seen.
+            now: whether some were in this step.
+        """
+        if now or self.memory.unseen:
+            self.memory.shed_unseen(reached_ms)
+        self.memory.unseen = now
 
     def judged(self, news: Sequence[Found], batch: EventBatch, bitmaps: NDArray[np.uint64], watermark_ms: int) -> list[Found]:
         """What was found in a step, with verdicts where queries are audited.
@@ -111,16 +125,17 @@ class GroupAudit:
         if len(batch) and self.memory.blind:
             self.memory.begin(int(batch.time.max()) + 1)
             self.memory.blind = False
-        self.memory.add(batch, bitmaps, "fed")
+        self.memory.add(compacted_batch(batch), bitmaps, "fed")
         judged = [self._judged(found) for found in news]
         if NEVER < watermark_ms < FOREVER:
-            self.memory.forget(watermark_ms - 2 * self._reach)
+            self.memory.forget(watermark_ms - 2 * self.reach_ms)
         return judged
 
     def go_on(self, other: GroupAudit | None, *, same_bits: bool) -> None:
         """Takes over what the group's audit under another catalog remembers, if its bits mean the same."""
         if other is not None and same_bits:
             self.memory = other.memory
+            self.memory.blind |= self.reach_ms > other.reach_ms  # what is remembered does not reach back so far
             return
         self.memory.blind = True
         if other is not None:
@@ -132,8 +147,8 @@ class GroupAudit:
             yield f"{piece.kind}-{name}-{piece.number}", [pack_events(piece.batch, piece.bitmaps)]
 
     def described(self) -> list[int]:
-        """The rest of the memory."""
-        return [self.memory.whole_from_ms, self.memory.shed_before_ms]
+        """The rest of the memory: what it lacks, whether engines hold what it has never seen, how far back it reaches, and whether events were dropped unseen just now."""
+        return [self.memory.whole_from_ms, self.memory.shed_before_ms, int(self.memory.blind), self.reach_ms, int(self.memory.unseen)]
 
     def load(self, name: str, parts: Mapping[str, Buffer], described: Sequence[int] | None, *, same_bits: bool) -> None:
         """Takes over what `parts` and `described` gave, if they are there and their bits mean the same."""
@@ -141,6 +156,7 @@ class GroupAudit:
             self.memory.blind = True
             return
         lost = described if same_bits else forgotten([(name, parts, described)])
+        self.memory.blind, self.memory.unseen = bool(lost[2]) or self.reach_ms > lost[3], bool(lost[4])
         self.memory.begin(lost[0])
         self.memory.shed_unseen(lost[1] - 1)
         for part in _pieces(name, parts) if same_bits else ():
@@ -162,10 +178,12 @@ class GroupAudit:
     def _sampled(self, found: Found) -> Found:
         """With what the control sample says, while there is shedding."""
         plan = self._plans.get(found.query)
-        if plan is None or not self._sample or not len(found.matches) or not self.memory.spares or not is_sampled(plan):
+        if plan is None or not self._sample or not len(found.matches) or not self.memory.sheds or not is_sampled(plan):
             return found
         keys = self._keys_of_matches(found.matches)
-        rows = np.flatnonzero(in_sample(keys, self._sample) & (found.matches.time - reach_ms(plan) >= self.memory.shed_before_ms))
+        rows = np.flatnonzero(
+            in_sample(keys, self._sample) & (found.matches.time - self._reaches[found.query] >= self.memory.shed_before_ms)
+        )
         if not len(rows):  # before that the sample was not whole
             return found
         bound = some_of(found.matches, rows).constituents([item.index for item in plan.positive])

@@ -371,8 +371,10 @@ class Bucket:
 
     def _note_unseen(self, streams: Collection[str]) -> None:
         for state in self._groups.values():
-            if state.audit is not None and (own := [name for name in state.matching.group.streams if name in streams]):
-                state.audit.shed_unseen(max((time for name in own for time in self._greatest[name].values()), default=NEVER))
+            if state.audit is not None:
+                own = state.matching.group.streams
+                reached = max((time for name in own for time in self._greatest[name].values()), default=NEVER)
+                state.audit.note_unseen(reached, now=any(name in streams for name in own))
 
     def _floor(self, state: _GroupState, stream: str | None = None) -> int:
         """What is earlier is late, whoever sends it: the watermark, of trusted groups less their slack. It never falls."""

@@ -40,6 +40,7 @@ class Quality:
     def __init__(self) -> None:
         self._slots: dict[str, deque[_Slot]] = {}
         self._reported_ms = 0
+        self._shown: set[tuple[str, str]] = set()
 
     def observe(self, now_ms: int, tallies: Mapping[str, QueryTally], samples: Mapping[str, Sequence[int]], shed: Collection[str]) -> None:
         """A batch is over.
@@ -55,7 +56,7 @@ class Quality:
                 slot = self._slot(query, now_ms)
                 slot.sample += np.array(samples.get(query, [0] * 2 * GROUPS), np.int64).reshape(2, GROUPS)
                 slot.found += tally.matches
-                slot.refuted += tally.refuted
+                slot.refuted += tally.refuted - tally.withheld
                 slot.unverifiable += tally.unverifiable
         for slots in self._slots.values():
             while slots and slots[0].number * SLOT_MS < now_ms - PERIOD_MS:
@@ -70,9 +71,16 @@ class Quality:
         return {name: estimate for name, estimate in known.items() if estimate is not None}
 
     def show(self, metrics: Metrics, queries: Collection[str]) -> None:
-        """Sets the metrics of these queries."""
-        for query in queries:
-            for name, estimate in self.estimates(query).items():
+        """Sets the metrics of these queries, and forgets the others."""
+        self._slots = {query: slots for query, slots in self._slots.items() if query in queries}
+        known = {query: self.estimates(query) for query in self._slots}
+        shown = {(query, name) for query, estimates in known.items() for name in estimates}
+        if self._shown - shown:  # not told any more
+            for name in METRICS.values():
+                metrics.clear(name)
+        self._shown = shown
+        for query, estimates in known.items():
+            for name, estimate in estimates.items():
                 for bound, value in (("estimate", estimate.value), ("lower", estimate.lower), ("upper", estimate.upper)):
                     metrics.set(METRICS[name], value, query=query, bound=bound)
 

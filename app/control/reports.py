@@ -58,6 +58,7 @@ class QueryTally:
         tuples_shed: tuples of temporal queries that went because memory is bounded.
         tuples_kept: tuples held at the end of the batch by such queries.
         confirmed, refuted, unverifiable: verdicts on composite events that shedding may have made (`app.audit.verdicts`).
+        withheld: of the refuted ones, those that were not written.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -80,6 +81,7 @@ class QueryTally:
     confirmed: int = 0
     refuted: int = 0
     unverifiable: int = 0
+    withheld: int = 0
 
     @property
     def verdicts(self) -> dict[str, int]:

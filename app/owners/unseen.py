@@ -32,4 +32,5 @@ def streams_dropped_unseen(catalog: Catalog, directive: Directive) -> frozenset[
     """Streams of which events may have been dropped so."""
     if not directive.shedding:
         return frozenset()
-    return frozenset(stream for plan in catalog.plans for stream in plan.streams if unseen_ratio(catalog, stream, directive) > 0)
+    streams = {stream for plan in catalog.plans for stream in plan.streams}
+    return frozenset(stream for stream in streams if unseen_ratio(catalog, stream, directive) > 0)

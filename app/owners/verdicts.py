@@ -56,7 +56,8 @@ def counted(found: Found) -> dict[str, int]:
     judged = [one for one in (found.verdicts, None if found.withheld is None else found.withheld[1]) if one is not None]
     codes = np.concatenate([np.zeros(0, np.uint8), *(one.codes for one in judged)])
     names = {Verdict.CONFIRMED: "confirmed", Verdict.FALSE_POSITIVE: "refuted", Verdict.UNVERIFIABLE: "unverifiable"}
-    return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()}
+    withheld = 0 if found.withheld is None else len(found.withheld[0])
+    return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()} | {"withheld": withheld}
 
 
 def samples_of(found: Iterable[Found], plans: Sequence[Plan]) -> dict[str, list[int]]:

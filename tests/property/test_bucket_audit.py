@@ -25,6 +25,7 @@ from app.bucket.matching import Found
 from app.bucket.recording import match_sorted
 from app.bucket.rescale import rescaled
 from app.bucket.route import partition_keys
+from app.bucket.snapshot import DESCRIPTION, described, description_part, unpack_parts
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
 from app.query.compile import compile_texts
@@ -150,6 +151,7 @@ PREVENTING = {
     "contiguity in the partition": "event: SEQ(A a, B b)\nwithin: 30 ms\nwhere: '[k]'\nstrategy: partition-contiguity",
     "strict contiguity": "event: SEQ(A a, B b)\nwithin: 30 ms\nstrategy: strict-contiguity",
     "a closure to the next": "event: SEQ(A a, B+ b[], C c)\nwithin: 30 ms\nwhere: '[k]'\nstrategy: skip-till-next-match",
+    "a window that an event opens": "event: SEQ(B b, C c)\nwindow: {size: 20 ms, open: A}\nwhere: '[k]'\nstrategy: skip-till-next-match",
     "the longest": "event: SEQ(A a, B+ b[])\nwithin: 30 ms\nwhere: '[k]'\nstrategy: skip-till-next-match\nemit: longest",
 }
 
@@ -164,11 +166,13 @@ def test_queries_that_shedding_makes_find_what_is_not_so(text: str) -> None:
             lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
         case = case_of(f"name: q\n{text}\n", lines, chance.choices([0, 1], k=60), chance.choices([True, False, False], k=60))
         assert case is not None
+        if "[k]" not in text:  # without partitions there is no sample, whatever the setting says
+            case = replace(case, catalog=replace(case.catalog, sample=1.0))
         cuts = sorted(chance.sample(range(61), 4))
         steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise([0, *cuts, 60])]
         seen.update(checked(case, steps, 1 + seed % 3, set(chance.sample(range(6), seed % 3))))
     counted = "contiguity" in text  # such queries count events that were shed, so shedding makes nothing adjacent
-    assert (seen[Verdict.FALSE_POSITIVE] > 10) is not counted
+    assert (seen[Verdict.FALSE_POSITIVE] > 5) is not counted
     assert seen[Verdict.CONFIRMED] > 0
 
 
@@ -212,9 +216,10 @@ def test_after_buckets_were_rescaled_nothing_is_claimed_of_what_was_shed_before(
     assert codes == [Verdict.UNVERIFIABLE] * 3
 
 
-@pytest.mark.parametrize(
-    "text", [text for text in PREVENTING.values() if "[k]" in text], ids=[name for name, text in PREVENTING.items() if "[k]" in text]
-)
+SAMPLED = {name: text for name, text in PREVENTING.items() if "[k]" in text and "open:" not in text}
+
+
+@pytest.mark.parametrize("text", SAMPLED.values(), ids=SAMPLED)
 def test_the_control_sample_loses_nothing_and_says_what_shedding_would_have_lost(text: str) -> None:
     lost = 0
     for seed in range(12):
@@ -252,3 +257,24 @@ def verdicts_of(one: Found, plan: Plan, keys: set[str]) -> set[Verdict]:
     assert one.verdicts is not None
     made = composite_events(plan, one.matches, ("t",))
     return {Verdict(code) for event, code in zip(made, one.verdicts.codes.tolist(), strict=True) if event.partition_key in keys}
+
+
+def test_a_checkpoint_without_memory_makes_no_claims_about_what_began_before_it() -> None:
+    lines = [{"type": kind, "time": time, "k": 1, "v": 0} for time, kind in enumerate("ACCB")]
+    case = case_of(f"name: q\n{PREVENTING['a negated end']}\n", lines, [0] * 4, [False, False, False, True])
+    assert case is not None
+    rules, gate = TimeRules(case.plan.streams[0], 0), shedding(case.gone)
+    plan, bucket = IngressPlan(case.catalog, rules, 1), Bucket(case.catalog, [rules], 0, ("t",))
+    begun = plan.ingest(take(case.batch, np.arange(3)), Progress({}, ALONE), gate)
+    bucket.advance([packed for _, packed in begun.packed()], Progress(begun.judgement.greatest_times, ALONE))
+    parts = {name: part for name, part in unpack_parts(bucket.snapshot()).items() if not name.startswith(("fed-", "shed-"))}
+    header = described(parts)
+    for group in header["groups"]:
+        del group["audit"]
+    older = {**parts, DESCRIPTION: b"".join(description_part(header)[1])}
+    restored = Bucket.restore_parts(case.catalog, [rules], 0, older, ("t",))
+    rest = plan.ingest(take(case.batch, np.arange(3, 4)), Progress(begun.judgement.greatest_times, ALONE), gate)
+    (found,) = restored.advance([packed for _, packed in rest.packed()], Progress(rest.judgement.greatest_times, ALONE, closing=True)).found
+    assert len(found.matches) == 2
+    assert found.verdicts is not None
+    assert found.verdicts.codes.tolist() == [Verdict.UNVERIFIABLE] * 2
