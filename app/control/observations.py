@@ -12,7 +12,7 @@ from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation
 from app.observe.progress import Progress
-from app.query.plan import Plan
+from app.query.plan import QUERY_STREAM, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,10 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams) -> Batch
     """
     progress, totals = done.progress, done.totals
     oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
-    consumed: dict[str, int] = {}
+    listed = tuple(plans)
+    consumed = {
+        stream: 0 for plan in listed for stream in plan.streams if not stream.startswith(QUERY_STREAM)
+    }  # a silent one is read as well
     arrived: dict[str, int] = {}
     for source in totals.sources.values():
         if (stream := streams.of_source(source.source)) is not None:
@@ -63,7 +66,7 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams) -> Batch
     for (topic, partition), end in progress.end.items():
         if (stream := streams.of_topic(topic)) is not None:
             arrived[stream] = arrived.get(stream, 0) + max(progress.latest.get((topic, partition), end), end)
-    by_matches = {plan.name for plan in plans if sheds_matches(plan)}
+    by_matches = {plan.name for plan in listed if sheds_matches(plan)}
     names = {*totals.queries, *totals.slowest_ns}
     return BatchObservation(
         batch=progress.batch,

@@ -5,7 +5,7 @@ The work is that of the slowest owner, in time of the processor: a batch is over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,10 @@ from shedding.detector_matches import Curve, fitted
 
 NEWEST = 0.3
 """Weight of the newest batch in sliding estimates: three batches to follow a change."""
+FADING = 0.05
+"""How much of what a query's composite events were late is forgotten with a batch in which it has none."""
+MOST_OFFSET_MS = 60_000.0
+"""Later ones waited for something else."""
 FEED_MS = 1.0
 """Of a query's work in a batch, what there is whatever is in the batch: calls and arrays. Taken for work per event, ten events would foretell a burst of them a hundred times too dear."""
 CURVE_SAMPLES = 24
@@ -83,25 +87,26 @@ class QueryCost:
     matches: float = 0.0
     samples: list[list[float]] = field(default_factory=list)
 
-    def learn(self, seen: QueryObservation, consumed: int, explained_ms: float, *, warm: bool) -> None:
+    def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
         """Takes a batch into account.
 
         Args:
             seen: of the query.
             consumed: records of its streams.
-            explained_ms: how late composite events are on average by what is known of the batch.
+            explained_ms: how late composite events are on average by what is known of the batch; None where nothing can be said.
+            reads_others: whether it reads other queries' composite events alone: what they are counts as the stream.
             warm: whether the processes are; until then only what is cheaper than before is believed.
         """
-        candidates = seen.candidates or (
-            consumed if seen.work_ms > 0 else 0
-        )  # composite events of others: what they are counts as the stream
+        candidates = seen.candidates or (consumed if reads_others and seen.work_ms > 0 else 0)
         if consumed > 0:
             self.share = _followed(self.share, candidates / consumed)
         self._learn_work(seen, candidates - seen.shed, warm=warm)
         self.reference = float(seen.reference)
         self._learn_effect(seen)
-        if seen.latency_ms is not None:
-            self.offset_ms = _followed(self.offset_ms, max(0.0, seen.latency_ms - explained_ms))
+        if seen.latency_ms is None:
+            self.offset_ms *= 1 - FADING
+        elif explained_ms is not None:
+            self.offset_ms = _followed(self.offset_ms, max(0.0, min(seen.latency_ms - explained_ms, MOST_OFFSET_MS)))
 
     def _learn_work(self, seen: QueryObservation, kept: int, *, warm: bool) -> None:
         base = min(seen.work_ms, FEED_MS)
@@ -136,13 +141,16 @@ class QueryCost:
         """Of so many records of its streams."""
         return (self.share or 0.0) * records
 
-    def by_matches_ms(self, ratio: float) -> float:
-        """Work per event when so much of the partial matches is gone: by the curve that fits what was seen, or in proportion while all batches had equally many."""
-        wanted = self.reference * (1 - ratio)
+    def by_matches(self) -> Callable[[float], float]:
+        """Work per event when such a share of the partial matches is gone: by the curve that fits what was seen, or in proportion while all batches had equally many.
+
+        The curve is fitted once; a decision asks it hundreds of times.
+        """
         curve = self._curve()
         if curve is not None:
-            return curve.latency_s(wanted)
-        return self.per_event_ms * wanted / self.matches if self.matches > 0 else self.per_event_ms
+            return lambda ratio: curve.latency_s(self.reference * (1 - ratio))
+        each = self.per_event_ms
+        return lambda ratio: each * self.reference * (1 - ratio) / self.matches if self.matches > 0 else each
 
     def _curve(self) -> Curve | None:
         counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T
@@ -205,7 +213,7 @@ class Load:
     base_ms: float
     per_event_ms: NDArray[np.float64]
     growth: NDArray[np.float64] | None
-    by_matches: Mapping[int, QueryCost]
+    by_matches: Mapping[int, Callable[[float], float]]
     rest: Rest
     overlap: float
 
@@ -219,7 +227,7 @@ class Load:
         if self.growth is not None:
             work *= self.growth * (1 - self.effect * ratios)
         for row, known in self.by_matches.items():
-            work[row] = self.candidates[row] * known.by_matches_ms(float(ratios[row]))
+            work[row] = self.candidates[row] * known(float(ratios[row]))
         return work
 
     def total_ms(self, ratios: NDArray[np.float64]) -> float:
@@ -255,7 +263,13 @@ class QueryCosts:
         return self._known[query]
 
     def learn(
-        self, seen: Mapping[str, QueryObservation], consumed: Mapping[str, int], relevant: int, explained_ms: float, *, warm: bool = True
+        self,
+        seen: Mapping[str, QueryObservation],
+        consumed: Mapping[str, int],
+        relevant: int,
+        explained_ms: float | None,
+        *,
+        warm: bool = True,
     ) -> None:
         """Takes a batch into account.
 
@@ -270,7 +284,8 @@ class QueryCosts:
         if everything <= 0:
             return
         for query, known in self._known.items():
-            known.learn(seen.get(query, QueryObservation()), round(self._records_of(query, consumed)), explained_ms, warm=warm)
+            records, others = round(self._records_of(query, consumed)), not any(name in consumed for name in self._streams[query])
+            known.learn(seen.get(query, QueryObservation()), records, explained_ms, warm=warm, reads_others=others)
         self._rest.learn((one for query, one in seen.items() if query not in self._known), everything)
         candidates = sum(one.candidates for one in seen.values())
         if candidates > 0:
@@ -292,7 +307,7 @@ class QueryCosts:
             sum(one.base_ms for one in known) + self._rest.base_ms,
             np.array([one.per_event_ms for one in known], dtype=np.float64),
             np.array([1 / one.retained for one in known], dtype=np.float64) if settled else None,
-            {row: one for row, one in enumerate(known) if one.reference},
+            {row: one.by_matches() for row, one in enumerate(known) if one.reference},
             self._rest,
             self.overlap,
         )

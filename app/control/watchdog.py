@@ -193,7 +193,8 @@ class Watchdog:
         self._batches: deque[BatchCost] = deque(maxlen=settings.cost_window)
         self._shedding = tuple(watched for watched in queries if watched.sheds)
         self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding})
-        self._running = _Running()
+        self._running = _Running(behind=self._complete())
+        self._handed = list(self._running.behind)
         self._seen = 0
         self._decided_at_ms = -(10**15)
         self._begins = True
@@ -231,11 +232,13 @@ class Watchdog:
             running.lag_ms = max(0.0, seen.planned_at_ms - seen.oldest_broker_ms)
             if known and seen.remaining == 0 and not self._begins:
                 running.offset_ms = _smoothed(running.offset_ms, max(0.0, min(measured - explained, 60_000.0)))
+        ordinary = known and seen.remaining == 0 and not self._begins
         self._begins = False
         running.last_batch, running.last_planned_ms, running.last_duration_ms = seen.batch, seen.planned_at_ms, seen.duration_ms
         running.last_arrived, running.remaining = dict(seen.arrived), float(seen.remaining)
         warm = self._seen > self._settings.warm_up_batches
-        self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, waited / 2 + seen.duration_ms, warm=warm)
+        on_average = waited / 2 + seen.duration_ms if ordinary else None
+        self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm)
         if warm:
             work = max(0.0, sum(one.work_ms for one in seen.queries.values()))
             cost = BatchCost(sum(seen.consumed.values()), seen.shipped, work, seen.duration_ms)
@@ -251,7 +254,7 @@ class Watchdog:
         running = self._running
         since_ms = float(max(1, planned.at_ms - running.begun_at_ms)) if running.begun_at_ms else 1.0
         running.begun_at_ms = planned.at_ms
-        if running.last_batch < 0 or planned.at_ms - self._decided_at_ms < self._settings.interval:
+        if running.last_batch < 0 or 0 <= planned.at_ms - self._decided_at_ms < self._settings.interval:  # clocks may step back
             return
         model = self._model = fit_costs(list(self._batches))
         self._decided_at_ms = planned.at_ms
@@ -274,12 +277,18 @@ class Watchdog:
             self._running = _Running(**running)
             self._batches.extend(BatchCost(*values) for values in snapshot["batches"])
             self._costs.restore(snapshot["costs"])
-            self._running.behind = [query for query in self._running.behind if query in known]
+            self._handed = [query for query in self._running.behind if query in known]
+        self._running.behind = self._complete()  # there was an outage, of whatever length
         self._running.ratios = {query: ratio for query, ratio in running.get("ratios", {}).items() if query in known}
 
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage."""
         self._begins = False
+        self._running.behind = list(self._handed)
+
+    def _complete(self) -> list[str]:
+        """Queries that are to be complete after an outage."""
+        return [one.query for one in self._shedding if one.catch_up == "complete"]
 
     def validate(self) -> None:
         """Raises AssertionError when an invariant is broken; tests call it after every step."""
@@ -326,10 +335,12 @@ class Watchdog:
             self._running.rates[stream] = newest
 
     def _catch_up(self, outlook: Outlook) -> None:
-        """Queries that are to be complete after an outage are behind until all that waits can be done within their bound."""
-        if self._begins:
-            self._running.behind = [one.query for one in self._shedding if one.catch_up == "complete"]
+        """Queries that are to be complete after an outage are behind until all that waits can be done within their bound, or no more waits than ever."""
         if self._running.behind:
+            shortest = min((one.duration_ms for one in self._batches), default=0.0)
+            usual = 2 * shortest * sum(self._running.rates.values())
+            if self._running.remaining == 0 and not self._begins and 0 < sum(outlook.waiting.values()) <= usual:
+                self._running.behind = []
             done_ms = outlook.age_ms + outlook.unshed_ms(outlook.waiting)
             self._running.behind = [query for query in self._running.behind if done_ms > (self._queries[query].latency_bound_ms or 0)]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.control.costs import BatchCost, fit_costs
-from app.control.query_costs import QueryObservation
+from app.control.query_costs import QueryCosts, QueryObservation
 from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
 from tests.unit.control_plant import LARGEST, STREAM, Plant, a_watchdog, at_capacity, in_steps
 
@@ -248,8 +248,9 @@ def test_disabled_watchdogs_and_queries_without_shedder_or_bound_shed_nothing() 
         assert not any(plant.ratios)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_after_an_outage_new_events_come_first_or_completeness(told: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(("told", "repeats"), [(True, False), (False, False), (True, True)])
+def test_after_an_outage_new_events_come_first_or_completeness(told: bool, repeats: bool) -> None:  # noqa: FBT001
+    """``repeats``: the driver died in a batch, which is repeated as it was decided then."""
     found = {}
     for catch_up in ("shed", "complete"):
         query = replace(ONE, catch_up=catch_up)
@@ -259,12 +260,61 @@ def test_after_an_outage_new_events_come_first_or_completeness(told: bool) -> No
         plant.arrive_until(plant.now + 60 * SECOND)  # the application is away
         again = a_watchdog(query)
         again.restore(kept)
+        if repeats:
+            plan, again.plan = again.plan, lambda _: None
+            plant.run(again, batches=1)
+            again.plan = plan
         plant.run(again, until_ms=250 * SECOND)
         assert plant.late(1.0, 200 * SECOND) < BOUND
         found[catch_up] = plant
     assert found["shed"].asked("q", 95 * SECOND).max() > 0.3
     assert not found["complete"].asked("q").any()
-    assert found["shed"].late(0.5, 100 * SECOND, 115 * SECOND) < found["complete"].late(0.5, 100 * SECOND, 115 * SECOND)
+    assert repeats or found["shed"].late(0.5, 100 * SECOND, 115 * SECOND) < found["complete"].late(0.5, 100 * SECOND, 115 * SECOND)
+
+
+def test_a_bound_that_no_batch_can_meet_does_not_keep_a_query_behind_for_ever() -> None:
+    query = replace(ONE, catch_up="complete", latency_bound_ms=700)
+    plant, watchdog = in_steps(costly(), (0.1, 100), (1.5, 300)), a_watchdog(query)
+    plant.run(watchdog, until_ms=40 * SECOND)
+    again = a_watchdog(query)
+    again.restore(json.loads(json.dumps(watchdog.snapshot())))
+    plant.run(again, until_ms=200 * SECOND)
+    assert plant.asked("q", 120 * SECOND).max() > 0.3
+
+
+def test_a_query_that_is_awake_without_candidates_costs_what_it_costs() -> None:
+    costs = QueryCosts({f"rare-{number}": ["input"] for number in range(300)})
+    for batch in range(40):
+        seen = {f"rare-{number}": QueryObservation(work_ms=0.05, candidates=int(number == batch)) for number in range(300)}
+        costs.learn(seen, {"input": 40_000}, 1, 100.0)
+    load = costs.load({"input": 40_000.0})
+    assert load.shipped(np.zeros(300)) < 100
+
+
+def test_a_stream_that_fell_silent_costs_as_before_when_it_speaks_again() -> None:
+    costs = QueryCosts({"q": ["input"]})
+    for _ in range(5):
+        costs.learn({"q": QueryObservation(work_ms=60.0, candidates=1000)}, {"input": 1000, "other": 0}, 1000, 100.0)
+    before = costs.load({"input": 1000.0, "other": 0.0}).total_ms(np.zeros(1))
+    for _ in range(20):
+        costs.learn({"q": QueryObservation()}, {"input": 0, "other": 1000}, 0, 100.0)
+    assert costs.load({"input": 1000.0, "other": 0.0}).total_ms(np.zeros(1)) == pytest.approx(before, rel=0.1)
+
+
+def test_one_late_composite_event_is_forgotten() -> None:
+    costs = QueryCosts({"q": ["input"]})
+    costs.learn({"q": QueryObservation(work_ms=1.0, candidates=10, latency_ms=60_000.0)}, {"input": 10}, 10, 100.0)
+    for _ in range(100):
+        costs.learn({"q": QueryObservation(work_ms=1.0, candidates=10)}, {"input": 10}, 10, 100.0)
+    assert costs["q"].offset_ms < 500
+
+
+def test_a_clock_that_steps_back_stops_no_decisions() -> None:
+    plant, watchdog = at_capacity(costly(), 2.0), a_watchdog(ONE)
+    plant.run(watchdog, until_ms=60 * SECOND)
+    before = watchdog.forecast
+    watchdog.plan(PlannedBatch(10**6, round(plant.now - 600 * SECOND), {STREAM: 1}))
+    assert watchdog.forecast is not before
 
 
 def test_when_it_has_caught_up_a_complete_query_sheds_like_any_other() -> None:
