@@ -9,19 +9,24 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from app.bootstrap.artifacts import connector_jars
-from app.bootstrap.java import find_java
+from app.bootstrap.java import Java, find_java
 from app.bootstrap.places import PROJECT, cache_folder
 from app.bootstrap.progress import say, step
 from app.bootstrap.turn import exclusive
 
 _TRAINING = "app.pipeline.class_training"
 _LONGEST_S = 300
+_PAUSE_S = 0.1
 
 
 def driver_class_path() -> list[Path]:
@@ -30,47 +35,78 @@ def driver_class_path() -> list[Path]:
 
 
 def class_archive() -> Path | None:
-    """The archive for this Java and these jars, if it was made."""
+    """The archive for this Java and these jars, if it was made; None as well where ``CEP_CLASS_ARCHIVE=off``."""
     archive = _place()
-    return archive if archive.exists() else None
+    return archive if not _switched_off() and archive.exists() else None
 
 
-def make_class_archive() -> None:
-    """Make the archive, unless it is there, could not be made before (some Javas cannot), or ``CEP_CLASS_ARCHIVE=off``."""
-    if os.environ.get("CEP_CLASS_ARCHIVE") == "off" or _place().exists() or _failed(_place()).exists():
+def make_class_archive(stopped: Callable[[], bool] = lambda: False) -> None:
+    """Make the archive, unless it is there, this Java cannot make one, or ``CEP_CLASS_ARCHIVE=off``.
+
+    Args:
+        stopped: whether somebody wants to end meanwhile; the next start makes it then.
+    """
+    if _switched_off() or _place().exists() or _failed(_place()).exists():
         return
     try:
-        _make()
-    except (OSError, subprocess.TimeoutExpired) as error:  # a slower start is no reason not to start
+        _make(stopped)
+    except OSError as error:  # a slower start is no reason not to start
         say(f"! java classes: {error}")
 
 
-def _make() -> None:
+def _switched_off() -> bool:
+    return os.environ.get("CEP_CLASS_ARCHIVE") == "off"
+
+
+def _make(stopped: Callable[[], bool]) -> None:
     archive = _place()
     archive.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(archive.parent, os.W_OK):
         return
     with exclusive(archive.with_suffix(".lock")):
-        if archive.exists():
+        if archive.exists() or _failed(archive).exists():
             return
         with step("java classes", "parsed once, kept in the cache"), tempfile.TemporaryDirectory(dir=archive.parent) as folder:
             draft, said = Path(folder) / "draft.jsa", Path(folder) / "said"
-            with said.open("wb") as log:
-                trained = subprocess.run(
-                    [sys.executable, "-m", _TRAINING, str(draft)], cwd=PROJECT, stdout=log, stderr=log, timeout=_LONGEST_S, check=False
-                )
-            if trained.returncode or not draft.exists():
-                _failed(archive).touch()
+            code = _trained(draft, said, stopped)
+            if code is None:
+                raise OSError("not made now: it was to end, or took too long")
+            if code or not draft.exists():
+                if not code:
+                    _failed(archive).touch()  # all went well, and this Java wrote none: it never will
                 raise OSError(f"not kept, so starts take longer: {_last_line(said)}")
             draft.rename(archive)
+
+
+def _trained(draft: Path, said: Path, stopped: Callable[[], bool]) -> int | None:
+    """The exit code of the training; None when it was ended."""
+    deadline = time.monotonic() + _LONGEST_S
+    with said.open("wb") as log:
+        command = [sys.executable, "-m", _TRAINING, str(draft)]
+        # a session of its own: Ctrl-C is for the application, which ends it then with all that it started
+        training = subprocess.Popen(command, cwd=PROJECT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            while training.poll() is None and time.monotonic() < deadline and not stopped():
+                time.sleep(_PAUSE_S)
+            return training.poll()
+        finally:
+            if training.poll() is None:
+                os.killpg(training.pid, signal.SIGKILL)
+                training.wait()
 
 
 def _place() -> Path:
     """Named by what the JVM itself compares."""
     java = find_java()
-    machine = sorted((java.home / "lib").rglob("libjvm.so"))
+    machine = sorted((java.home / "lib").rglob("libjvm.so")) or [_real_java(java)]
     facts = [f"{path} {path.stat().st_mtime_ns // 10**9} {path.stat().st_size}" for path in [*machine, *driver_class_path()]]
     return cache_folder() / "classes" / f"{hashlib.sha256(os.linesep.join(facts).encode()).hexdigest()[:16]}.jsa"
+
+
+def _real_java(java: Java) -> Path:
+    """Where a launcher of our own stands for it (`app.bootstrap.java`), the executable that it starts."""
+    named = re.findall(r"/\S+/bin/java", Path(java.command).read_text(errors="replace"))
+    return Path(named[0]) if named and Path(named[0]).exists() else Path(java.command)
 
 
 def _failed(archive: Path) -> Path:

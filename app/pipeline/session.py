@@ -83,6 +83,13 @@ def one_process(settings: Settings) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def with_users(own: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Own settings and the user's, which win; but a class path of theirs comes behind ours, without which there is no Kafka source."""
+    path = "spark.driver.extraClassPath"
+    joined = {path: own[path] + os.pathsep + conf[path]} if own.get(path) and conf.get(path) else {}
+    return {**own, **conf, **joined}
+
+
 def archive_options(archive: Path | None) -> list[str]:
     """Java's options for an archive of classes: session and first task 12 → 7 s on free cores."""
     return [f"-XX:SharedArchiveFile={archive}"] if archive else []
@@ -141,7 +148,7 @@ def start_session(settings: Settings) -> SparkSession:
     os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.master(_master(settings.spark.master))
     owners = {f"spark.executorEnv.{SETTING}": owner_slots(settings).to_text()}
-    for name, value in {**own_settings(settings), **owners, **settings.spark.conf}.items():
+    for name, value in with_users(own_settings(settings) | owners, settings.spark.conf).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if not isinstance(settings.checkpoint.address, BucketAddress):  # there Hadoop's client of S3 would look for the class, and not see it

@@ -55,14 +55,31 @@ def test_another_jar_wants_another_archive(jars, training):
     assert archives.class_archive() != made
 
 
-def test_what_cannot_be_made_is_told_once_with_its_reason(jars, training, capsys):
-    runs = training("sys.exit('this Java cannot')")
+def test_what_this_java_cannot_make_is_told_once_with_its_reason(jars, training, capsys):
+    runs = training("print('this Java cannot')")
     archives.make_class_archive()
     assert "this Java cannot" in capsys.readouterr().err
     archives.make_class_archive()
     assert runs() == 1
     assert archives.class_archive() is None
     assert not list(archives.cache_folder().rglob("draft*"))
+
+
+def test_what_failed_for_another_reason_is_tried_again(jars, training, capsys):
+    runs = training("sys.exit('no room on the disk')")
+    archives.make_class_archive()
+    assert "no room on the disk" in capsys.readouterr().err
+    archives.make_class_archive()
+    assert runs() == 2
+
+
+def test_who_is_to_end_does_not_wait_for_it(jars, training, tmp_path):
+    training("import time; time.sleep(600)")
+    archives.make_class_archive((tmp_path / "runs").exists)
+    assert archives.class_archive() is None
+    training(WRITES)
+    archives.make_class_archive()
+    assert archives.class_archive() is not None
 
 
 def test_a_cache_that_cannot_be_written_is_left_alone(jars, training, monkeypatch, tmp_path, capsys):
@@ -79,6 +96,10 @@ def test_it_can_be_switched_off(jars, training, monkeypatch):
     monkeypatch.setenv("CEP_CLASS_ARCHIVE", "off")
     archives.make_class_archive()
     assert runs() == 0
+    monkeypatch.delenv("CEP_CLASS_ARCHIVE")
+    archives.make_class_archive()
+    monkeypatch.setenv("CEP_CLASS_ARCHIVE", "off")
+    assert archives.class_archive() is None, "one that is there is left out as well"
 
 
 def test_the_order_of_the_class_path_is_that_of_names():

@@ -60,3 +60,10 @@ def test_an_archive_of_classes_is_used_when_it_was_made(conf_of, monkeypatch):
 def test_executors_of_their_own_get_the_connector(conf_of, master, wanted):
     conf = session.own_settings(Settings.model_validate({"spark": {"master": master}}))
     assert conf.get("spark.jars") == wanted
+
+
+def test_a_class_path_of_the_users_comes_behind_ours():
+    own = {"spark.driver.extraClassPath": "/spark/spark.jar", "spark.app.name": "cep"}
+    given = {"spark.driver.extraClassPath": "/opt/mine.jar", "spark.app.name": "other"}
+    assert session.with_users(own, given) == {"spark.driver.extraClassPath": "/spark/spark.jar:/opt/mine.jar", "spark.app.name": "other"}
+    assert session.with_users(own, {}) == own

@@ -52,7 +52,7 @@ def run(
     try:
         loaded = load_settings(settings, os.environ)
         configure_logging(loaded.logging, loaded.application, __version__)
-        make_class_archive()
+        make_class_archive(lambda: stop.asked.is_set() or stop.at_once.is_set())
         threading.Thread(target=_end_in_any_case, args=(stop,), name="end", daemon=True).start()
         run_application(loaded, stop, settings)
     except tuple(kind for kind, _ in EXIT_CODES) as error:
