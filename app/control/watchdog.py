@@ -30,6 +30,7 @@ from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
 from app.control.outlook import Outlook
 from app.control.query_costs import NO_EFFECT, QueryCosts, QueryObservation
+from app.control.running import JUMP, Running, smoothed
 from app.control.sharing import Goal, Ratios, shared_out
 from app.query.plan import Plan
 from app.query.text.keys import TUPLE_SHEDDERS
@@ -37,10 +38,6 @@ from shedding.overload import Share
 
 LARGEST_OFFSET = 0.25
 """Of the plateau: measured waiting that batches do not explain is believed up to here; beyond, producers' clocks are wrong, or events wait for their watermark."""
-JUMP = 1.25
-"""A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
-NEWEST = 0.3
-"""Weight of the newest batch in running averages."""
 FOLLOW = 0.5
 """How much of the way to a slightly different ratio is gone at once; what keeps `JUMP` times as much, or as little, is another load."""
 CLEARLY = 0.9
@@ -160,23 +157,6 @@ class Forecast:
     bottleneck: Place = "fixed"
 
 
-@dataclass(slots=True)
-class _Running:
-    """Averages and the last batch; everything here goes through `Watchdog.snapshot`."""
-
-    rates: dict[str, float] = field(default_factory=dict)
-    offset_ms: float = 0.0
-    remaining: float = 0.0
-    last_batch: int = -1
-    last_planned_ms: int = 0
-    last_duration_ms: float = 0.0
-    last_arrived: dict[str, int] = field(default_factory=dict)
-    begun_at_ms: int = 0
-    lag_ms: float = 0.0
-    behind: list[str] = field(default_factory=list)
-    ratios: dict[str, float] = field(default_factory=dict)
-
-
 class Watchdog:
     """Watches all queries of the application: each has its bound and its costs, and they share batches.
 
@@ -193,7 +173,7 @@ class Watchdog:
         self._batches: deque[BatchCost] = deque(maxlen=settings.cost_window)
         self._shedding = tuple(watched for watched in queries if watched.sheds)
         self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding})
-        self._running = _Running(behind=self._complete())
+        self._running = Running(behind=self._complete())
         self._handed = list(self._running.behind)
         self._seen = 0
         self._decided_at_ms = -(10**15)
@@ -222,16 +202,16 @@ class Watchdog:
         if known and period > 0 and not self._begins:
             for stream in sorted({*running.rates, *seen.consumed, *seen.arrived}):  # one that is silent now has a rate as well
                 if stream not in seen.arrived:
-                    self._learn_rate(stream, seen.consumed.get(stream, 0) / period)
+                    running.learn_rate(stream, seen.consumed.get(stream, 0) / period)
                 elif stream in running.last_arrived:
-                    self._learn_rate(stream, max(0, seen.arrived[stream] - running.last_arrived[stream]) / period)
+                    running.learn_rate(stream, max(0, seen.arrived[stream] - running.last_arrived[stream]) / period)
         waited = min(period, running.last_duration_ms) if known else 0.0
         explained = waited + seen.duration_ms
         if seen.oldest_broker_ms is not None:
             measured = seen.planned_at_ms + seen.duration_ms - seen.oldest_broker_ms
             running.lag_ms = max(0.0, seen.planned_at_ms - seen.oldest_broker_ms)
             if known and seen.remaining == 0 and not self._begins:
-                running.offset_ms = _smoothed(running.offset_ms, max(0.0, min(measured - explained, 60_000.0)))
+                running.offset_ms = smoothed(running.offset_ms, max(0.0, min(measured - explained, 60_000.0)))
         ordinary = known and seen.remaining == 0 and not self._begins
         self._begins = False
         running.last_batch, running.last_planned_ms, running.last_duration_ms = seen.batch, seen.planned_at_ms, seen.duration_ms
@@ -274,7 +254,7 @@ class Watchdog:
         known = {name for name, watched in self._queries.items() if watched.sheds}
         running = snapshot.get("running", {})
         if snapshot.get("format") == FORMAT:
-            self._running = _Running(**running)
+            self._running = Running(**running)
             self._batches.extend(BatchCost(*values) for values in snapshot["batches"])
             self._costs.restore(snapshot["costs"])
             self._handed = [query for query in self._running.behind if query in known]
@@ -299,11 +279,6 @@ class Watchdog:
         if not self._settings.enabled and self._running.ratios:
             raise AssertionError("shedding although the watchdog is disabled")
 
-    def _learn_rate(self, stream: str, newest: float) -> None:
-        known = self._running.rates.get(stream)
-        jumps = known is None or newest > JUMP * known or newest < known / JUMP
-        self._running.rates[stream] = newest if jumps or known is None else _smoothed(known, newest)
-
     def _outlook(self, planned: PlannedBatch, model: CostModel, since_ms: float) -> Outlook:
         running = self._running
         came = {stream: rate * since_ms for stream, rate in running.rates.items()}
@@ -317,7 +292,7 @@ class Watchdog:
             full = sum(records.values()) >= FULL * self._largest_batch
             if not full and running.remaining == 0:
                 for stream, count in records.items():
-                    self._learn_planned(stream, count, since_ms)
+                    running.learn_planned(stream, count, since_ms)
             there = running.remaining + sum(came.values())
             more = max(1.0, there / max(1.0, sum(records.values()))) if full else 1.0
             waiting = {stream: count * more for stream, count in records.items()}
@@ -327,12 +302,6 @@ class Watchdog:
         return Outlook(
             self._costs, model, pace_of(list(self._batches), model), records, waiting, dict(running.rates), age_ms, self._largest_batch
         )
-
-    def _learn_planned(self, stream: str, count: float, since_ms: float) -> None:
-        """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells."""
-        newest = count / since_ms
-        if newest > JUMP * self._running.rates.get(stream, 0.0):
-            self._running.rates[stream] = newest
 
     def _catch_up(self, outlook: Outlook) -> None:
         """Queries that are to be complete after an outage are behind until all that waits can be done within their bound, or no more waits than ever."""
@@ -405,7 +374,3 @@ class Watchdog:
             model,
             max(parts, key=lambda part: parts[part]),
         )
-
-
-def _smoothed(average: float, newest: float) -> float:
-    return (1 - NEWEST) * average + NEWEST * newest

@@ -177,5 +177,5 @@ def test_the_readme_says_what_the_recordings_give(name: str) -> None:
 
 
 def test_every_shipped_query_is_described() -> None:
-    text = (QUERIES / "README.md").read_text(encoding="utf-8")
+    text = (QUERIES / "README.md").read_text(encoding="utf-8").partition("## The shipped queries")[2]
     assert {path.stem for path in query_files([QUERIES])} == set(re.findall(r"^\| `(\S+)` \|", text, re.MULTILINE))

@@ -1,0 +1,44 @@
+"""What the watchdog knows of the run: rates, the last batch, the ratios that hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+JUMP = 1.25
+"""A rate that is so many times the known one, or less than the known one by that, is another one: waiting for the average to follow would cost the bound."""
+NEWEST = 0.3
+"""Weight of the newest batch in running averages."""
+
+
+@dataclass(slots=True)
+class Running:
+    """Averages and the last batch; everything here goes through `Watchdog.snapshot`."""
+
+    rates: dict[str, float] = field(default_factory=dict)
+    offset_ms: float = 0.0
+    remaining: float = 0.0
+    last_batch: int = -1
+    last_planned_ms: int = 0
+    last_duration_ms: float = 0.0
+    last_arrived: dict[str, int] = field(default_factory=dict)
+    begun_at_ms: int = 0
+    lag_ms: float = 0.0
+    behind: list[str] = field(default_factory=list)
+    ratios: dict[str, float] = field(default_factory=dict)
+
+    def learn_rate(self, stream: str, newest: float) -> None:
+        """Takes a stream's rate into account, records per ms."""
+        known = self.rates.get(stream)
+        jumps = known is None or newest > JUMP * known or newest < known / JUMP
+        self.rates[stream] = newest if jumps or known is None else smoothed(known, newest)
+
+    def learn_planned(self, stream: str, count: float, since_ms: float) -> None:
+        """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells."""
+        newest = count / since_ms
+        if newest > JUMP * self.rates.get(stream, 0.0):
+            self.rates[stream] = newest
+
+
+def smoothed(average: float, newest: float) -> float:
+    """The average with a new value in it."""
+    return (1 - NEWEST) * average + NEWEST * newest
