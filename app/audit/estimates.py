@@ -46,8 +46,9 @@ def recall_of_sample(counts: NDArray[np.int64]) -> Estimate | None:
 def wilson(share: float, number: float) -> Estimate:
     """Wilson's interval for a share of so many independent cases.
 
-    >>> wilson(0.5, 100)
-    Estimate(value=0.5, lower=0.40383153035989436, upper=0.5961684696401056)
+    >>> half = wilson(0.5, 100)
+    >>> round(half.lower, 3), half.value, round(half.upper, 3)
+    (0.404, 0.5, 0.596)
     """
     spread = Z * math.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
     middle, scale = share + Z**2 / (2 * number), 1 + Z**2 / number
