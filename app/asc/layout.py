@@ -88,6 +88,13 @@ class ItemLayout:
         place = self.place[query]
         return self.word[place] * WORD_BITS + self.shift[place] + item
 
+    def own_words(self, query: int) -> NDArray[np.uint64]:
+        """uint64 (words,): the bits that belong to one query."""
+        place = self.place[query]
+        own = np.zeros(self.words, dtype=np.uint64)
+        own[self.word[place]] = ((1 << self.items[place]) - 1) << self.shift[place]
+        return own
+
     @staticmethod
     def of(catalog: Catalog, stream: str | None) -> ItemLayout:
         """Lays out the items of all queries of the catalog that read the stream (None: of all queries)."""

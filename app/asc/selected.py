@@ -143,11 +143,7 @@ class SelectedEvents:
 
     def own_words(self, query: int) -> NDArray[np.uint64]:
         """uint64 (words,): the bits of `bitmaps` that belong to one query, for gates."""
-        layout = self.dispatch.layout
-        place = layout.place[query]
-        own = np.zeros(layout.words, dtype=np.uint64)
-        own[layout.word[place]] = ((1 << layout.items[place]) - 1) << layout.shift[place]
-        return own
+        return self.layout.own_words(query)
 
     def with_bitmaps(self, bitmaps: NDArray[np.uint64]) -> SelectedEvents:
         """The same rows with other bitmaps, uint64 (relevant, words)."""
@@ -158,11 +154,11 @@ class SelectedEvents:
         alive = self.bitmaps.any(axis=1)
         return self._with(Bitmaps(self.relevant[alive], self.bitmaps[alive]))
 
-    def without(self, kept: SelectedEvents) -> SelectedEvents:
-        """What a gate took away: the bits that are not in what it kept, an answer for some of the same rows."""
-        gone = self.bitmaps.copy()
-        gone[np.searchsorted(self.relevant, kept.relevant)] &= ~kept.bitmaps
-        return self.with_bitmaps(gone).without_empty()
+    def without(self, others: SelectedEvents) -> SelectedEvents:
+        """The bits that are not in another answer for some of the same rows: of what a gate kept, what it took away, and the other way round."""
+        left = self.bitmaps.copy()
+        left[np.searchsorted(self.relevant, others.relevant)] &= ~others.bitmaps
+        return self.with_bitmaps(left).without_empty()
 
     def only(self, rows: NDArray[np.bool_]) -> SelectedEvents:
         """The same with only the marked rows of the batch, bool (events,)."""

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.batch import EventBatch, concatenate, empty_batch, place_numbers, take
+from app.events.batch import EventBatch, concatenate, empty_batch, first_of_each, place_numbers, take
 
 NEVER = -(1 << 62)
 FOREVER = (1 << 63) - 1
@@ -73,12 +73,6 @@ class Piece:
         rows = np.concatenate([*found, everywhere])
         times = self.batch.time[rows]
         return rows[(times >= first_ms) & (times <= last_ms)]
-
-
-def place_changes(batch: EventBatch, order: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether each event but the first, in this order, is another one than the event before it."""
-    source, offset = batch.source[order], batch.offset[order]
-    return (source[1:] != source[:-1]) | (offset[1:] != offset[:-1])
 
 
 class Memory:
@@ -200,8 +194,8 @@ class Memory:
         batch = concatenate([take(piece.batch, rows) for piece, rows in parts])
         bitmaps = np.concatenate([piece.bitmaps[rows] for piece, rows in parts])
         hidden = np.concatenate([np.full(len(rows), piece.kind == "shed") for piece, rows in parts])[:, None]
-        order = np.lexsort((batch.offset, batch.source, batch.time))
-        fresh = np.append(True, place_changes(batch, order))
+        order = batch.total_order()
+        fresh = first_of_each(batch, order)
         starts = np.flatnonzero(fresh)
         kept = np.bitwise_or.reduceat(np.where(hidden, np.uint64(0), bitmaps)[order], starts, axis=0)
         shed = np.bitwise_or.reduceat(np.where(hidden, bitmaps, np.uint64(0))[order], starts, axis=0)

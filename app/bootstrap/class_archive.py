@@ -1,6 +1,6 @@
 """Spark's classes, parsed and verified once: Java's class data sharing maps them from a file, which takes a third off a start.
 
-Made once per Java, Spark and connector (about half a minute, beside the kernels), for the driver's JVM, which is the only one in local mode. Nothing depends on it: without it, or
+Made once per Java, Spark and connector (50 s, after the kernels), for the driver's JVM, which is the only one in local mode. Nothing depends on it: without it, or
 where it does not fit, the JVM reads its jars as ever. Measurements: ``ops/decisions/0034-latency.md``.
 """
 
@@ -46,10 +46,13 @@ def make_class_archive(stopped: Callable[[], bool] = lambda: False) -> None:
     Args:
         stopped: whether somebody wants to end meanwhile; the next start makes it then.
     """
-    if _switched_off() or _place().exists() or _failed(_place()).exists():
+    if _switched_off():
+        return
+    archive = _place()
+    if archive.exists() or _failed(archive).exists():
         return
     try:
-        _make(stopped)
+        _make(archive, stopped)
     except OSError as error:  # a slower start is no reason not to start
         say(f"! java classes: {error}")
 
@@ -58,8 +61,7 @@ def _switched_off() -> bool:
     return os.environ.get("CEP_CLASS_ARCHIVE") == "off"
 
 
-def _make(stopped: Callable[[], bool]) -> None:
-    archive = _place()
+def _make(archive: Path, stopped: Callable[[], bool]) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(archive.parent, os.W_OK):
         return

@@ -83,8 +83,7 @@ class GroupAudit:
         self._reaches = {query: UNBOUNDED_MS if reach is None else reach for query, reach in reaches.items()}
         self.reach_ms = max(self._reaches.values())
         self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
-        nothing = SelectedEvents(self._dispatch, Bitmaps(np.zeros(0, np.int64), np.zeros((0, self._layout.words), np.uint64)), 0)
-        self._own = {query: nothing.own_words(query) for query in self._plans}
+        self._own = {query: self._layout.own_words(query) for query in self._plans}
         sampled = [self._own[query] for query, plan in self._plans.items() if self._sample and is_sampled(plan)]
         self._spared = np.bitwise_or.reduce([np.zeros(self._layout.words, np.uint64), *sampled])
         self._judges = {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch
-from app.events.batch import EventBatch, concatenate, empty_batch, take
+from app.events.batch import EventBatch, concatenate, empty_batch, first_of_each, take
 
 NEVER = -(1 << 62)
 """A watermark before all times. Far enough from the end of 64 bit that taking a lateness or a window away cannot wrap."""
@@ -167,10 +167,9 @@ class Held:
 
 
 def _sorted(batch: EventBatch, bitmaps: NDArray[np.uint64], order: NDArray[np.intp]) -> tuple[EventBatch, NDArray[np.uint64]]:
-    source, offset = batch.source[order], batch.offset[order]
-    twice = (source[1:] == source[:-1]) & (offset[1:] == offset[:-1])
-    if twice.any():
-        order = order[np.concatenate([[True], ~twice])]
+    first = first_of_each(batch, order)
+    if not first.all():
+        order = order[first]
     return take(batch, order), bitmaps[order]
 
 

@@ -233,7 +233,7 @@ class IngressPlan:
         kept = selected if gate is None else gate(batch, selected)
         withdrawn = None if kept is selected else selected.without(kept)
         if withdrawn is not None and self._sample:
-            kept = self._spare(batch, kept, withdrawn, selected)
+            kept = self._spare(batch, withdrawn, selected)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
         ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
         for way in self._ways:
@@ -294,18 +294,14 @@ class IngressPlan:
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
         return counted
 
-    def _spare(self, batch: EventBatch, kept: SelectedEvents, withdrawn: SelectedEvents, selected: SelectedEvents) -> SelectedEvents:
-        """Gives events of the control sample back what was taken from them."""
-        rows = withdrawn.relevant
-        given_back = np.zeros_like(withdrawn.bitmaps)
+    def _spare(self, batch: EventBatch, withdrawn: SelectedEvents, selected: SelectedEvents) -> SelectedEvents:
+        """What is kept when events of the control sample get back what was taken from them."""
+        gone = withdrawn.bitmaps.copy()
         for way in self._ways:
-            sampled = in_sample(partition_keys(batch, rows, way.group).hashes, self._sample)
-            for query in way.sampled if sampled.any() else ():
-                given_back[sampled] |= withdrawn.bitmaps[sampled] & withdrawn.own_words(query)
-        bitmaps = selected.bitmaps.copy()
-        places = np.searchsorted(selected.relevant, rows)
-        bitmaps[places] &= ~(withdrawn.bitmaps & ~given_back)
-        return kept if not given_back.any() else selected.with_bitmaps(bitmaps).without_empty()
+            if way.sampled:
+                sampled = in_sample(partition_keys(batch, withdrawn.relevant, way.group).hashes, self._sample)
+                gone[sampled] &= ~np.bitwise_or.reduce([withdrawn.own_words(query) for query in way.sampled])
+        return selected.without(withdrawn.with_bitmaps(gone))
 
     def _send_hidden(
         self, way: _Way, batch: EventBatch, withdrawn: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]

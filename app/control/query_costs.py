@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.control.running import NEWEST, smoothed
 from shedding.detector_matches import Curve, fitted
 
-NEWEST = 0.3
-"""Weight of the newest batch in sliding estimates: three batches to follow a change."""
 FADING = 0.05
 """How much of what a query's composite events were late is forgotten with a batch in which it has none."""
 MOST_OFFSET_MS = 60_000.0
@@ -336,4 +335,4 @@ class QueryCosts:
 
 
 def _followed(average: float | None, newest: float) -> float:
-    return newest if average is None else average + NEWEST * (newest - average)
+    return newest if average is None else smoothed(average, newest)

@@ -205,14 +205,14 @@ class Watchdog:
                     running.learn_rate(stream, seen.consumed.get(stream, 0) / period)
                 elif stream in running.last_arrived:
                     running.learn_rate(stream, max(0, seen.arrived[stream] - running.last_arrived[stream]) / period)
+        ordinary = known and seen.remaining == 0 and not self._begins
         waited = min(period, running.last_duration_ms) if known else 0.0
         explained = waited + seen.duration_ms
         if seen.oldest_broker_ms is not None:
             measured = seen.planned_at_ms + seen.duration_ms - seen.oldest_broker_ms
             running.lag_ms = max(0.0, seen.planned_at_ms - seen.oldest_broker_ms)
-            if known and seen.remaining == 0 and not self._begins:
+            if ordinary:
                 running.offset_ms = smoothed(running.offset_ms, max(0.0, min(measured - explained, 60_000.0)))
-        ordinary = known and seen.remaining == 0 and not self._begins
         self._begins = False
         running.last_batch, running.last_planned_ms, running.last_duration_ms = seen.batch, seen.planned_at_ms, seen.duration_ms
         running.last_arrived, running.remaining = dict(seen.arrived), float(seen.remaining)

@@ -134,6 +134,12 @@ class EventBatch:
         return np.lexsort((self.offset, self.source, self.time))
 
 
+def first_of_each(batch: EventBatch, order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Bool (events,): in an order that puts an event that came twice beside itself, whether it is there for the first time."""
+    source, offset = batch.source[order], batch.offset[order]
+    return np.concatenate([[True], (source[1:] != source[:-1]) | (offset[1:] != offset[:-1])])[: len(order)]
+
+
 def take(batch: EventBatch, rows: NDArray[np.integer]) -> EventBatch:
     """The given rows of a batch, in the given order; dictionaries are shared, not copied.
 

@@ -205,7 +205,12 @@ def add_composite_events(
 def add_reports(records: Records, reports: Iterable[ShedReport | QualityReport], output: OutputTopic) -> None:
     """What shedding did in the batch before, or what it cost over minutes, one record per query."""
     for report in reports:
-        records.add(output.topic, report.query.encode(), encode(output, report.to_avro()), (("content-type", b"application/avro"),))
+        add_audit_record(records, output, report.query, report.to_avro())
+
+
+def add_audit_record(records: Records, output: OutputTopic, query: str, value: dict[str, Any]) -> None:
+    """One record of the audit topic, keyed by its query."""
+    records.add(output.topic, query.encode(), encode(output, value), (("content-type", b"application/avro"),))
 
 
 def add_late_events(records: Records, topic: str, originals: Iterable[Original]) -> None:

@@ -13,7 +13,7 @@ from app.bucket.matching import Found
 from app.control.directives import Directive
 from app.events.topics import topic_partition
 from app.owners.deployment import OutputTopic
-from app.owners.egress import Records, encode
+from app.owners.egress import Records, add_audit_record
 from app.query.plan import Plan
 
 
@@ -48,7 +48,7 @@ def add_verdicts(
             **told,
             "withheld": withheld,
         }
-        records.add(output.topic, event.query.encode(), encode(output, value), (("content-type", b"application/avro"),))
+        add_audit_record(records, output, event.query, value)
 
 
 def counted(found: Found) -> dict[str, int]:

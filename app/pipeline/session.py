@@ -79,7 +79,7 @@ def own_settings(settings: Settings) -> dict[str, str]:
 
 def one_process(settings: Settings) -> bool:
     """Whether the driver's JVM is the only one."""
-    master = settings.spark.conf.get("spark.master", settings.spark.master)
+    master = _asked_master(settings)
     return master == "local" or master.startswith("local[")
 
 
@@ -98,7 +98,7 @@ def archive_options(archive: Path | None) -> list[str]:
 def owner_slots(settings: Settings) -> OwnerSlots:
     """The owners of an executor: one per core."""
     token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
-    master = settings.spark.conf.get("spark.master", settings.spark.master)
+    master = _asked_master(settings)
     if found := re.match(r"local(?:\[(\d+|\*)|$)", master):
         return OwnerSlots(token, (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1), local=True)
     if found := re.match(r"local-cluster\[\s*\d+\s*,\s*(\d+)", master):
@@ -168,6 +168,11 @@ def bound_arrow_batches(spark: SparkSession, settings: Settings, most_bytes: int
     """Bounds what goes from JVM to Python at once (`app.pipeline.limits`), unless the settings do."""
     if ARROW_BATCH not in settings.spark.conf:
         spark.conf.set(ARROW_BATCH, str(most_bytes))
+
+
+def _asked_master(settings: Settings) -> str:
+    """The master that counts: one in the user's Spark settings wins."""
+    return settings.spark.conf.get("spark.master", settings.spark.master)
 
 
 def _master(master: str) -> str:
