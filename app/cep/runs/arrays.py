@@ -43,8 +43,8 @@ still bind (a mask); whether nothing can come any more; whether edges are known 
 # edges[edge, ...]
 EDGE_ITEM, TARGET, DIFFERENT, TESTS, TESTS_END, CROSSES, CROSSES_END, WITHOUT, ENTERS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 # asks[ask, ...]
-ASK_UNTIL, STOPPED, STOPPED_END = 0, 1, 2
-# stopped[k, 0]: a state
+ASK_UNTIL, STOPPED = 0, 1
+"""The UNTIL, and the state in which it leaves a run (-1: none)."""
 # tests[k, ...]: predicate, how its i runs, and how far the newest i lies above the element just bound
 TEST_PREDICATE, TEST_MODE, TEST_OFFSET, TEST_BINDING = 0, 1, 2, 3
 WHOLE, NEWEST, EVERY = 0, 1, 2
@@ -86,8 +86,7 @@ COLUMNS = {
     "ways": 2,
     "states": 12,
     "edges": 9,
-    "asks": 3,
-    "stopped": 1,
+    "asks": 2,
     "tests": 4,
     "crosses": 4,
     "beside": 2,
@@ -154,7 +153,6 @@ class RunTables(NamedTuple):
     states: Integers
     edges: Integers
     asks: Integers
-    stopped: Integers
     tests: Integers
     crosses: Integers
     beside: Integers
@@ -194,11 +192,11 @@ class RunMemory(NamedTuple):
 
 
 # world: the tables by number, see `app.cep.runs.kernels_world`
-T_SHAPE, T_ITEMS, T_WAYS, T_STATES, T_EDGES, T_ASKS, T_STOPPED, T_TESTS = 0, 1, 2, 3, 4, 5, 6, 7
-T_CROSSES, T_BESIDE, T_PREDICATES, T_REFERENCES, T_ARGUMENTS, T_REGISTERS, T_FIXED, T_NEGATIONS = 8, 9, 10, 11, 12, 13, 14, 15
-T_PARTS, T_UNTILS, T_KEYS, T_CODE, T_CONSTANTS, T_TEXT_DATA, T_TEXT_OFFSETS, T_TAGS = 16, 17, 18, 19, 20, 21, 22, 23
-T_VALUES, T_BOUND, T_NODES, T_CELLS, T_SLOTS, T_NEGATED, T_CROSSED, T_WAITING = 24, 25, 26, 27, 28, 29, 30, 31
-T_WINDOWS, T_STATE, T_FOUND, T_EXPIRED = 32, 33, 34, 35
+T_SHAPE, T_ITEMS, T_WAYS, T_STATES, T_EDGES, T_ASKS, T_TESTS, T_CROSSES = 0, 1, 2, 3, 4, 5, 6, 7
+T_BESIDE, T_PREDICATES, T_REFERENCES, T_ARGUMENTS, T_REGISTERS, T_FIXED, T_NEGATIONS, T_PARTS = 8, 9, 10, 11, 12, 13, 14, 15
+T_UNTILS, T_KEYS, T_CODE, T_CONSTANTS, T_TEXT_DATA, T_TEXT_OFFSETS, T_TAGS, T_VALUES = 16, 17, 18, 19, 20, 21, 22, 23
+T_BOUND, T_NODES, T_CELLS, T_SLOTS, T_NEGATED, T_CROSSED, T_WAITING, T_WINDOWS = 24, 25, 26, 27, 28, 29, 30, 31
+T_STATE, T_FOUND, T_EXPIRED = 32, 33, 34
 
 
 def world_of(tables: RunTables, machine: RunMachine, memory: RunMemory) -> Integers:

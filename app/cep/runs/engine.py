@@ -69,8 +69,7 @@ class RunsEngine:
         automaton = self._grammar.automaton
         tables = {**self._layout.static, **automaton.tables()}
         self._tables = RunTables(**tables)
-        most = automaton.most_edges()
-        self._fan = most + len(self._grammar.pattern.untils) * automaton.most_stopped() * (most + 1)
+        self._fan = automaton.most_edges()
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""

@@ -35,7 +35,6 @@ from app.cep.runs.arrays import (
     NEEDS_STATES,
     NEXT,
     NEXT_RUN,
-    NODE_WIDTH,
     NODES,
     OPEN,
     P_RANK,
@@ -45,7 +44,6 @@ from app.cep.runs.arrays import (
     S_RANK,
     STATE,
     STOPPED,
-    STOPPED_END,
     STRICT,
     T_ASKS,
     T_BOUND,
@@ -57,7 +55,6 @@ from app.cep.runs.arrays import (
     T_SLOTS,
     T_STATE,
     T_STATES,
-    T_STOPPED,
     T_UNTILS,
     T_WAYS,
     TARGET,
@@ -259,39 +256,22 @@ def meet(world, slot, node, mask, row, stream_rank, partition_rank):
     shape = line(world, T_SHAPE)
     states = table(world, T_STATES)
     asks = table(world, T_ASKS)
-    stopped_table = table(world, T_STOPPED)
     untils = table(world, T_UNTILS)
-    keys = line(world, T_KEYS)
     nodes = table(world, T_NODES)
-    slots = table(world, T_SLOTS)
-    state = line(world, T_STATE)
     # contiguity ends a run at this event if all its ways are contiguous, whatever an UNTIL says of them
     contiguous = shape[CONTIGUOUS] != 0 and not states[nodes[node, STATE], FINAL] and not has_way(world, node, 0)
-    # every stop takes one UNTIL out of the state; the bound is for readers
-    for _ in range(len(untils) + 1):
+    # every stop takes one UNTIL out of the state, or out of one of the rests that it may be; the bound is for readers
+    for _ in range(len(asks) + 1):
         stopped = False
         own = nodes[node, STATE]
         for ask in range(states[own, ASKS], states[own, ASKS_END]):
             asked = untils[asks[ask, ASK_UNTIL], UNTIL_ASKED]
-            if not mask >> asked & 1 or not stops(world, node, ask, row, stream_rank, partition_rank):
-                continue
-            first, stop = asks[ask, STOPPED], asks[ask, STOPPED_END]
-            if first == stop:
-                return False
-            for k in range(first + 1, stop):
-                fork = state[NODES]
-                for column in range(shape[NODE_WIDTH]):
-                    nodes[fork, column] = nodes[node, column]
-                nodes[fork, STATE] = stopped_table[k, 0]
-                state[NODES] = fork + 1
-                if meet_stopped(world, slot, fork, mask, row, stream_rank, partition_rank) and not contiguous:
-                    base = 1 + len(keys)
-                    nodes[fork, NEXT_RUN] = slots[slot, base + S_HEAD]
-                    slots[slot, base + S_HEAD] = fork
-                    slots[slot, base + S_COUNT] += 1
-            nodes[node, STATE] = stopped_table[first, 0]
-            stopped = True
-            break
+            if mask >> asked & 1 and stops(world, node, ask, row, stream_rank, partition_rank):
+                if asks[ask, STOPPED] < 0:
+                    return False
+                nodes[node, STATE] = asks[ask, STOPPED]
+                stopped = True
+                break
         if not stopped:
             break
     return meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank) and not contiguous

@@ -71,7 +71,6 @@ from app.cep.runs.arrays import (
     STATE,
     STATES_MISSING,
     STOPPED,
-    STOPPED_END,
     STREAM_RANK,
     T_ASKS,
     T_CELLS,
@@ -88,7 +87,6 @@ from app.cep.runs.arrays import (
     T_SLOTS,
     T_STATE,
     T_STATES,
-    T_STOPPED,
     T_UNTILS,
     T_WAITING,
     TARGET,
@@ -118,15 +116,13 @@ def begin(world, slot, start, mask, row, stream_rank, partition_rank, window_hig
     states = table(world, T_STATES)
     edges = table(world, T_EDGES)
     asks = table(world, T_ASKS)
-    stopped = table(world, T_STOPPED)
     untils = table(world, T_UNTILS)
     state = line(world, T_STATE)
     for ask in range(states[start, ASKS], states[start, ASKS_END]):
         asked = untils[asks[ask, ASK_UNTIL], UNTIL_ASKED]
         if mask >> asked & 1 and stops(world, np.int64(-1), ask, row, stream_rank, partition_rank):
-            for k in range(asks[ask, STOPPED], asks[ask, STOPPED_END]):
-                if stopped[k, 0] != start:
-                    begin(world, slot, stopped[k, 0], mask, row, stream_rank, partition_rank, window_high)
+            if asks[ask, STOPPED] >= 0 and asks[ask, STOPPED] != start:
+                begin(world, slot, asks[ask, STOPPED], mask, row, stream_rank, partition_rank, window_high)
             return
     for edge in range(states[start, EDGES], states[start, EDGES_END]):
         item = edges[edge, EDGE_ITEM]

@@ -254,10 +254,9 @@ class Diagnosis:
         """The partial match after the UNTILs that the event is asked: itself, or what is left of it."""
         self.grammar.automaton.expand(run.state)
         row = self._rows["states"][run.state]
-        for until, start, stop in self._rows["asks"][row[at.ASKS] : row[at.ASKS_END]]:
+        for until, rest in self._rows["asks"][row[at.ASKS] : row[at.ASKS_END]]:
             if self._stops(run, until, event):
-                rests = [rest for (rest,) in self._rows["stopped"][start:stop] if rest != run.state]
-                return [one for rest in rests for one in self._stopped(replace(run, state=rest), event)]
+                return [] if rest in (-1, run.state) else self._stopped(replace(run, state=rest), event)
         return [run]
 
     def _stops(self, run: Run, until: int, event: Seen) -> bool:

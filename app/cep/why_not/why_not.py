@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.cep.runs import arrays as at
-from app.cep.runs.automaton.terms import Again, Choice, Never, Not, One, Term
+from app.cep.runs.automaton.terms import Again, Choice, Never, Not, One, Split, Term
 from app.cep.why_not.diagnosis import Diagnosis
 from app.cep.why_not.plain_events import Seen
 from app.cep.why_not.plain_run import Run
@@ -199,7 +199,7 @@ def least(term: Term) -> int:
             return NEVER
         case Again(part, low, _):
             return low * least(part) if low else 0
-        case Choice(parts):
+        case Choice(parts) | Split(parts):
             return min(map(least, parts))
     return sum(map(least, term.parts))
 

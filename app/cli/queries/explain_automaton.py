@@ -10,7 +10,7 @@ import orjson
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton.grammar import Grammar, grammar_of
 from app.cep.runs.automaton.predicates import Rewritten
-from app.cep.runs.automaton.terms import Again, All, Choice, Never, Not, One, Series, Term
+from app.cep.runs.automaton.terms import Again, All, Choice, Never, Not, One, Series, Split, Term
 from app.errors import CepError
 from app.query.compile import Compiled
 from app.query.explain.explain_runs import binding_names, name_of, pattern_text
@@ -60,7 +60,7 @@ def drawn(plan: Plan, most: int = MOST_STATES) -> tuple[list[Drawn], int]:
             continue
         automaton.expand(own)
         waiting += [row[at.TARGET] for row in _rows(automaton.rows, own, "edges")]
-        waiting += [target for row in _rows(automaton.rows, own, "asks") for target in _stopped(automaton.rows, row)]
+        waiting += [target for row in _rows(automaton.rows, own, "asks") for target in _stopped(row)]
     shown = list(numbers)[:most]
     texts = _Texts(plan, grammar, shown)
     for own in shown:
@@ -71,7 +71,7 @@ def drawn(plan: Plan, most: int = MOST_STATES) -> tuple[list[Drawn], int]:
         ]
         for ask in _rows(automaton.rows, own, "asks"):
             item = name_of(plan.items[grammar.pattern.untils[ask[at.ASK_UNTIL]].item])
-            edges += [Edge(item, numbers[target], stops=True) for target in _stopped(automaton.rows, ask)]
+            edges += [Edge(item, numbers[target], stops=True) for target in _stopped(ask)]
         found.append(Drawn(numbers[own], texts.term(automaton.states[own].term), bool(row[at.ACCEPTS]), texts.at_end(row), tuple(edges)))
     return found, max(0, len(numbers) - most)
 
@@ -82,8 +82,8 @@ def _rows(rows: dict[str, list[list[int]]], state: int, name: str) -> list[list[
     return rows[name][own[start] : own[stop]]
 
 
-def _stopped(rows: dict[str, list[list[int]]], ask: list[int]) -> list[int]:
-    return [row[0] for row in rows["stopped"][ask[at.STOPPED] : ask[at.STOPPED_END]]]
+def _stopped(ask: list[int]) -> list[int]:
+    return [ask[at.STOPPED]] if ask[at.STOPPED] >= 0 else []
 
 
 class _Texts:
@@ -112,7 +112,7 @@ class _Texts:
         parts = [self.term(part) for part in term.parts if part != Series(())]
         if isinstance(term, Series):
             return ", ".join(parts) or "nothing"
-        return f"{'AND' if isinstance(term, All) else 'OR' if isinstance(term, Choice) else ''}({', '.join(parts)})"
+        return f"{'AND' if isinstance(term, All) else 'OR' if isinstance(term, Choice | Split) else ''}({', '.join(parts)})"
 
     def on_edge(self, state: int, edge: list[int]) -> tuple[str, ...]:
         """What an edge decides: predicates that wait for what can only come later are left out."""
@@ -152,7 +152,7 @@ def _bound_in(grammar: Grammar, states: list[int]) -> dict[int, int]:
         changed = False
         for state in states:
             steps = [(edge[at.TARGET], 1 << grammar.bindings[edge[at.EDGE_ITEM]]) for edge in _rows(rows, state, "edges")]
-            steps += [(target, 0) for ask in _rows(rows, state, "asks") for target in _stopped(rows, ask)]
+            steps += [(target, 0) for ask in _rows(rows, state, "asks") for target in _stopped(ask)]
             for target, own in steps:
                 known = bound.get(target, 0)
                 bound[target] = known | bound[state] | own

@@ -13,7 +13,7 @@ from typing import Any
 from app.cep.cells.arrays import signed
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton.predicates import Rewritten
-from app.cep.runs.automaton.terms import Built, Crossing, Term, Way, asked, items_of, passed, ways
+from app.cep.runs.automaton.terms import Built, Crossing, Term, Way, asked, items_of, passed, split, ways
 
 MOST_STATES = 1_000_000
 """A state takes about a kilobyte."""
@@ -50,7 +50,7 @@ class Automaton:
         self.states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._ways: list[list[Way] | None] = []
-        self.rows: dict[str, list[list[int]]] = {name: [] for name in ("states", "edges", "asks", "stopped", "tests", "crosses", "beside")}
+        self.rows: dict[str, list[list[int]]] = {name: [] for name in ("states", "edges", "asks", "tests", "crosses", "beside")}
         self.rows["tests"].extend(list(row) for row in tests)
         self.start = self.number(State(built.term))
         self.expand(self.start)
@@ -106,13 +106,9 @@ class Automaton:
         row[at.EDGES_END] = len(self.rows["edges"])
         asks = []
         for until, rests in asked(state.term):
-            targets = [self._silent(state, rest) for rest in rests]
-            # where nothing can come any more there is a partial match to time out, but not beside one that goes on
-            targets = [target for target in targets if not self.rows["states"][target][at.FINAL]] or targets[:1]
-            without.extend(targets)
-            start = len(self.rows["stopped"])
-            self.rows["stopped"].extend([target] for target in targets)
-            asks.append([until, start, len(self.rows["stopped"])])
+            target = self._silent(state, split(rests)) if rests else -1
+            without += [target] if rests else []
+            asks.append([until, target])
         row[at.ASKS] = len(self.rows["asks"])
         self.rows["asks"].extend(asks)
         row[at.ASKS_END] = len(self.rows["asks"])
@@ -130,10 +126,6 @@ class Automaton:
     def most_edges(self) -> int:
         """Edges of the state that has most."""
         return max((row[at.EDGES_END] - row[at.EDGES] for row in self.rows["states"]), default=1)
-
-    def most_stopped(self) -> int:
-        """States that an UNTIL may leave."""
-        return max((row[2] - row[1] for row in self.rows["asks"]), default=0)
 
     def _silent(self, state: State, term: Term) -> int:
         """The state after a change that no event made: what cannot bind any more counts as decided by the next event."""

@@ -9,7 +9,7 @@ The rules are those of query-language.md, sections 3 and 5; Brzozowski (1964) fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.query import plan as p
@@ -74,7 +74,17 @@ class Again:
     until: int = -1
 
 
-Term = One | Not | Never | Series | All | Choice | Again
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One of them, of which events may be bound already: what an UNTIL leaves that an optional item before its closure may still forestall.
+
+    They stay one partial match: what one of them must take (skip-till-next-match) none passes.
+    """
+
+    parts: tuple[Term, ...]
+
+
+Term = One | Not | Never | Series | All | Choice | Split | Again
 EMPTY = Series(())
 
 
@@ -225,6 +235,8 @@ def passed(term: Term) -> tuple[Crossing, ...] | None:
             return () if low == 0 or passed(part) is not None else None
         case Choice(parts):
             return () if any(passed(part) is not None for part in parts) else None
+        case Split(parts):
+            return next((found for found in map(passed, parts) if found is not None), None)
         case All(number, parts, begun):
             found = [passed(part) for part in parts]
             if any(one is None for one in found):
@@ -257,6 +269,10 @@ def ways(term: Term) -> Iterator[Way]:
                 for way in ways(part):
                     without = None if way.without is None else Choice((*parts[:k], way.without, *parts[k + 1 :]))
                     yield replace(way, without=without)
+        case Split(parts):
+            for k, part in enumerate(parts):
+                for way in ways(part):
+                    yield replace(way, without=None if way.without is None else split(_placed(parts, k, way.without)))
         case All():
             yield from _ways_all(term)
         case Series(parts):
@@ -316,7 +332,7 @@ def _round_without(left: Term, following: Term, term: Again) -> Term:
 
 
 def asked(term: Term) -> Iterator[tuple[int, tuple[Term, ...]]]:
-    """The UNTILs that an event is asked now, each with what is left (several rests: as many runs) when it stops the closure."""
+    """The UNTILs that an event is asked now, each with what is left (one of several rests) when it stops the closure."""
     match term:
         case One(_, block, _, until) if until >= 0 and block:
             yield until, (Never(),)
@@ -333,12 +349,27 @@ def asked(term: Term) -> Iterator[tuple[int, tuple[Term, ...]]]:
             for k, part in enumerate(parts):
                 for until, rests in asked(part):
                     yield until, tuple(Choice(_placed(parts, k, rest)) for rest in rests)
+        case Split(parts):
+            for k, part in enumerate(parts):
+                for until, rests in asked(part):
+                    yield until, (split((*parts[:k], *rests, *parts[k + 1 :])),)
         case All(_, parts):
             for k, part in enumerate(parts):
                 for until, rests in asked(part):
-                    yield until, tuple(_all(replace(term, parts=_placed(parts, k, rest))) for rest in rests)
+                    yield until, tuple(_all(replace(term, parts=_placed(parts, k, rest))) for rest in _one_of(rests))
         case Series(parts):
             yield from _asked_series(parts)
+
+
+def split(parts: Sequence[Term]) -> Term:
+    """One of several rests of a pattern."""
+    flat = dict.fromkeys(one for part in parts for one in (part.parts if isinstance(part, Split) else (part,)))
+    return next(iter(flat)) if len(flat) == 1 else Split(tuple(flat))
+
+
+def _one_of(rests: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Rests as one, unless they differ in the negations that an end there would ask."""
+    return (split(rests),) if len({found for found in map(passed, rests) if found is not None}) < 2 else rests
 
 
 def _asked_series(parts: tuple[Term, ...]) -> Iterator[tuple[int, tuple[Term, ...]]]:
@@ -369,7 +400,7 @@ def _bound(term: Term) -> list[Term]:
                 return [replace(term, low=max(1, low))]
             following = again(replace(term, low=max(low - 1, 0), high=None if high is None else high - 1))
             return [series(first, following) for first in _bound(part)]
-        case Choice(parts):
+        case Choice(parts) | Split(parts):
             return [one for part in parts for one in _bound(part)]
         case All(_, parts):
             return [replace(term, parts=_placed(parts, k, one)) for k, part in enumerate(parts) for one in _bound(part)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.cep.runs.automaton.automaton import State
-from app.cep.runs.automaton.terms import Again, All, Choice, Never, Not, One, Series, Term
+from app.cep.runs.automaton.terms import Again, All, Choice, Never, Not, One, Series, Split, Term
 
 
 def terms_to_bytes(states: Sequence[State]) -> bytes:
@@ -32,6 +32,8 @@ def _plain(term: Term) -> list[Any]:
             return ["series", *map(_plain, parts)]
         case Choice(parts):
             return ["choice", *map(_plain, parts)]
+        case Split(parts):
+            return ["split", *map(_plain, parts)]
         case All(number, parts, begun):
             return ["all", number, begun, *map(_plain, parts)]
         case Again(part, low, high, group, until):
@@ -50,4 +52,5 @@ def _term(plain: list[Any]) -> Term:
         return Again(_term(rest[0]), *rest[1:])
     if kind == "all":
         return All(rest[0], tuple(map(_term, rest[2:])), rest[1])
-    return (Series if kind == "series" else Choice)(tuple(map(_term, rest)))
+    parts = tuple(map(_term, rest))
+    return Series(parts) if kind == "series" else Choice(parts) if kind == "choice" else Split(parts)
