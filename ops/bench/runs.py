@@ -2,8 +2,8 @@
 
     python -m ops.bench.runs [--repeats N] [--only NAME] [--data FOLDER] [--json FILE]
 
-``any``/``next``/``partition`` name the strategy. Streams of uniform types as in `ops.bench.engine`; with ``--data`` (a folder with the
-recordings, default ``../shared/data``) also rising prices and ten steps in windows on GF-2015. Selecting candidates is not in the figures.
+``any``/``next``/``partition`` name the strategy. Streams of uniform types as in `ops.bench.engine`; and a row per feature that a plain
+sequence has not; with ``--data`` (a folder with the recordings, default ``../shared/data``) also rising prices and ten steps in windows on GF-2015. Selecting candidates is not in the figures.
 """
 
 from __future__ import annotations
@@ -52,6 +52,45 @@ return: {{symbol: a.symbol, low: a.price, high: "b[last].price"}}
 STEPS = 'name: q\nevent: SEQ({0})\nwhere: "{1}"\nstrategy: skip-till-next-match\nwindow: {{size: 8000 events, slide: 500 events}}\nreturn: {{first: a0.time, last: a9.time}}\n'
 
 
+MORE = "name: q\nevent: SEQ({0})\nwhere: '[k]'\nwithin: 10 s\nstrategy: skip-till-next-match\n"
+"""Features beside a plain sequence, on uniform types."""
+FALLEN = """
+name: q
+event: SEQ(Stock a, !(Stock n), Stock b+)
+where: "[symbol] AND b[i].price > b[i-1].price AND b[first].price > a.price AND n.price < a.price"
+within: 10 minutes
+strategy: skip-till-next-match
+return: {symbol: a.symbol, low: a.price, high: "b[last].price"}
+"""
+
+
+def with_features() -> list[Scenario]:
+    """A row per feature on uniform types."""
+    return [
+        Scenario("!b between, 1k keys", MORE.format("T0 a, !(T1 b), T2 c"), 1_000),
+        Scenario("timeouts, 1k keys", MORE.format("T0 a, T1 b, T2 c") + "on_timeout: emit\n", 1_000),
+        Scenario("!b and timeouts, 1k keys", MORE.format("T0 a, !(T1 b), T2 c") + "on_timeout: emit\n", 1_000),
+        Scenario("a gap, 1k keys", MORE.format("T0 a, T1 b, T2 c") + "max_gap: 5 s\n", 1_000),
+        Scenario(
+            "time windows, 1k keys", MORE.format("T0 a, T1 b, T2 c").replace("within: 10 s", "window: {size: 10 s, slide: 5 s}"), 1_000
+        ),
+        Scenario("ANY(2; ..), 1k keys", MORE.format("T0 a, ANY(2; T1, T2) b"), 1_000),
+        Scenario("b+ in the middle, 1k keys", MORE.format("T0 a, T1 b+, T2 c"), 1_000),
+    ]
+
+
+def rising_with_features() -> list[Scenario]:
+    """A row per feature on rising prices."""
+    rising = RISING.format("skip-till-next-match")
+    return [
+        Scenario("rising prices, a gap", rising + "max_gap: 3 minutes\n", 0),
+        Scenario("rising prices, a gap, skip past last", rising + "max_gap: 3 minutes\nafter: skip-past-last-event\n", 0),
+        Scenario("rising prices, timeouts", rising + "on_timeout: emit\n", 0),
+        Scenario("rising prices, time windows", rising.replace("within: 10 minutes", "window: {size: 10 minutes, slide: 5 minutes}"), 0),
+        Scenario("rising prices, nothing cheaper between", FALLEN, 0),
+    ]
+
+
 def scenarios(symbols: list[str]) -> list[Scenario]:
     """All of them; those on the recording only where it is there."""
     found = [
@@ -59,6 +98,7 @@ def scenarios(symbols: list[str]) -> list[Scenario]:
         Scenario("next, 100k keys", UNIFORM.format("T0", "T1", "T2", "1000 s", "skip-till-next-match"), 100_000, 8, 2_000_000),
         Scenario("any, 1k keys (stacks can do that)", UNIFORM.format("T0", "T1", "T2", "10 s", "skip-till-any-match"), 1_000),
         Scenario("partition, 1k keys", UNIFORM.format("T0", "T1", "T2", "10 s", "partition-contiguity"), 1_000),
+        *with_features(),
     ]
     if symbols:
         steps = ", ".join(f"Stock a{k}" for k in range(10))
@@ -68,6 +108,7 @@ def scenarios(symbols: list[str]) -> list[Scenario]:
             Scenario("rising prices, partition", RISING.format("partition-contiguity"), 0, 6),
             Scenario("rising prices, skip past last", RISING.format("skip-till-next-match") + "after: skip-past-last-event\n", 0),
             Scenario("rising prices, longest", RISING.format("skip-till-next-match") + "after: skip-past-last-event\nemit: longest\n", 0),
+            *rising_with_features(),
             Scenario("ten steps in windows", STEPS.format(steps, fixed), 0, 1),
         ]
     return found

@@ -15,6 +15,7 @@ from app.asc.selection import Selection
 from app.cep.chains import store
 from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import EngineOptions, Watermarks
+from app.cep.matches import Matches
 from app.cep.runs.engine import RunsEngine
 from app.events.batch import Column
 from app.query.compile import compile_texts
@@ -22,7 +23,7 @@ from app.query.plan import Catalog, Plan
 from app.query.planning.chains import chain_of
 from tests.naive.inputs import types_of
 from tests.naive.language import Aggregate, Arith, Attr, Call, Compare, Const, Element, Equivalence, Event
-from tests.naive.patterns import Item, Quantifier, Seq, Span, WholeQuery, items_of, yaml_text
+from tests.naive.patterns import Absence, Item, Quantifier, Seq, Span, WholeQuery, Window, items_of, yaml_text
 from tests.naive.whole import composite_events
 from tests.property.application_way import END
 from tests.property.event_arrays import _cells, event_batch, stream_schema
@@ -53,27 +54,49 @@ class Author:
         self.names = "abc"[: draw(st.sampled_from([1, 2, 2, 2, 3]))]
         quantifier = draw(st.sampled_from(QUANTIFIERS))
         self.closure = self.names[-1] if quantifier else ""
-        self.pattern = Seq(tuple(Item(self.types(), name, quantifier if name == self.closure else None) for name in self.names))
+        items: list[Any] = [Item(self.types(), name, quantifier if name == self.closure else None) for name in self.names]
+        # a negated item in front of the k-th one
+        self.negated = draw(st.integers(1, len(items) - 1)) if len(items) > 1 and chance(draw, 40) else 0
+        if self.negated:
+            items.insert(self.negated, Absence((Item(self.types(), "n"),)))
+        self.pattern = Seq(tuple(items))
 
     def types(self) -> tuple[str, ...]:
         return tuple(self.draw(st.lists(st.sampled_from("AABC"), min_size=1, max_size=2, unique=True)))
 
     def query(self) -> WholeQuery:
-        draw = self.draw
+        draw, kind = self.draw, self.draw(st.sampled_from(["plain", "plain", "timeouts", "window"]))
+        gap = draw(st.integers(1, 6)) if chance(draw, 25) else None
+        timeouts = kind == "timeouts" and len(self.pattern.items) > 1
         ways = {f"{name}[]" * (name == self.closure) or name: draw(st.sampled_from(WAYS)) for name in self.names[1:] if chance(draw, 15)}
-        within = Span(draw(st.integers(2, 12))) if chance(draw, 80) else None
+        within = Span(draw(st.integers(2, 12))) if kind != "window" and (timeouts or chance(draw, 80)) else None
+        unit = draw(st.sampled_from(["ms", "events"]))
+        size = draw(st.integers(1, 8))
+        window = Window(Span(size, unit), Span(draw(st.integers(1, size)), unit)) if kind == "window" else None
         skips = ["skip-past-last-event", "skip-to-next", *(f"skip-to-{end} {name}" for end in ("first", "last") for name in self.names[1:])]
         return WholeQuery(
             self.pattern,
             (Equivalence("k"),) if chance(draw, 70) else (),
-            tuple(self.predicate() for _ in range(draw(st.sampled_from([0, 1, 1, 2, 2, 3])))),
+            (*(self.predicate() for _ in range(draw(st.sampled_from([0, 1, 1, 2, 2, 3])))), *self.of_negated()),
             within=within,
-            after=draw(st.sampled_from(skips)) if chance(draw, 40) else "no-skip",
-            longest=within is not None and chance(draw, 30),
-            strategy=draw(st.sampled_from(WAYS)),
-            ways=ways,
+            window=window,
+            max_gap=gap,
+            timeouts=timeouts,
+            after=draw(st.sampled_from(skips)) if kind == "plain" and chance(draw, 40) else "no-skip",
+            longest=kind == "plain" and within is not None and chance(draw, 30),
+            strategy="skip-till-next-match" if timeouts or self.negated else draw(st.sampled_from(WAYS)),
+            ways={} if timeouts else ways,
             returns=tuple((f"f{k}", self.field()) for k in range(3)) if chance(draw, 60) else None,
         )
+
+    def of_negated(self) -> tuple[Compare, ...]:
+        """What the negated item is compared with: an item in front of it."""
+        if not self.negated or chance(self.draw, 30):
+            return ()
+        name = self.attribute()
+        sides = [Attr("n", name), self.changed(Attr(self.draw(st.sampled_from(self.names[: self.negated])), name))]
+        left, right = self.draw(st.permutations(sides))
+        return (Compare(self.draw(st.sampled_from(["=", "!="] if name in ("s", "type") else COMPARISONS)), left, right),)
 
     def predicate(self) -> Compare:
         name = self.attribute()
@@ -167,15 +190,9 @@ def events(draw: st.DrawFn) -> list[Event]:
     return sorted(made, key=lambda one: (one["time"], one["source"], one["offset"]))
 
 
-def told_by(engine: ChainsEngine | RunsEngine, batch: list[Event], watermark: int) -> list[Any]:
-    """All that a feed says: matches in their order, and what the tally counts in both engines."""
-    arrays = event_batch(batch, KNOWN)
-    items = np.zeros(len(arrays), np.uint64)
-    rows, masks = Selection(Catalog.of((engine.plan,)), "input").select(arrays).of_query(0)
-    items[rows] = masks
-    matches, tally = engine.feed(arrays, items, Watermarks(watermark))
-    engine.validate()
-    bound = matches.constituents([item.index for item in engine.plan.positive])
+def told_of(plan: Plan, matches: Matches) -> list[Any]:
+    """What matches say."""
+    bound = matches.constituents([item.index for item in plan.positive])
     columns = {**matches.fields, **{f"key {name}": column for name, column in matches.key.items()}}
     fields = {name: shown(column, len(matches)) for name, column in columns.items()}
     found = []
@@ -183,8 +200,22 @@ def told_by(engine: ChainsEngine | RunsEngine, batch: list[Event], watermark: in
         part = slice(bound.starts[k], bound.starts[k + 1])
         own = bound.rows[part]
         places = zip(bound.items[part].tolist(), matches.events.source[own].tolist(), matches.events.offset[own].tolist(), strict=True)
-        found.append((list(places), int(matches.time[k]), {name: cells[k] for name, cells in fields.items()}))
-    return [found, tally.candidates, tally.matches, tally.live_events, tally.limited_matches, tally.limited_runs]
+        window = None if matches.windows is None else int(matches.windows[k])
+        found.append((list(places), int(matches.time[k]), window, {name: cells[k] for name, cells in fields.items()}))
+    return found
+
+
+def told_by(engine: ChainsEngine | RunsEngine, batch: list[Event], watermark: int, *, live: bool) -> list[Any]:
+    """All that a feed says: matches in their order, timeouts, and what the tally counts in both engines (``live``: partial matches too)."""
+    arrays = event_batch(batch, KNOWN)
+    items = np.zeros(len(arrays), np.uint64)
+    rows, masks = Selection(Catalog.of((engine.plan,)), "input").select(arrays).of_query(0)
+    items[rows] = masks
+    matches, tally = engine.feed(arrays, items, Watermarks(watermark))
+    engine.validate()
+    found = told_of(engine.plan, matches)
+    timeouts = None if engine.timeouts is None else sorted(told_of(engine.plan, engine.timeouts), key=str)
+    return [found, timeouts, tally.candidates, tally.matches, tally.live_events * live, tally.limited_matches, tally.limited_runs]
 
 
 def shown(column: Any, count: int) -> list[str]:
@@ -205,12 +236,16 @@ def defined(column: Column) -> Column:
 def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> None:
     query = data.draw(chains(wide=True).filter(needs_runs))
     plain = query.after == "no-skip" and not query.longest
-    limits = data.draw(st.sampled_from(["", "limits: {matches_per_event: 1}\n", "limits: {partial_matches_per_partition: 2}\n"])) * plain
+    limited = data.draw(st.sampled_from(["", "limits: {matches_per_event: 1}\n", "limits: {partial_matches_per_partition: 2}\n"]))
+    limits = limited * (plain and not any(isinstance(one, Absence) for one in query.pattern.items))
     text = yaml_text(query) + "from: input\n" + limits
     stream = data.draw(events())
     note(text + "".join(f"{one}\n" for one in stream))
     plan = plan_of(text)
-    assert chain_of(plan) is not None
+    chain = chain_of(plan)
+    assert chain is not None
+    # what a negated event has ended the runs evaluator keeps until its window is over
+    live = not chain.kills
     ends = sorted({*data.draw(st.lists(st.integers(1, len(stream)), max_size=3)), len(stream)})
     options = EngineOptions(chunk=data.draw(st.sampled_from([1, 3, 1000])))
     # full tables are swept, and runs out of window, which count until they are met, go with that
@@ -220,7 +255,7 @@ def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> No
         found: list[list[Any]] = [[], []]
         for end in ends:
             watermark = END if end == len(stream) else stream[end]["time"]
-            told = [told_by(engine, stream[begin:end], watermark) for engine in engines]
+            told = [told_by(engine, stream[begin:end], watermark, live=live) for engine in engines]
             # which of the matches are reported chains know earlier
             assert told[0] == told[1] or not plain
             for mine, own in zip(found, told, strict=True):

@@ -20,12 +20,18 @@ WITHIN, STATES_AT, RELEVANT, LIMIT_MATCHES, LIMIT_RUNS, POLICY, LONGEST, ORDERED
 reported. Else a run reports one match: its first, or (LONGEST) its last when it ends; ORDERED: it waits until all runs that began earlier have
 reported, and is dropped if it began at or before the border: BORDER_EVENT of the match reported last (a Python index), or (BORDER_ITSELF 0)
 just before that."""
-SHAPE_SIZE = 10
+GAP, TIMEOUTS, EXTRA, WINDOW, WINDOW_SIZE, WINDOW_SLIDE, SPREAD = 10, 11, 12, 13, 14, 15, 16
+"""GAP: 2**63 - 1 where there is none; EXTRA: column of a run where LAST_TIME stands, -1 where neither gap, window nor timeouts ask for it; WINDOW:
+its kind; SPREAD: in how many windows an event can lie."""
+SHAPE_SIZE = 17
+NO_WINDOW, TIME_WINDOW, COUNT_WINDOW = 0, 1, 2
 
 # edges[edge, ...]: edge k binds the k-th event (from 0), the last edge all further ones
 ITEM, WAY, TESTS, TESTS_END, KEEPS, KEEPS_END, ACCEPTS, FINAL, ENDING, ENDING_END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """ACCEPTS: a match may end here, if the tests ENDING hold; FINAL: nothing can come behind."""
-EDGE_WIDTH = 10
+KILLS, KILLS_END = 10, 11
+"""Negated events that may not come while the edge's event is awaited."""
+EDGE_WIDTH = 12
 NEXT, STRICT, PARTITION = 0, 1, 2
 """WAY: the run passes an event that it cannot take, or ends with it."""
 
@@ -34,6 +40,10 @@ MODE, OPERATOR, CELL, REGISTER, OTHER_CELL = 0, 1, 2, 3, 4
 TEST_WIDTH = 5
 INTEGERS_BOTH, FLOATS_BOTH = 0, 3
 """MODE: bits, which side is a float (`app.cep.predicates.opcodes.LEFT_FLOAT`)."""
+
+# kills[k, ...]: a negated item, and what a candidate for it must pass to prevent all that the run could become
+KILL_ITEM, KILL_TESTS, KILL_TESTS_END = 0, 1, 2
+KILL_WIDTH = 3
 
 # keeps[k, ...]: what the event just bound leaves in the registers
 KEPT_REGISTER, KEPT_CELL = 0, 1
@@ -45,6 +55,11 @@ NEXT_RUN, NEWEST_NODE, FIRST_TIME, LENGTH, RANK, STATES, REGISTERS = 0, 1, 2, 3,
 BEST_NODE, BEST_LENGTH, FIRST_RANK = 0, 1, 2
 POLICY_WIDTH = 3
 """That match (length 0: none yet); rank of the run's first event."""
+# where a gap, a window or timeouts ask for it, from EXTRA on:
+LAST_TIME, LAST_WINDOW, CONDITION = 0, 1, 2
+EXTRA_WIDTH = 3
+"""Time of its newest event; the last window that its first one lies in; MATCHED: a match ended with its newest event, DOOMED: a negated event came."""
+MATCHED, DOOMED = 1, 2
 
 # nodes[node, ...]
 PARENT, ROW, NODE_RANK = 0, 1, 2
@@ -57,8 +72,10 @@ HEAD, COUNT, HELD, HELD_COUNT, HELD_LEAST, BORDER = 0, 1, 2, 3, 4, 5
 there are, the least rank at which one of them began (2**63 - 1: none waits), and the rank up to which no match may begin."""
 SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 6
 
-# found[k, ...]: matches: their newest node, how many events
-FOUND_NODE, FOUND_LENGTH = 0, 1
+# found[k, ...]: matches: their newest node, how many events; with EXTRA also the window, and when a partial match timed out
+FOUND_NODE, FOUND_LENGTH, FOUND_WINDOW, FOUND_END = 0, 1, 2, 3
+NO_END = 2**63 - 1
+"""FOUND_END of a match."""
 
 # anchors[k, ...]: events that return fields read, see `app.query.planning.chains.Event`
 ANCHOR_NUMBER, ANCHOR_LOWEST = 0, 1
@@ -85,6 +102,7 @@ class ChainTables(NamedTuple):
     shape: Integers
     edges: Integers
     tests: Integers
+    kills: Integers
     keeps: Integers
     keys: Integers
 
@@ -100,5 +118,5 @@ class ChainMemory(NamedTuple):
     state: Integers
 
 
-TABLES = types.NamedTuple([INTEGERS, TABLE, TABLE, TABLE, INTEGERS], ChainTables)
+TABLES = types.NamedTuple([INTEGERS, TABLE, TABLE, TABLE, TABLE, INTEGERS], ChainTables)
 MEMORY = types.NamedTuple([TABLE, TABLE, TABLE, TABLE, TABLE, INTEGERS], ChainMemory)

@@ -49,7 +49,7 @@ class ChainsEngine:
         self.plan, self.chain = plan, chain
         self.options = options or EngineOptions()
         self.timeouts: Matches | None = None
-        """Of plans that emit them; a chain does not."""
+        """Partial matches that timed out in the last feed; None unless the plan emits them."""
         self._known = Known(TextTable(text_constants(plan)))
         self.layout = layout_of(plan, chain, self._known.kinds, self._known.texts)
         self.store = ChainStore(self.layout)
@@ -63,21 +63,22 @@ class ChainsEngine:
         store, state = self.store, self.store.state
         state[at.MATCHES] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
-        # at the end of the input what waits is reported
-        final = watermarks.default_ms >= FOREVER and self.chain.policy.once
+        # at the end of the input what waits is reported, and the windows in events are over
+        final = watermarks.default_ms >= FOREVER and (self.chain.policy.once or self.layout.tables.shape[at.WINDOW] == at.COUNT_WINDOW)
         live = store.end_runs(self.layout, passing(watermarks), final=final)
-        matches = matches_of(self.chain, self.layout, self._known.texts, store)
+        matches, self.timeouts = matches_of(self.chain, self.layout, self._known.texts, store)
         stored, pushed = int(state[at.ROWS]), int(state[at.NODES])
         state[at.MATCHES] = 0
         # matches that were handed over read the old table
-        store.sweep(self.layout, np.empty_like(store.cells) if len(matches) else store.cells)
+        timeouts = 0 if self.timeouts is None else len(self.timeouts)
+        store.sweep(self.layout, np.empty_like(store.cells) if len(matches) or timeouts else store.cells)
         tally = Tally(
             events=len(batch),
             candidates=int(np.count_nonzero(masks)),
             stored=stored,
             pushed=pushed,
             matches=len(matches),
-            timeouts=0,
+            timeouts=timeouts,
             evicted=0,
             live_events=live,
             pending=store.waiting(self.layout),

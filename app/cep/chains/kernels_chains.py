@@ -21,18 +21,25 @@ from app.cep.chains.arrays import (
     BORDER_EVENT,
     BORDER_ITSELF,
     CELL,
+    CONDITION,
     COUNT,
+    COUNT_WINDOW,
     DONE,
+    DOOMED,
     ENDING,
     ENDING_END,
+    EXTRA,
     FINAL,
     FIRST_RANK,
     FIRST_TIME,
     FLOATS_BOTH,
+    FOUND_END,
     FOUND_LENGTH,
     FOUND_NODE,
+    FOUND_WINDOW,
     FREE,
     FULL,
+    GAP,
     HEAD,
     HELD,
     HELD_COUNT,
@@ -43,12 +50,20 @@ from app.cep.chains.arrays import (
     KEEPS_END,
     KEPT_CELL,
     KEPT_REGISTER,
+    KILL_ITEM,
+    KILL_TESTS,
+    KILL_TESTS_END,
+    KILLS,
+    KILLS_END,
+    LAST_TIME,
+    LAST_WINDOW,
     LENGTH,
     LIMIT_MATCHES,
     LIMIT_RUNS,
     LIMITED_MATCHES,
     LIMITED_RUNS,
     LONGEST,
+    MATCHED,
     MATCHES,
     MEMORY,
     MODE,
@@ -56,6 +71,8 @@ from app.cep.chains.arrays import (
     NEWEST_NODE,
     NEXT,
     NEXT_RUN,
+    NO_END,
+    NO_WINDOW,
     NODE_RANK,
     NODES,
     OCCUPIED,
@@ -72,6 +89,7 @@ from app.cep.chains.arrays import (
     ROWS,
     RUNS,
     SLOTS_FULL,
+    SPREAD,
     STATES,
     STATES_AT,
     STREAM_RANK,
@@ -79,8 +97,12 @@ from app.cep.chains.arrays import (
     TABLES,
     TESTS,
     TESTS_END,
+    TIMEOUTS,
     USED,
     WAY,
+    WINDOW,
+    WINDOW_SIZE,
+    WINDOW_SLIDE,
     WITHIN,
 )
 from app.cep.kernel import kernel
@@ -133,11 +155,64 @@ def keep_values(keeps, first, stop, cells, row, states_at, runs, run):
 
 
 @njit(inline="always")
-def put_match(found, state, node, length):
-    """Writes a match to the output."""
+def put_match(shape, found, state, node, length, window, end):
+    """Writes a match to the output, or (``end`` is not NO_END) a partial match that timed out."""
     store(found, state[MATCHES], FOUND_NODE, node)
     store(found, state[MATCHES], FOUND_LENGTH, length)
+    if shape[EXTRA] >= 0:
+        store(found, state[MATCHES], FOUND_WINDOW, window)
+        store(found, state[MATCHES], FOUND_END, end)
     state[MATCHES] += 1
+
+
+@njit(inline="always")
+def first_window(shape, time, rank):
+    """The first window that is open at an event of this time and rank."""
+    if shape[WINDOW] == NO_WINDOW:
+        return np.int64(0)
+    at = rank if shape[WINDOW] == COUNT_WINDOW else time
+    first = (at - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1
+    return max(first, np.int64(0)) if shape[WINDOW] == COUNT_WINDOW else first
+
+
+@njit(inline="always")
+def last_window(shape, time, rank):
+    """The last window that an event lies in."""
+    if shape[WINDOW] == NO_WINDOW:
+        return np.int64(0)
+    return (rank if shape[WINDOW] == COUNT_WINDOW else time) // shape[WINDOW_SLIDE]
+
+
+@njit(inline="always")
+def out_of_window(shape, runs, run, time, first_open):
+    """Whether a run's window, or the gap behind its newest event, is over at a time; ``first_open``: the first explicit window that is not."""
+    over, extra = time - load(runs, run, FIRST_TIME) >= shape[WITHIN], shape[EXTRA]
+    if extra >= 0:
+        over |= time - load(runs, run, extra + LAST_TIME) >= shape[GAP] or first_open > load(runs, run, extra + LAST_WINDOW)
+    return over
+
+
+@njit(inline="always")
+def time_out(shape, runs, found, state, run):
+    """A run has run out of window: where timeouts are asked for, it is one unless a match ended with its newest event."""
+    if shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED:
+        end = np.int64(NO_END)
+        if shape[WITHIN] < NO_END:
+            end = load(runs, run, FIRST_TIME) + shape[WITHIN]
+        if shape[GAP] < NO_END:
+            end = min(end, load(runs, run, shape[EXTRA] + LAST_TIME) + shape[GAP])
+        put_match(shape, found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end)
+
+
+@njit(inline="always")
+def is_killed(tables, edge, mask, cells, row, runs, run):
+    """Whether a candidate is a negated event that may not come before the edge's event."""
+    kills, killed = tables.kills, False
+    for k in range(load(tables.edges, edge, KILLS), load(tables.edges, edge, KILLS_END)):
+        if mask >> load(kills, k, KILL_ITEM) & 1 and not killed:
+            first, stop = load(kills, k, KILL_TESTS), load(kills, k, KILL_TESTS_END)
+            killed = tests_hold(tables.tests, first, stop, cells, row, tables.shape[STATES_AT], runs, run)
+    return killed
 
 
 @njit(inline="always")
@@ -152,7 +227,7 @@ def retire(shape, runs, slots, found, state, slot, base, run):
         slots[slot, base + HELD_LEAST] = min(slots[slot, base + HELD_LEAST], load(runs, run, policy + FIRST_RANK))
     else:
         if has_match:
-            put_match(found, state, load(runs, run, policy + BEST_NODE), load(runs, run, policy + BEST_LENGTH))
+            put_match(shape, found, state, load(runs, run, policy + BEST_NODE), load(runs, run, policy + BEST_LENGTH), 0, NO_END)
         store(runs, run, NEXT_RUN, state[FREE])
         state[FREE] = run
 
@@ -194,7 +269,7 @@ def report_in_order(shape, memory, slot, base):
         slots[slot, base + HELD_LEAST] = least
         if least < oldest:
             node, length = load(runs, chosen, policy + BEST_NODE), load(runs, chosen, policy + BEST_LENGTH)
-            put_match(memory.found, state, node, length)
+            put_match(shape, memory.found, state, node, length, 0, NO_END)
             for _ in range(length - 1 - shape[BORDER_EVENT] if shape[BORDER_EVENT] >= 0 else 0):
                 node = load(nodes, node, PARENT)
             slots[slot, base + BORDER] = load(nodes, node, NODE_RANK) - (1 - shape[BORDER_ITSELF])
@@ -208,7 +283,7 @@ def advance(tables, memory, candidates, first, stop):
     runs, nodes, slots, found, state = memory.runs, memory.nodes, memory.slots, memory.found, memory.state
     cells, states_at, policy, ordered = candidates.cells, shape[STATES_AT], shape[POLICY], shape[ORDERED] != 0
     base = 1 + len(keys)
-    within, last_edge, begins, last_slot = shape[WITHIN], len(edges) - 1, edges[0, ITEM], len(slots) - 1
+    extra, last_edge, begins, last_slot = shape[EXTRA], len(edges) - 1, edges[0, ITEM], len(slots) - 1
     top, row, why = state[NODES], state[ROWS], DONE
     k = first
     while k < stop:
@@ -238,11 +313,12 @@ def advance(tables, memory, candidates, first, stop):
             continue
         count = load(slots, slot, base + COUNT)
         most = count + 1 + (load(slots, slot, base + HELD_COUNT) if ordered else 0)
-        if top + most > len(nodes) or state[MATCHES] + most > len(found) or (state[FREE] < 0 and state[RUNS] == len(runs)):
-            state[NEEDED] = most
+        if top + most > len(nodes) or state[MATCHES] + most * shape[SPREAD] > len(found) or (state[FREE] < 0 and state[RUNS] == len(runs)):
+            state[NEEDED] = most * shape[SPREAD]
             why = FULL
             break
         before, allowed = top, shape[LIMIT_MATCHES]
+        first_open, last_open = first_window(shape, time, rank), last_window(shape, time, rank)
         run, fresh, ended = load(slots, slot, base + HEAD), mask >> begins & 1 != 0, False
         head, kept, last_kept = np.int64(-1), np.int64(-1), np.int64(-1)
         while run >= 0 or fresh:
@@ -263,14 +339,29 @@ def advance(tables, memory, candidates, first, stop):
                 if policy >= 0:
                     store(runs, run, policy + BEST_LENGTH, np.int64(0))
                     store(runs, run, policy + FIRST_RANK, rank)
+                if extra >= 0:
+                    store(runs, run, extra + LAST_TIME, time)
+                    store(runs, run, extra + LAST_WINDOW, last_open)
+                    store(runs, run, extra + CONDITION, np.int64(0))
                 count += 1
             following, length = load(runs, run, NEXT_RUN), load(runs, run, LENGTH)
             edge = min(length, last_edge)
             way = load(edges, edge, WAY)
-            ends, takes = time - load(runs, run, FIRST_TIME) >= within, False
-            if not ends and mask >> load(edges, edge, ITEM) & 1 and (way != STRICT or load(runs, run, RANK) + 1 == rank):
+            ends, takes = out_of_window(shape, runs, run, time, first_open), False
+            if ends:
+                time_out(shape, runs, found, state, run)
+            elif mask >> load(edges, edge, ITEM) & 1 and (way != STRICT or load(runs, run, RANK) + 1 == rank):
                 takes = tests_hold(tests, load(edges, edge, TESTS), load(edges, edge, TESTS_END), cells, k, states_at, runs, run)
+            if takes and extra >= 0 and load(runs, run, extra + CONDITION) & DOOMED:
+                takes, ends = False, True
+            elif not takes and not ends and is_killed(tables, edge, mask, cells, k, runs, run):
+                # where it may time out it lives on: what it awaits has not come
+                if shape[TIMEOUTS]:
+                    store(runs, run, extra + CONDITION, load(runs, run, extra + CONDITION) | DOOMED)
+                else:
+                    ends = True
             if takes:
+                matched = False
                 store(nodes, top, PARENT, load(runs, run, NEWEST_NODE))
                 store(nodes, top, ROW, row)
                 if ordered:
@@ -282,19 +373,24 @@ def advance(tables, memory, candidates, first, stop):
                 if load(edges, edge, ACCEPTS) and tests_hold(
                     tests, load(edges, edge, ENDING), load(edges, edge, ENDING_END), cells, k, states_at, runs, run
                 ):
-                    if allowed == 0:
-                        state[LIMITED_MATCHES] += 1
-                    elif policy < 0:
-                        allowed -= 1
-                        put_match(found, state, top, length + 1)
-                    else:
-                        allowed -= 1
-                        store(runs, run, policy + BEST_NODE, top)
-                        store(runs, run, policy + BEST_LENGTH, length + 1)
-                        ends |= shape[LONGEST] == 0
+                    matched = True
+                    for window in range(first_open, 1 + (load(runs, run, extra + LAST_WINDOW) if extra >= 0 else first_open)):
+                        if allowed == 0:
+                            state[LIMITED_MATCHES] += 1
+                        elif policy < 0:
+                            allowed -= 1
+                            put_match(shape, found, state, top, length + 1, window, NO_END)
+                        else:
+                            allowed -= 1
+                            store(runs, run, policy + BEST_NODE, top)
+                            store(runs, run, policy + BEST_LENGTH, length + 1)
+                            ends |= shape[LONGEST] == 0
                 store(runs, run, NEWEST_NODE, top)
                 store(runs, run, LENGTH, length + 1)
                 store(runs, run, RANK, rank)
+                if extra >= 0:
+                    store(runs, run, extra + LAST_TIME, time)
+                    store(runs, run, extra + CONDITION, np.int64(matched) * MATCHED)
                 keep_values(keeps, load(edges, edge, KEEPS), load(edges, edge, KEEPS_END), cells, k, states_at, runs, run)
                 top += 1
             elif way != NEXT:

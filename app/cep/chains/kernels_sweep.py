@@ -12,7 +12,6 @@ from app.cep.chains.arrays import (
     BEST_LENGTH,
     BEST_NODE,
     COUNT,
-    FIRST_TIME,
     FOUND_NODE,
     HEAD,
     HELD,
@@ -27,9 +26,9 @@ from app.cep.chains.arrays import (
     POLICY,
     ROW,
     ROWS,
-    WITHIN,
+    STREAM_RANK,
 )
-from app.cep.chains.kernels_chains import report_in_order, retire
+from app.cep.chains.kernels_chains import first_window, out_of_window, report_in_order, retire, time_out
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE as FREE_SLOT
 from app.cep.partitions.arrays import NEWEST
@@ -40,7 +39,7 @@ from app.cep.windows.kernels_bounds import watermark_of
 def end_runs(shape, memory, base, sources, watermarks, default, final):
     """Ends the runs whose window has closed by the watermark of their newest event's source, or (final) all; returns how many live.
 
-    ``base``: where the columns of a slot behind the key begin. Where runs report when they end, the output has room for all of them.
+    ``base``: where the columns of a slot behind the key begin. Where runs report when they end, or time out, the output has room for all.
     """
     runs, nodes, cells, slots, state = memory.runs, memory.nodes, memory.cells, memory.slots, memory.state
     alive = 0
@@ -53,7 +52,10 @@ def end_runs(shape, memory, base, sources, watermarks, default, final):
             now = default
             if len(sources) > 0:  # most have one watermark: no look at the event, which is far off
                 now = watermark_of(sources, watermarks, default, cells[nodes[node, ROW], CELL_SOURCE])
-            if final or now - runs[run, FIRST_TIME] >= shape[WITHIN]:
+            over = out_of_window(shape, runs, run, now, first_window(shape, now, state[STREAM_RANK]))
+            if over:
+                time_out(shape, runs, memory.found, state, run)
+            if over or final:
                 slots[slot, base + COUNT] -= 1
                 if before >= 0:
                     runs[before, NEXT_RUN] = following

@@ -19,7 +19,7 @@ from app.cep.returns.columns import FieldSource
 from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.plan import Plan, Runs
+from app.query.plan import ExplicitWindow, Plan, Runs
 from app.query.planning.chains import Chain, Event, Field, Test, Value
 
 _WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
@@ -56,7 +56,18 @@ class ChainLayout:
     @property
     def run_width(self) -> int:
         """Columns of a run."""
-        return at.REGISTERS + len(self.registers) + (at.POLICY_WIDTH if self.tables.shape[at.POLICY] >= 0 else 0)
+        policy = at.POLICY_WIDTH if self.tables.shape[at.POLICY] >= 0 else 0
+        return at.REGISTERS + len(self.registers) + policy + (at.EXTRA_WIDTH if self.marked else 0)
+
+    @property
+    def marked(self) -> bool:
+        """Whether runs and matches have columns for gaps, windows and timeouts."""
+        return bool(self.tables.shape[at.EXTRA] >= 0)
+
+    @property
+    def found_width(self) -> int:
+        """Columns of a match."""
+        return 1 + (at.FOUND_END if self.marked else at.FOUND_LENGTH)
 
     @property
     def node_width(self) -> int:
@@ -93,17 +104,28 @@ def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTa
     shape[at.POLICY] = at.REGISTERS + len(edges.registers) if policy.once else -1
     shape[at.LONGEST], shape[at.ORDERED], shape[at.BORDER_ITSELF] = policy.longest, policy.border is not None, policy.itself
     shape[at.BORDER_EVENT] = -1 if policy.border is None else policy.border.number
+    shape[at.GAP] = ENDLESS if runs.max_gap_ms is None else runs.max_gap_ms
+    shape[at.TIMEOUTS] = plan.on_timeout == "emit"
+    shape[at.WINDOW], shape[at.WINDOW_SIZE], shape[at.WINDOW_SLIDE], shape[at.SPREAD] = _window(runs.window)
+    marked = runs.max_gap_ms is not None or runs.window is not None or plan.on_timeout == "emit"
+    shape[at.EXTRA] = at.REGISTERS + len(edges.registers) + at.POLICY_WIDTH * policy.once if marked else -1
     tables = ChainTables(shape, *edges.tables(), taking.keys)
     return ChainLayout(
         taking=taking,
         tables=tables,
         order=np.array(chain.items, np.int64),
         anchors=np.array([[event.number, event.lowest] for event in anchors], np.int64),
-        optional=any(_may_lack(event, chain) for event in anchors),
+        optional=chain.timeouts or any(_may_lack(event, chain) for event in anchors),
         sources=sources,
         registers=tuple(edges.registers.values()),
         ordered=policy.border is not None,
     )
+
+
+def _window(window: ExplicitWindow | None) -> tuple[int, int, int, int]:
+    if window is None or window.slide is None:
+        return at.NO_WINDOW, 0, 1, 1
+    return (at.TIME_WINDOW if window.unit == "ms" else at.COUNT_WINDOW), window.size, window.slide, window.size // window.slide + 1
 
 
 def _cell(value: Value, compiler: Compiler) -> Cell:
@@ -127,7 +149,9 @@ def _source(field: Field, chain: Chain, compiler: Compiler, anchors: list[Event]
 
 
 def _may_lack(event: Event, chain: Chain) -> bool:
-    """Whether a match may lack the event: the closure need not have so many elements."""
+    """Whether a match, or a partial one that times out, may lack the event: the closure need not have so many elements."""
+    if chain.timeouts:
+        return event.number > 0 or event.lowest > 0 or event.number < NEWEST.number
     if event.number < 0:
         return -event.number > chain.low
     return event.number >= len(chain.items) - 1 + chain.low
@@ -150,8 +174,11 @@ class _Edges:
         self._plan, self._runs, self._chain = plan, runs, chain
         self._tests = [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in chain.tests]
         self.registers: dict[tuple[Event, int], int] = {}
-        self._rows: dict[str, list[list[int]]] = {"edges": [], "tests": [], "keeps": []}
-        for test, *cells in self._tests:
+        self._kills = [
+            (kill, [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in kill.tests]) for kill in chain.kills
+        ]
+        self._rows: dict[str, list[list[int]]] = {"edges": [], "tests": [], "kills": [], "keeps": []}
+        for test, *cells in [*self._tests, *(one for _, tests in self._kills for one in tests)]:
             for value, cell in zip((test.left, test.right), cells, strict=True):
                 event = value.events[0]
                 if event != NEWEST and (_is_running(test) or event.number != max(_numbers(test))):
@@ -176,7 +203,10 @@ class _Edges:
         for k, (event, cell) in enumerate(self.registers):
             if event.number == number or (event == BEFORE and number >= first):
                 rows["keeps"].append([k, cell])
-        rows["edges"].append([item, way, *ranges[0], keeps, len(rows["keeps"]), int(accepts), int(final), *ranges[1]])
+        kills = len(rows["kills"])
+        rows["kills"] += [[kill.item, *self._asked(tests, number)] for kill, tests in self._kills if kill.before == number]
+        ends = (int(accepts), int(final), *ranges[1], kills, len(rows["kills"]))
+        rows["edges"].append([item, way, *ranges[0], keeps, len(rows["keeps"]), *ends])
 
     def _asked(self, tests: list[tuple[Test, Cell, Cell]], number: int) -> tuple[int, int]:
         """The range of those tests that the ``number``-th event decides."""
@@ -208,11 +238,11 @@ class _Edges:
     def _is_candidate(value: Value, number: int) -> bool:
         return value.events[0].number in (NEWEST.number, number)
 
-    def tables(self) -> tuple[Integers, Integers, Integers]:
-        """Edges, tests and keeps."""
-        widths = {"edges": at.EDGE_WIDTH, "tests": at.TEST_WIDTH, "keeps": 2}
-        edges, tests, keeps = (_table(self._rows[name], width) for name, width in widths.items())
-        return edges, tests, keeps
+    def tables(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """Edges, tests, kills and keeps."""
+        widths = {"edges": at.EDGE_WIDTH, "tests": at.TEST_WIDTH, "kills": at.KILL_WIDTH, "keeps": 2}
+        edges, tests, kills, keeps = (_table(self._rows[name], width) for name, width in widths.items())
+        return edges, tests, kills, keeps
 
 
 def _numbers(test: Test) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from app.cep.candidates.layout import Parts
@@ -20,10 +22,19 @@ from app.query.planning.chains import Chain, Field
 _FUNCTIONS = {"sum": at.SUM, "avg": at.AVG, "min": at.MIN, "max": at.MAX}
 
 
-def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStore) -> Matches:
-    """The matches found in a feed."""
-    count = int(store.state[at.MATCHES])
-    found = store.found[:count]
+def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStore) -> tuple[Matches, Matches | None]:
+    """The matches found in a feed, and the partial matches that timed out (None: nobody asks)."""
+    found = store.found[: store.state[at.MATCHES]]
+    if not chain.timeouts:
+        return _built(chain, layout, texts, store, found), None
+    ended = found[:, at.FOUND_END] != at.NO_END
+    matches, timeouts = (_built(chain, layout, texts, store, found[which]) for which in (~ended, ended))
+    return matches, replace(timeouts, time=found[ended, at.FOUND_END])
+
+
+def _built(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStore, found: Integers) -> Matches:
+    """Rows of what was found as columns."""
+    count = len(found)
     starts, anchored = np.zeros(count + 1, np.int64), np.empty((count, len(layout.anchors)), np.int64)
     items, rows = (np.empty(int(found[:, at.FOUND_LENGTH].sum()), np.int64) for _ in range(2))
     list_bound(store.nodes, found, layout.order, layout.anchors, starts, items, rows, anchored)
@@ -44,7 +55,7 @@ def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: Chain
     fields: dict[str, Column | Lists] = {}
     for field, source in zip(chain.fields, layout.sources, strict=True):
         if source is None:
-            fields[field.name] = Column(Kind.INTEGER, found[:, at.FOUND_LENGTH] - (len(layout.order) - 1))
+            fields[field.name] = Column(Kind.INTEGER, np.maximum(found[:, at.FOUND_LENGTH] - (len(layout.order) - 1), 0))
         elif field.made == "value":
             fields[field.name] = by_source[source]
         elif field.made == "list":
@@ -54,14 +65,16 @@ def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: Chain
     key = {one.name: by_source[returned.get(one.cell, one)] for one in keys}
     stored = store.cells[: store.state[at.ROWS]] if count else store.cells[:0].copy()
     times = np.ascontiguousarray(gathered[0].values, np.int64)
-    return Matches(times, np.zeros((count, 0), np.int64), event_table(stored, texts), fields, key, bound, None)
+    windows = found[:, at.FOUND_WINDOW].copy() if layout.tables.shape[at.WINDOW] else None
+    return Matches(times, np.zeros((count, 0), np.int64), event_table(stored, texts), fields, key, bound, windows)
 
 
 def _elements(source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Lists:
     """An attribute of all elements of the closure, match by match."""
     rows: Integers = bound.rows[bound.items == layout.order[-1]]
     (values,) = Columns(rows.reshape(-1, 1), parts).of([source])
-    return Lists(values, bound.starts - np.arange(len(bound.starts)) * (len(layout.order) - 1))
+    lengths = np.maximum(np.diff(bound.starts) - (len(layout.order) - 1), 0)
+    return Lists(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
 
 
 def _aggregate(field: Field, source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Column:

@@ -38,7 +38,7 @@ class ChainStore:
         self.cells = np.zeros((1, layout.taking.width), np.int64)
         self.cells[at.NO_ROW, layout.taking.states_at :] = ALL_ABSENT
         self.slots = empty_slots(64, layout.slot_width)
-        self.found = np.zeros((ROOM, 2), np.int64)
+        self.found = np.zeros((ROOM, layout.found_width), np.int64)
         self.spotted: set[int] = set()
         """Cells that were not present in some event so far."""
 

@@ -61,6 +61,21 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
+class Kill:
+    """A negated event that may not come while the ``before``-th event is awaited: nothing comes of a partial match that meets one.
+
+    Attributes:
+        item: index into `Plan.items`.
+        before: a place; its tests speak of the negated event as of the one there.
+        tests: what it must pass.
+    """
+
+    item: int
+    before: int
+    tests: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """A return field.
 
@@ -102,6 +117,8 @@ class Chain:
         tests: predicates between events.
         fields: of `Plan.returns`.
         policy: which matches of a partial match are reported.
+        kills: negations between its items.
+        timeouts: whether partial matches that run out of window are told.
     """
 
     items: tuple[int, ...]
@@ -110,6 +127,8 @@ class Chain:
     tests: tuple[Test, ...]
     fields: tuple[Field, ...]
     policy: Policy
+    kills: tuple[Kill, ...] = ()
+    timeouts: bool = False
 
 
 class _Obstacle(Exception):  # noqa: N818 - an answer, caught here
@@ -139,7 +158,7 @@ def obstacles(plan: Plan) -> list[str]:
 
 
 def _chain(plan: Plan, runs: Runs) -> Chain:
-    takes = _takes(runs)
+    takes, absent = _takes(runs)
     last = takes[-1]
     items = tuple(take.item for take in takes)
     bindings = [plan.items[item].bound_to for item in items]
@@ -149,10 +168,30 @@ def _chain(plan: Plan, runs: Runs) -> Chain:
     if "skip-till-any-match" in ways:
         raise _Obstacle("skip-till-any-match")
     places = {binding: place for place, binding in enumerate(bindings)}
-    tests = tuple(_test(join.condition, places) for join in plan.joins)
+    timeouts = plan.on_timeout == "emit"
+    if timeouts and set(ways) - {"skip-till-next-match"}:
+        raise _Obstacle("on_timeout: emit beside contiguity")
+    if absent and runs.limits != Limits():
+        raise _Obstacle("limits: beside a negation")
+    kills = tuple(_kill(plan, runs, places, item, before) for item, before in absent)
+    tests = tuple(_test(join.condition, places) for join in plan.joins if join.negated_item is None)
     fields = tuple(_field(field, places) for field in plan.returns)
     closure = (last.low, last.high) != (1, 1)
-    return Chain(items, last.low, last.high, tests, fields, _policy(runs, places, closure=closure))
+    return Chain(items, last.low, last.high, tests, fields, _policy(runs, places, closure=closure), kills, timeouts)
+
+
+def _kill(plan: Plan, runs: Runs, places: dict[int, int], item: int, before: int) -> Kill:
+    """A negation in front of the ``before``-th item, if the partial match knows at once what it needs to decide it."""
+    own = plan.items[item]
+    if own.lacks:
+        raise _Obstacle("a negation of events without the key")
+    if runs.ways[own.bound_to].first in ("strict-contiguity", "partition-contiguity"):
+        raise _Obstacle("a negation with a contiguous strategy")
+    known = {binding: place for binding, place in places.items() if place < before} | {own.bound_to: before}
+    conditions = [join.condition for join in plan.joins if join.negated_item == own.bound_to]
+    if any(isinstance(node, e.AttributeOf) and node.item not in known for one in conditions for node in e.walk(one)):
+        raise _Obstacle("a negation that reads an event behind it")
+    return Kill(item, before, tuple(_test(condition, known) for condition in conditions))
 
 
 def _policy(runs: Runs, places: dict[int, int], *, closure: bool) -> Policy:
@@ -171,25 +210,37 @@ def _policy(runs: Runs, places: dict[int, int], *, closure: bool) -> Policy:
 def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
     if plan.within is not None and plan.within.unit == "events":
         yield "within in events"
-    if runs.window is not None:
-        yield "window:"
-    if runs.max_gap_ms is not None:
-        yield "max_gap:"
-    if runs.limits != Limits() and (runs.longest or runs.after != "no-skip"):
+    plain = runs.after == "no-skip" and not runs.longest
+    if runs.window is not None and (runs.window.slide is None or runs.window.per_partition):
+        yield "window: opened by events, or of events of a partition"
+    if runs.window is not None and not plain:
+        yield "window: beside after: or emit: longest"
+    if runs.limits != Limits() and not plain:
         yield "limits: beside after: or emit: longest"
     if len(plan.joins) > MOST_TESTS:
         yield f"more than {MOST_TESTS} predicates"
-    if plan.on_timeout == "emit":
-        yield "on_timeout: emit"
+    if plan.on_timeout == "emit" and not (plain and runs.window is None):
+        yield "on_timeout: emit beside window:, after: or emit: longest"
     if plan.shedding.shedder in MATCH_SHEDDERS:
         yield f"the shedder {plan.shedding.shedder}"
 
 
-def _takes(runs: Runs) -> tuple[Take, ...]:
+def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[int, int]]]:
+    """The items in order, and those negated between them with the number of items in front."""
     parts = runs.pattern.parts if isinstance(runs.pattern, Ordered) else (runs.pattern,)
-    names = {Absent: "a negation", Either: "OR", Every: "AND", Repeated: "a repeated group", Ordered: "a SEQ inside the pattern"}
+    names = {
+        Absent: "a negation at the start, or of several items",
+        Either: "OR",
+        Every: "AND",
+        Repeated: "a repeated group",
+        Ordered: "a SEQ inside the pattern",
+    }
     takes: list[Take] = []
+    absent: list[tuple[int, int]] = []
     for part in parts:
+        if isinstance(part, Absent) and takes and len(part.items) == 1 and part.for_ms is None:
+            absent.append((part.items[0], len(takes)))
+            continue
         if not isinstance(part, Take):
             raise _Obstacle(names[type(part)])
         if part.until is not None or part.different:
@@ -200,7 +251,9 @@ def _takes(runs: Runs) -> tuple[Take, ...]:
     last = takes[-1]
     if last.low < 1 or last.high == 0 or max(last.low, last.high or 0) > MOST_REPETITIONS:
         raise _Obstacle(f"a last item that may be left out, or is counted beyond {MOST_REPETITIONS}")
-    return tuple(takes)
+    if absent and absent[-1][1] == len(takes):
+        raise _Obstacle("a negation at the end")
+    return tuple(takes), absent
 
 
 def _test(condition: Any, places: dict[int, int]) -> Test:
