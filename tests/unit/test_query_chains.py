@@ -20,8 +20,8 @@ STREAM = StreamSchema("s", tuple(EventType(name, OWN) for name in "ABC"))
 NEXT = "strategy: skip-till-next-match\n"
 
 
-def plan_of(event: str, where: str = "[k]", more: str = NEXT, within: str = "10 s") -> Plan:
-    text = f'name: q\nfrom: s\nevent: "{event}"\nwhere: "{where}"\nwithin: {within}\n{more}'
+def plan_of(event: str, where: str = "[k]", more: str = NEXT, span: str = "within: 10 s") -> Plan:
+    text = f'name: q\nfrom: s\nevent: "{event}"\nwhere: "{where}"\n{span}\n{more}'
     compiled = compile_texts([("q.yaml", text)], {"s": STREAM})
     assert not compiled.errors, [finding.render() for finding in compiled.errors]
     return compiled.catalog.plans[0]
@@ -38,6 +38,10 @@ def plan_of(event: str, where: str = "[k]", more: str = NEXT, within: str = "10 
         plan_of("A+", "[k]", "strategy: partition-contiguity\n"),
         plan_of("SEQ(A a, B b+)", "[k]", "strategy: {default: strict-contiguity, 'b[]': skip-till-next-match, a: skip-till-any-match}\n"),
         plan_of("SEQ(A a, B b+)", "[k]", NEXT + "limits: {matches_per_event: 3}\n"),
+        plan_of("SEQ(A a, !(B n), !(C m), A b+)", "[k] AND n.v > a.v AND b[i].v > a.v", NEXT + "max_gap: 2 s\non_timeout: emit\n"),
+        plan_of("SEQ(A a, B b+)", "[k]", NEXT + "max_gap: 2 s\nafter: skip-past-last-event\n"),
+        plan_of("SEQ(A a, B b+)", "[k]", NEXT, "window: {size: 5 s, slide: 2 s}"),
+        plan_of("SEQ(A a, B b+)", "[k]", "strategy: strict-contiguity\n", "window: {size: 5 events}"),
     ],
 )
 def test_items_one_after_the_other_are_a_chain(plan: Plan) -> None:
@@ -51,15 +55,22 @@ def test_items_one_after_the_other_are_a_chain(plan: Plan) -> None:
     [
         (plan_of("SEQ(A a, B b+)", more=""), ["skip-till-any-match"]),
         (plan_of("SEQ(A a, B b+)", more="strategy: {default: skip-till-next-match, 'b[]': skip-till-any-match}\n"), ["skip-till-any-match"]),
-        (plan_of("SEQ(A a, B b+)", within="5 events"), ["within in events"]),
-        (plan_of("SEQ(A a, B b+)", more=NEXT + "max_gap: 2 s\n"), ["max_gap:"]),
-        (plan_of("SEQ(A a, B b+)", more=NEXT + "on_timeout: emit\nafter: skip-to-next\n"), ["on_timeout: emit"]),
+        (plan_of("SEQ(A a, B b+)", span="within: 5 events"), ["within in events"]),
+        (plan_of("SEQ(A a, B b+)", span="window: {size: 5 events, per: partition}"), ["window: opened by events, or of events of a partition"]),
+        (plan_of("SEQ(A a, B b+)", span="window: {size: 5 s}", more=NEXT + "after: skip-to-next\n"), ["window: beside after: or emit: longest"]),
+        (plan_of("SEQ(A a, B b+)", span="window: {size: 5 s}", more=NEXT + "on_timeout: emit\n"), ["on_timeout: emit beside window:, after: or emit: longest"]),
+        (plan_of("SEQ(A a, B b+)", more=NEXT + "on_timeout: emit\nafter: skip-to-next\n"), ["on_timeout: emit beside window:, after: or emit: longest"]),
+        (plan_of("SEQ(A a, B b+)", more="strategy: partition-contiguity\non_timeout: emit\n"), ["on_timeout: emit beside contiguity"]),
         (plan_of("SEQ(A a, B b+)", more=NEXT + "after: skip-to-first a\n"), ["after: skip-to-first of the first item"]),
         (plan_of("SEQ(A a, B b+)", more=NEXT + "emit: longest\nlimits: {matches_per_event: 3}\n"), ["limits: beside after: or emit: longest"]),
         (plan_of("SEQ(A+ a, B b)"), ["a quantifier before the last item"]),
         (plan_of("SEQ(A a, B* b)"), ["a last item that may be left out, or is counted beyond 64"]),
         (plan_of("SEQ(A a, B b{65,})"), ["a last item that may be left out, or is counted beyond 64"]),
-        (plan_of("SEQ(A a, !(B b), C c)"), ["a negation"]),
+        (plan_of("SEQ(!(B b), A a, C c)"), ["a negation at the start, or of several items"]),
+        (plan_of("SEQ(A a, C c, !(B b))"), ["a negation at the end"]),
+        (plan_of("SEQ(A a, !(B b), C c)", "[k] AND b.v > c.v"), ["a negation that reads an event behind it"]),
+        (plan_of("SEQ(A a, !(B b), C c)", more="strategy: {default: skip-till-next-match, b: partition-contiguity}\n"), ["a negation with a contiguous strategy"]),
+        (plan_of("SEQ(A a, !(B b), C c)", more=NEXT + "limits: {matches_per_event: 3}\n"), ["limits: beside a negation"]),
         (plan_of("AND(A a, B b)"), ["AND"]),
         (plan_of("SEQ(A a, B b+ UNTIL (b.v > 3))"), ["UNTIL"]),
         (plan_of("SEQ(A a, B b+)", "[k] AND sum(b[..i].v) > a.v"), ["an aggregate in where:"]),
