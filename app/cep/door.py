@@ -17,7 +17,7 @@ from app.cep.engine import Engine
 from app.cep.runs import explain as explain_runs
 from app.cep.runs import regroup as regroup_runs
 from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, end_runs, live_runs
+from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import Owner
 from app.cep.snapshot.state import engine_of
@@ -34,6 +34,7 @@ __all__ = [
     "RunsEngine",
     "StacksEngine",
     "bound_events",
+    "count_live",
     "end_runs",
     "live_runs",
     "merged_states",

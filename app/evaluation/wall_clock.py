@@ -16,7 +16,7 @@ import numpy as np
 from app.asc.selection import Selection
 from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
-from app.cep.door import RunsEngine, end_runs, live_runs
+from app.cep.door import RunsEngine, count_live, end_runs, live_runs
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.evaluation.operator import Operator, Outcome
@@ -275,24 +275,24 @@ class MatchShedding:
 
     @property
     def dropped(self) -> float:  # noqa: D102 - see the class
-        return self._lost / max(1, self._lost + len(live_runs(self.operator.engine)) + self.operator.matches)
+        return self._lost / max(1, self._lost + count_live(self.operator.engine) + self.operator.matches)
 
     def work(self, start: int, stop: int, waiting_s: float) -> Step:
         """See `paced.Worker.work`."""
         began = self._clock.now()
-        live = live_runs(self.operator.engine)
+        alive = count_live(self.operator.engine)
         gone, asked = 0, 0.0
-        if self._model is not None and self._detector is not None and (drops := self._detector.drops(len(live), waiting_s)):
-            asked = drops / len(live)
+        if self._model is not None and self._detector is not None and (drops := self._detector.drops(alive, waiting_s)):
+            asked, live = drops / alive, live_runs(self.operator.engine)
             kept = self._model.gate(asked).keep(self._matches.judged(self.operator.engine, live, start))
             gone = end_runs(self.operator.engine, live, kept)
         decided = self._clock.now()
         self.operator.feed(start, stop, None)
         working_s = (self._clock.now() - decided) / (stop - start)
-        left, deciding_s = len(live) - gone, 0.0 if self._model is None else decided - began
+        left, deciding_s = alive - gone, 0.0 if self._model is None else decided - began
         self.samples.append((left, working_s))
         if self._detector is not None:
-            self._detector.learn(len(live), left, deciding_s / (stop - start) if gone else 0.0, working_s)
+            self._detector.learn(alive, left, deciding_s / (stop - start) if gone else 0.0, working_s)
         self._lost += gone
         return Step(asked, deciding_s)
 

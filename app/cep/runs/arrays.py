@@ -110,6 +110,11 @@ LEFT = -10
 """A node that is no run (any more) keeps its state as LEFT - state."""
 MATCHED = 1
 """Flag: has been a match."""
+ENDED = 2
+"""Flag: a shedder has ended it."""
+# looks[..., run]: what shedders ask of a live run: node, item, times of the first and the newest event, events of the partition still to come
+LOOK_NODE, LOOK_ITEM, LOOK_BEGUN, LOOK_NEWEST, LOOK_LEFT = 0, 1, 2, 3, 4
+LOOKS = 5
 
 # slots[slot, ...]: after the state (in place of NEWEST: 0, or DEAD: without runs and negated events) and the key
 USED, DEAD = 0, -5

@@ -6,38 +6,81 @@ from __future__ import annotations
 
 from numba import types
 
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.cells.kernels_memory import load
 from app.cep.cells.kernels_types import INTEGERS, TABLE
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE, NEWEST
-from app.cep.runs.arrays import LEFT, NEXT_RUN, S_COUNT, S_HEAD, STATE, T_KEYS, T_NODES, T_SLOTS
+from app.cep.runs.arrays import (
+    END_OF_TIME,
+    ENDED,
+    FIRST_P_RANK,
+    FIRST_ROW,
+    FIRST_TIME,
+    FLAGS,
+    ITEM,
+    LEFT,
+    LOOK_BEGUN,
+    LOOK_ITEM,
+    LOOK_LEFT,
+    LOOK_NEWEST,
+    LOOK_NODE,
+    NEXT_RUN,
+    ROW,
+    S_COUNT,
+    S_HEAD,
+    S_PRANK,
+    STATE,
+    T_CELLS,
+    T_KEYS,
+    T_NODES,
+    T_SHAPE,
+    T_SLOTS,
+    WITHIN_EVENTS,
+)
 from app.cep.runs.kernels_world import WORLD, line, table
 
 
-@kernel(types.int64(WORLD, TABLE))
-def list_runs(world, listed):
-    """Writes (node, slot) of every live run, partition by partition, newest first; returns how many."""
+@kernel(types.void(WORLD, TABLE, TABLE))
+def list_runs(world, looks, places):
+    """What shedders ask of every live run, partition by partition, newest first; one look at its node and two at events.
+
+    ``looks``: (LOOKS, runs), ``places``: (runs, 4), source and offset of its first and its newest event.
+    """
+    shape = line(world, T_SHAPE)
     base = 1 + len(line(world, T_KEYS))
     nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
     slots = table(world, T_SLOTS)
+    within = shape[WITHIN_EVENTS]
     count = 0
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE:
             continue
         node = slots[slot, base + S_HEAD]
         while node >= 0:
-            listed[count, 0], listed[count, 1] = node, slot
+            first, newest = load(nodes, node, FIRST_ROW), load(nodes, node, ROW)
+            looks[LOOK_NODE, count], looks[LOOK_ITEM, count] = node, load(nodes, node, ITEM)
+            looks[LOOK_BEGUN, count], looks[LOOK_NEWEST, count] = load(nodes, node, FIRST_TIME), load(cells, newest, CELL_TIME)
+            left = END_OF_TIME
+            if within >= 0:
+                left = max(0, load(nodes, node, FIRST_P_RANK) + within - slots[slot, base + S_PRANK])
+            looks[LOOK_LEFT, count] = left
+            places[count, 0], places[count, 1] = load(cells, first, CELL_SOURCE), load(cells, first, CELL_OFFSET)
+            places[count, 2], places[count, 3] = load(cells, newest, CELL_SOURCE), load(cells, newest, CELL_OFFSET)
             count += 1
             node = nodes[node, NEXT_RUN]
-    return count
 
 
 @kernel(types.int64(WORLD, INTEGERS))
-def end_runs(world, marks):
-    """Ends the runs whose node is marked, as if they had never begun; matches that wait for their end stay. Returns how many."""
+def end_runs(world, leaving):
+    """Ends the runs of some nodes, as if they had never begun; matches that wait for their end stay. Returns how many."""
     base = 1 + len(line(world, T_KEYS))
     nodes = table(world, T_NODES)
     slots = table(world, T_SLOTS)
     ended = 0
+    for node in leaving:
+        nodes[node, FLAGS] |= ENDED
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE:
             continue
@@ -45,7 +88,7 @@ def end_runs(world, marks):
         before = -1
         while node >= 0:
             following = nodes[node, NEXT_RUN]
-            if marks[node]:
+            if nodes[node, FLAGS] & ENDED:
                 slots[slot, base + S_COUNT] -= 1
                 nodes[node, STATE] = LEFT - nodes[node, STATE]
                 ended += 1

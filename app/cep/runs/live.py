@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, Integers
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, Integers
 from app.cep.runs import arrays as at
 from app.cep.runs import kernels_live
 from app.cep.runs.engine import RunsEngine
@@ -23,7 +23,7 @@ _ENDLESS = np.int64(2**62)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveRuns:
-    """Live partial matches, one row each. The arrays are copies.
+    """Live partial matches, one row each. They are what was asked of the engine, in one pass, and do not change with it.
 
     Attributes:
         node: int64, number in the engine; only good until the next feed.
@@ -58,28 +58,25 @@ class LiveRuns:
 def live_runs(engine: RunsEngine) -> LiveRuns:
     """All live partial matches of an engine, without matches that wait for a negated end."""
     parts = engine.parts()
-    store, world = parts.store, parts.world()
-    nodes, cells = store.nodes, store.cells
-    listed = np.empty((int(count_runs(world)), 2), np.int64)
-    count = kernels_live.list_runs(world, listed)
-    node, slot = listed[:, 0].copy(), listed[:, 1]
-    first, newest = cells[nodes[node, at.FIRST_ROW]], cells[nodes[node, at.ROW]]
-    within = engine.plan.within
-    left = np.full(count, _ENDLESS)
-    if within is not None and within.unit == "events":
-        rank = store.slots[slot, 1 + len(parts.tables.keys) + at.S_PRANK]
-        left = np.maximum(0, nodes[node, at.FIRST_P_RANK] + within.size - rank)
-    places = [CELL_SOURCE, CELL_OFFSET]
+    world, within = parts.world(), engine.plan.within
+    count = int(count_runs(world))
+    looks, places = np.empty((at.LOOKS, count), np.int64), np.empty((count, 4), np.int64)
+    kernels_live.list_runs(world, looks, places)
     return LiveRuns(
-        node,
-        nodes[node, at.ITEM].copy(),
-        nodes[node, at.FIRST_TIME].copy(),
-        newest[:, CELL_TIME].copy(),
-        first[:, places],
-        newest[:, places],
-        left,
+        looks[at.LOOK_NODE],
+        looks[at.LOOK_ITEM],
+        looks[at.LOOK_BEGUN],
+        looks[at.LOOK_NEWEST],
+        places[:, :2],
+        places[:, 2:],
+        looks[at.LOOK_LEFT],
         within.size if within is not None and within.unit == "ms" else None,
     )
+
+
+def count_live(engine: RunsEngine) -> int:
+    """How many partial matches are alive, without a look at each."""
+    return int(count_runs(engine.parts().world()))
 
 
 def end_runs(engine: RunsEngine, live: LiveRuns, kept: NDArray[np.bool_]) -> int:
@@ -94,9 +91,7 @@ def end_runs(engine: RunsEngine, live: LiveRuns, kept: NDArray[np.bool_]) -> int
         How many were ended.
     """
     parts = engine.parts()
-    marks = np.zeros(len(parts.store.nodes), np.int64)
-    marks[live.node[~kept]] = 1
-    return int(kernels_live.end_runs(parts.world(), marks))
+    return int(kernels_live.end_runs(parts.world(), live.node[~kept]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
