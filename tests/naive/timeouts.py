@@ -60,7 +60,7 @@ def has_matched(player: Player, run: Run) -> bool:
 
 def ended_by_contiguity(player: Player, run: Run) -> bool:
     """Whether an event came, before its window closed, when all its ways were contiguous. Ways that UNTIL has stopped are none."""
-    left = player.open_ways(run)
+    left = [way for way in player.open_ways(run) if not player.is_stopped(run, way, run.bound[-1].event)]
     for event in player.scope.stream:
         if event <= run.bound[-1].event:
             continue
