@@ -14,6 +14,7 @@ from app.cep.cells.texts import TextTable
 from app.cep.matches import EventTable
 from app.cep.predicates.kernels_machine import evaluate_rows
 from app.cep.returns.kernels_gather import gather_cells, gather_present
+from app.cep.returns.pages import PAGES
 from app.events.batch import NULL, Column, Dictionary
 from app.events.types import Kind
 
@@ -87,7 +88,7 @@ class Columns:
         plain = [k for k, field in enumerate(fields) if field.cell >= 0 and field.cell in self._always_present]
         places = np.array([fields[k].place for k in plain], np.int64)
         cells = np.array([fields[k].cell for k in plain], np.int64)
-        values = np.empty((len(plain), len(self._rows)), np.int64)
+        values = PAGES.empty(len(plain), len(self._rows))
         gather_present(self._rows, self._cells, places, cells, values)
         gathered = dict(zip(plain, values, strict=True))
         return [self._column(field, gathered.get(k)) for k, field in enumerate(fields)]

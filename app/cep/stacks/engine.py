@@ -24,6 +24,7 @@ from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
+from app.cep.returns.pages import PAGES
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import events_in
 from app.cep.snapshot.state import ArrayFormat, as_they_are, kept, restoring
@@ -41,6 +42,9 @@ from app.query.plan import Plan
 
 STATE_FORMAT = ArrayFormat("stacks", {1: as_they_are})
 """What the arrays of its state mean; readers of old formats are added here, and the number goes up."""
+
+MOST_PER_CANDIDATE = 512.0
+"""Matches for which room is made before they are found: at 41 per event a candidate has 260, and room that grows is copied."""
 
 
 class StacksEngine:
@@ -95,7 +99,7 @@ class StacksEngine:
         self._reserve_output(int(expected * self._matches_per_candidate) + 64)
         self._scan(batch, masks, expected, watermarks)
         found = int(state[at.MATCHES])
-        self._matches_per_candidate = min(64.0, 1.2 * found / max(expected, 1))
+        self._matches_per_candidate = min(MOST_PER_CANDIDATE, 1.2 * found / max(expected, 1))
         if self._expires:
             self.timeouts = timeouts_of(self._output, int(state[at.EXPIRED]), self._layout, self._known.texts, self._store)
         tally = Tally(
@@ -226,5 +230,5 @@ class StacksEngine:
 
 
 def _output(matches: int, timeouts: int, positives: int) -> Output:
-    rows, expired = np.empty((matches, positives), np.int64), np.empty((timeouts, positives), np.int64)
-    return Output(rows, np.empty(matches, np.int64), expired, np.empty(timeouts, np.int64))
+    rows, expired = PAGES.empty(matches, positives), np.empty((timeouts, positives), np.int64)
+    return Output(rows, PAGES.empty(matches), expired, np.empty(timeouts, np.int64))
