@@ -18,6 +18,7 @@ from app.asc.attribute import PreparedColumn, address
 from app.asc.constructs import Constructs
 from app.asc.lists import ListOrder
 from app.asc.sequence import Sequence
+from app.events.pages import PAGES
 
 BLOCK_BYTES, BLOCK_EVENTS = 1 << 17, 2048
 """Bitmaps of a block, and the values of many columns, stay in the second-level cache while all constructs pass over them."""
@@ -93,7 +94,7 @@ def evaluate_columns(
             fields[number, [kernels.ARROWS, kernels.ARROW_COUNT]] = address(arrows), len(arrows)
     order = np.array([number for number in sequence.order if columns[number] is not None], dtype=np.int32)
     hybrid = bool(fields[:, kernels.ARROW_COUNT].any())
-    rows, bitmaps = np.empty(events, dtype=np.int64), np.empty((events, words), dtype=np.uint64)
+    rows, bitmaps = PAGES.empty(events), PAGES.empty(events, words).view(np.uint64)
     counted, figures = np.zeros(0, dtype=np.int32) if counts is None else counts, np.zeros(2 + constructs, dtype=np.int64)
     scratch, block = np.empty((kernels.SCRATCH, size), dtype=np.int32), np.empty((size, words), dtype=np.uint64)
     starts = np.empty(constructs + 1, dtype=np.int64)

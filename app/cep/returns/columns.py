@@ -14,8 +14,8 @@ from app.cep.cells.texts import TextTable
 from app.cep.matches import EventTable
 from app.cep.predicates.kernels_machine import evaluate_rows
 from app.cep.returns.kernels_gather import gather_cells, gather_present
-from app.cep.returns.pages import PAGES
 from app.events.batch import NULL, Column, Dictionary
+from app.events.pages import PAGES
 from app.events.types import Kind
 
 _ALL_PRESENT = 1

@@ -24,7 +24,6 @@ from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
-from app.cep.returns.pages import PAGES
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import events_in
 from app.cep.snapshot.state import ArrayFormat, as_they_are, kept, restoring
@@ -38,6 +37,7 @@ from app.cep.stacks.store import Store
 from app.cep.stacks.validation import validate_store
 from app.cep.windows.horizons import by_source, horizons_of, in_order
 from app.events.batch import EventBatch
+from app.events.pages import PAGES
 from app.query.plan import Plan
 
 STATE_FORMAT = ArrayFormat("stacks", {1: as_they_are})

@@ -1,7 +1,7 @@
-"""Memory for the columns of matches: what nobody holds any more is used again.
+"""Memory for large columns that come and go: what nobody holds any more is used again.
 
 Where an event completes dozens of matches their columns are megabytes per feed, and most of a feed's time was the system's, which clears new
-pages and takes them back. An array of `pages` is a slice of a block that is leased: the block comes back when no view of it is left.
+pages and takes them back; so are the bitmaps of a thousand queries. An array of `pages` is a slice of a block that is leased: the block comes back when no view of it is left.
 """
 
 from __future__ import annotations
@@ -76,4 +76,4 @@ class Pages:
 
 
 PAGES = Pages()
-"""Of the process: an engine's output comes and goes, whichever engine it is."""
+"""Of the process: what comes and goes, whoever made it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.cep.returns import pages
-from app.cep.returns.pages import Pages
+from app.events import pages
+from app.events.pages import Pages
 
 LARGE = pages.SMALL
 
