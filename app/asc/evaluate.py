@@ -102,7 +102,7 @@ def evaluate_columns(
     found = (
         kernels.evaluate_hybrid(*asked, visited, starts, rows, bitmaps, counted, figures)
         if hybrid and len(order)
-        else kernels.evaluate(*asked, rows, bitmaps, counted, figures)
+        else kernels.evaluate(*asked[:-1], np.empty((len(order), size), np.int32), block, rows, bitmaps, counted, figures)
     )
     return Evaluation(rows[:found], bitmaps[:found], int(figures[0]), int(figures[1]), counted)
 

@@ -32,6 +32,8 @@ LOOK_AGAIN = 16
 """Blocks after which it is tried again whether events can pass a construct over, where less than one in eight could: the look costs as much as the
 AND (3,000 items: 400 against 250 ns per event)."""
 PASSED_OVER = -1
+MANY_WORDS = 8
+"""Bitmaps from which on it pays to AND several rows at a time, where no event is done before the last construct."""
 SCALES = 5
 ROOM = 4096
 """Entries more than the share that is allowed, before lists are given up: a few events with long lists do no harm."""
@@ -286,11 +288,37 @@ def _write(start, slots, alive, block, rows, bitmaps, count):
     return count
 
 
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _five_at_a_time(constructs, order, items, start, own, regions, rows, bitmaps, count):
+    """ANDs the bitmaps of all regions of every event of a block, five constructs at a time, and writes out what is left; returns how many."""
+    words, last = bitmaps.shape[1], order.shape[0] - 1
+    for i in range(own):
+        left = types.uint64(0)
+        for step in range(0, last + 1, 5):
+            # behind the last one it comes again
+            second, third, fourth, fifth = min(step + 1, last), min(step + 2, last), min(step + 3, last), min(step + 4, last)
+            a, a_row = constructs[order[step], TABLE], types.int64(regions[step, i]) * words
+            b, b_row = constructs[order[second], TABLE], types.int64(regions[second, i]) * words
+            c, c_row = constructs[order[third], TABLE], types.int64(regions[third, i]) * words
+            d, d_row = constructs[order[fourth], TABLE], types.int64(regions[fourth, i]) * words
+            e, e_row = constructs[order[fifth], TABLE], types.int64(regions[fifth, i]) * words
+            left = types.uint64(0)
+            for k in range(words):
+                word = items[k] if step == 0 else bitmaps[count, k]
+                word &= _word_at(a, a_row + k) & _word_at(b, b_row + k) & _word_at(c, c_row + k)
+                word &= _word_at(d, d_row + k) & _word_at(e, e_row + k)
+                bitmaps[count, k] = word
+                left |= word
+        rows[count] = start + i
+        count += left != 0
+    return count
+
+
 @kernel(types.int64(
-            _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, types.int32[:, ::1], _WORDS, types.int64[::1], _WORDS,
-            types.int32[::1], types.int64[::1],
+            _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, types.int32[:, ::1], types.int32[:, ::1], _WORDS, types.int64[::1],
+            _WORDS, types.int32[::1], types.int64[::1],
         ), counted=False)  # fmt: skip
-def evaluate(constructs, scales, order, usage, events, scratch, block, rows, bitmaps, counts, figures):
+def evaluate(constructs, scales, order, usage, events, scratch, every, block, rows, bitmaps, counts, figures):
     """Evaluates a macro-sequence: writes the events with a result bitmap that is not empty, and these bitmaps; returns how many.
 
     Args:
@@ -300,21 +328,35 @@ def evaluate(constructs, scales, order, usage, events, scratch, block, rows, bit
         usage: (constructs + 1, words): items that use a construct; last row: all items, where evaluation begins.
         events: of the batch.
         scratch: int32 (`SCRATCH`, block).
+        every: int32 (order, block), scratch: the regions of all constructs.
         block: (block, words), scratch.
         rows: out.
         bitmaps: out, (rows, words).
         counts: out, evaluated constructs per event of the batch, added to; or empty.
         figures: in-out, added to: evaluated constructs, micro-arrows followed; then per construct how long nobody looks who can pass it over.
     """
-    count, slots = 0, scratch[SLOTS]
+    count, slots, length, whole = 0, scratch[SLOTS], order.shape[0], 0
+    many = bitmaps.shape[1] >= MANY_WORDS and length > 0 and counts.shape[0] == 0
     for start in range(0, events, block.shape[0]):
-        alive = min(block.shape[0], events - start)
-        _enter(order, usage, block, alive, slots)
-        for step in range(order.shape[0]):
+        own = min(block.shape[0], events - start)
+        _enter(order, usage, block, own, slots)
+        if whole > 0:
+            whole -= 1
+            for step in range(length):
+                for i in range(own):
+                    every[step, i] = 0
+                _find(constructs, scales, order[step], start, slots, 0, own, every[step])
+            figures[0] += own * length
+            count = _five_at_a_time(constructs, order, usage[usage.shape[0] - 1], start, own, every, rows, bitmaps, count)
+            continue
+        alive, before = own, figures[0]
+        for step in range(length):
             if alive == 0:
                 break
             alive = _visit(constructs, scales, usage, order[step], start, scratch, (0, alive, 0, step == 0), block, counts, figures)
         count = _write(start, slots, alive, block, rows, bitmaps, count)
+        # where nearly all constructs were asked of nearly all events, so are those of the next blocks
+        whole = LOOK_AGAIN if many and 8 * (figures[0] - before) >= 7 * own * length else 0
     return count
 
 
