@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit, types
 
 from app.cep.cells.arrays import CELL_TIME, OUTSIDE
-from app.cep.cells.kernels_memory import as_float, load, prefetch, store
+from app.cep.cells.kernels_memory import load, prefetch, store
 from app.cep.cells.kernels_types import CANDIDATES, INTEGERS
 from app.cep.chains.arrays import (
     ACCEPTS,
@@ -20,10 +20,8 @@ from app.cep.chains.arrays import (
     BORDER,
     BORDER_EVENT,
     BORDER_ITSELF,
-    CELL,
     CONDITION,
     COUNT,
-    COUNT_WINDOW,
     DONE,
     DOOMED,
     ENDING,
@@ -32,29 +30,15 @@ from app.cep.chains.arrays import (
     FINAL,
     FIRST_RANK,
     FIRST_TIME,
-    FLOATS_BOTH,
-    FOUND_END,
-    FOUND_LENGTH,
-    FOUND_NODE,
-    FOUND_WINDOW,
     FREE,
     FULL,
-    GAP,
     HEAD,
     HELD,
     HELD_COUNT,
     HELD_LEAST,
-    INTEGERS_BOTH,
     ITEM,
     KEEPS,
     KEEPS_END,
-    KEPT_CELL,
-    KEPT_REGISTER,
-    KILL_ITEM,
-    KILL_TESTS,
-    KILL_TESTS_END,
-    KILLS,
-    KILLS_END,
     LAST_TIME,
     LAST_WINDOW,
     LENGTH,
@@ -66,24 +50,18 @@ from app.cep.chains.arrays import (
     MATCHED,
     MATCHES,
     MEMORY,
-    MODE,
     NEEDED,
     NEWEST_NODE,
     NEXT,
     NEXT_RUN,
     NO_END,
-    NO_WINDOW,
     NODE_RANK,
     NODES,
     OCCUPIED,
-    OPERATOR,
     ORDERED,
-    OTHER_CELL,
     PARENT,
     POLICY,
     RANK,
-    REGISTER,
-    REGISTERS,
     RELEVANT,
     ROW,
     ROWS,
@@ -100,119 +78,16 @@ from app.cep.chains.arrays import (
     TIMEOUTS,
     USED,
     WAY,
-    WINDOW,
-    WINDOW_SIZE,
-    WINDOW_SLIDE,
-    WITHIN,
 )
+from app.cep.chains.kernels_predicates import is_killed, keep_values, tests_hold
+from app.cep.chains.kernels_windows import first_window, last_window, out_of_window, put_match, time_out
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE as FREE_SLOT
 from app.cep.partitions.arrays import NEWEST
 from app.cep.partitions.kernels_slots import find_slot
-from app.cep.predicates.kernels_compare import outcome, state_of, unusual_outcome
 
 _AHEAD = 8
 """Events between asking the memory for a partition and reading it."""
-
-
-@njit(inline="always")
-def tests_hold(tests, first, stop, cells, row, states_at, runs, run):
-    """Whether a candidate passes the tests of an edge against a run (-1: none, where tests read the candidate only)."""
-    verdict = np.int64(1)
-    for k in range(first, stop):
-        cell, register = load(tests, k, CELL), load(tests, k, REGISTER)
-        mode, operator = load(tests, k, MODE), load(tests, k, OPERATOR)
-        left, state = load(cells, row, cell), state_of(cells, row, cell, states_at)
-        right, other = np.int64(0), np.int64(0)
-        if register >= 0:
-            right, other = load(runs, run, REGISTERS + register), (load(runs, run, STATES) >> (2 * register)) & 3
-        else:
-            own = load(tests, k, OTHER_CELL)
-            right, other = load(cells, row, own), state_of(cells, row, own, states_at)
-        if state | other == 0 and mode == FLOATS_BOTH:
-            x, y = as_float(left), as_float(right)
-            order = (x > y) - (x < y) if x == x and y == y else 2  # noqa: PLR0124
-            verdict = outcome(operator, order)
-        elif state | other == 0 and mode == INTEGERS_BOTH:
-            verdict = outcome(operator, np.int64(left > right) - np.int64(left < right))
-        else:
-            verdict = unusual_outcome(mode, operator, left, state, right, other)
-        if verdict == 0:
-            break
-    return verdict != 0
-
-
-@njit(inline="always")
-def keep_values(keeps, first, stop, cells, row, states_at, runs, run):
-    """Leaves what later tests read of the event just bound in the registers of a run."""
-    states = load(runs, run, STATES)
-    for k in range(first, stop):
-        register, cell = load(keeps, k, KEPT_REGISTER), load(keeps, k, KEPT_CELL)
-        store(runs, run, REGISTERS + register, load(cells, row, cell))
-        shift = 2 * register
-        states = states & ~(np.int64(3) << shift) | state_of(cells, row, cell, states_at) << shift
-    store(runs, run, STATES, states)
-
-
-@njit(inline="always")
-def put_match(shape, found, state, node, length, window, end):
-    """Writes a match to the output, or (``end`` is not NO_END) a partial match that timed out."""
-    store(found, state[MATCHES], FOUND_NODE, node)
-    store(found, state[MATCHES], FOUND_LENGTH, length)
-    if shape[EXTRA] >= 0:
-        store(found, state[MATCHES], FOUND_WINDOW, window)
-        store(found, state[MATCHES], FOUND_END, end)
-    state[MATCHES] += 1
-
-
-@njit(inline="always")
-def first_window(shape, time, rank):
-    """The first window that is open at an event of this time and rank."""
-    if shape[WINDOW] == NO_WINDOW:
-        return np.int64(0)
-    at = rank if shape[WINDOW] == COUNT_WINDOW else time
-    first = (at - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1
-    return max(first, np.int64(0)) if shape[WINDOW] == COUNT_WINDOW else first
-
-
-@njit(inline="always")
-def last_window(shape, time, rank):
-    """The last window that an event lies in."""
-    if shape[WINDOW] == NO_WINDOW:
-        return np.int64(0)
-    return (rank if shape[WINDOW] == COUNT_WINDOW else time) // shape[WINDOW_SLIDE]
-
-
-@njit(inline="always")
-def out_of_window(shape, runs, run, time, first_open):
-    """Whether a run's window, or the gap behind its newest event, is over at a time; ``first_open``: the first explicit window that is not."""
-    over, extra = time - load(runs, run, FIRST_TIME) >= shape[WITHIN], shape[EXTRA]
-    if extra >= 0:
-        over |= time - load(runs, run, extra + LAST_TIME) >= shape[GAP] or first_open > load(runs, run, extra + LAST_WINDOW)
-    return over
-
-
-@njit(inline="always")
-def time_out(shape, runs, found, state, run):
-    """A run has run out of window: where timeouts are asked for, it is one unless a match ended with its newest event."""
-    if shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED:
-        end = np.int64(NO_END)
-        if shape[WITHIN] < NO_END:
-            end = load(runs, run, FIRST_TIME) + shape[WITHIN]
-        if shape[GAP] < NO_END:
-            end = min(end, load(runs, run, shape[EXTRA] + LAST_TIME) + shape[GAP])
-        put_match(shape, found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end)
-
-
-@njit(inline="always")
-def is_killed(tables, edge, mask, cells, row, runs, run):
-    """Whether a candidate is a negated event that may not come before the edge's event."""
-    kills, killed = tables.kills, False
-    for k in range(load(tables.edges, edge, KILLS), load(tables.edges, edge, KILLS_END)):
-        if mask >> load(kills, k, KILL_ITEM) & 1 and not killed:
-            first, stop = load(kills, k, KILL_TESTS), load(kills, k, KILL_TESTS_END)
-            killed = tests_hold(tables.tests, first, stop, cells, row, tables.shape[STATES_AT], runs, run)
-    return killed
 
 
 @njit(inline="always")
@@ -282,7 +157,7 @@ def advance(tables, memory, candidates, first, stop):
     shape, edges, tests, keeps, keys = tables.shape, tables.edges, tables.tests, tables.keeps, tables.keys
     runs, nodes, slots, found, state = memory.runs, memory.nodes, memory.slots, memory.found, memory.state
     cells, states_at, policy, ordered = candidates.cells, shape[STATES_AT], shape[POLICY], shape[ORDERED] != 0
-    base = 1 + len(keys)
+    base, kills = 1 + len(keys), len(tables.kills) > 0
     extra, last_edge, begins, last_slot = shape[EXTRA], len(edges) - 1, edges[0, ITEM], len(slots) - 1
     top, row, why = state[NODES], state[ROWS], DONE
     k = first
@@ -354,7 +229,7 @@ def advance(tables, memory, candidates, first, stop):
                 takes = tests_hold(tests, load(edges, edge, TESTS), load(edges, edge, TESTS_END), cells, k, states_at, runs, run)
             if takes and extra >= 0 and load(runs, run, extra + CONDITION) & DOOMED:
                 takes, ends = False, True
-            elif not takes and not ends and is_killed(tables, edge, mask, cells, k, runs, run):
+            elif kills and not takes and not ends and is_killed(tables, edge, mask, cells, k, runs, run):
                 # where it may time out it lives on: what it awaits has not come
                 if shape[TIMEOUTS]:
                     store(runs, run, extra + CONDITION, load(runs, run, extra + CONDITION) | DOOMED)

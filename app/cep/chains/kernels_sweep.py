@@ -28,7 +28,8 @@ from app.cep.chains.arrays import (
     ROWS,
     STREAM_RANK,
 )
-from app.cep.chains.kernels_chains import first_window, out_of_window, report_in_order, retire, time_out
+from app.cep.chains.kernels_chains import report_in_order, retire
+from app.cep.chains.kernels_windows import first_window, out_of_window, time_out
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE as FREE_SLOT
 from app.cep.partitions.arrays import NEWEST

@@ -12,8 +12,9 @@ from typing import Any
 
 from app.cep.cells.arrays import signed
 from app.cep.runs import arrays as at
+from app.cep.runs.automaton.asked import asked
 from app.cep.runs.automaton.predicates import Rewritten
-from app.cep.runs.automaton.terms import Built, Crossing, Term, Way, asked, items_of, passed, split, ways
+from app.cep.runs.automaton.terms import Built, Crossing, Term, Way, items_of, passed, split, ways
 
 MOST_STATES = 1_000_000
 """A state takes about a kilobyte."""

@@ -272,7 +272,7 @@ def ways(term: Term) -> Iterator[Way]:
         case Split(parts):
             for k, part in enumerate(parts):
                 for way in ways(part):
-                    yield replace(way, without=None if way.without is None else split(_placed(parts, k, way.without)))
+                    yield replace(way, without=None if way.without is None else split(placed(parts, k, way.without)))
         case All():
             yield from _ways_all(term)
         case Series(parts):
@@ -295,17 +295,19 @@ def _ways_series(parts: tuple[Term, ...]) -> Iterator[Way]:
 def _ways_all(term: All) -> Iterator[Way]:
     for operand, part in enumerate(term.parts):
         for way in ways(part):
-            rest = _all(replace(term, parts=_placed(term.parts, operand, way.rest), begun=term.begun | 1 << operand))
-            without = None if way.without is None else _all(replace(term, parts=_placed(term.parts, operand, way.without)))
+            rest = whole(replace(term, parts=placed(term.parts, operand, way.rest), begun=term.begun | 1 << operand))
+            without = None if way.without is None else whole(replace(term, parts=placed(term.parts, operand, way.without)))
             crossed = tuple(_beside(crossing, term.number, operand) for crossing in way.crossed)
             yield replace(way, rest=rest, crossed=crossed, without=without, enters=way.enters if term.begun else (*way.enters, term.number))
 
 
-def _placed(parts: tuple[Term, ...], place: int, part: Term) -> tuple[Term, ...]:
+def placed(parts: tuple[Term, ...], place: int, part: Term) -> tuple[Term, ...]:
+    """The parts with another one at a place."""
     return (*parts[:place], part, *parts[place + 1 :])
 
 
-def _all(term: All) -> Term:
+def whole(term: All) -> Term:
+    """An AND, or nothing where all of its parts are finished."""
     return EMPTY if all(part == EMPTY for part in term.parts) else term
 
 
@@ -323,42 +325,12 @@ def _ways_again(term: Again) -> Iterator[Way]:
 
 def _round_without(left: Term, following: Term, term: Again) -> Term:
     """A round in which a group is left out. One that is empty then is none: the event that passes it begins no further round either."""
-    rounds = [left] if passed(left) is None else _bound(left)
+    rounds = [left] if passed(left) is None else bound(left)
     options = tuple(dict.fromkeys(series(one, following) for one in rounds))
     if not options:
         return EMPTY if passed(term) is not None else Never()
     chosen = options[0] if len(options) == 1 else Choice(options)
     return Again(chosen, 0, 1, term.group) if passed(term) is not None else chosen
-
-
-def asked(term: Term) -> Iterator[tuple[int, tuple[Term, ...]]]:
-    """The UNTILs that an event is asked now, each with what is left (one of several rests) when it stops the closure."""
-    match term:
-        case One(_, block, _, until) if until >= 0 and block:
-            yield until, (Never(),)
-        case Again(_, low, _, _, until) if until >= 0:
-            yield until, (EMPTY if low == 0 else Never(),)
-        case Again(part, _, _, _, _):
-            for until, rests in asked(part):
-                following = again(replace(term, low=max(term.low - 1, 0), high=None if term.high is None else term.high - 1))
-                left = () if passed(term) is None else (EMPTY,)
-                # a round that binds nothing is none: what is optional in it comes, or the group is over
-                rounds = [one for rest in rests for one in ([rest] if passed(rest) is None else _bound(rest))]
-                yield until, tuple(dict.fromkeys((*(series(one, following) for one in rounds), *left)))
-        case Choice(parts):
-            for k, part in enumerate(parts):
-                for until, rests in asked(part):
-                    yield until, tuple(Choice(_placed(parts, k, rest)) for rest in rests)
-        case Split(parts):
-            for k, part in enumerate(parts):
-                for until, rests in asked(part):
-                    yield until, (split((*parts[:k], *rests, *parts[k + 1 :])),)
-        case All(_, parts):
-            for k, part in enumerate(parts):
-                for until, rests in asked(part):
-                    yield until, tuple(_all(replace(term, parts=_placed(parts, k, rest))) for rest in _one_of(rests))
-        case Series(parts):
-            yield from _asked_series(parts)
 
 
 def split(parts: Sequence[Term]) -> Term:
@@ -367,28 +339,12 @@ def split(parts: Sequence[Term]) -> Term:
     return next(iter(flat)) if len(flat) == 1 else Split(tuple(flat))
 
 
-def _one_of(rests: tuple[Term, ...]) -> tuple[Term, ...]:
-    """Rests as one, unless they differ in the negations that an end there would ask."""
-    return (split(rests),) if len({found for found in map(passed, rests) if found is not None}) < 2 else rests
-
-
-def _asked_series(parts: tuple[Term, ...]) -> Iterator[tuple[int, tuple[Term, ...]]]:
-    for k, part in enumerate(parts):
-        for until, rests in asked(part):
-            stopped = [series(*_skipped(parts[:k]), rest, *parts[k + 1 :]) for rest in rests]
-            # an optional item before it may still come: then the closure has not been asked yet
-            fresh = [series(*_skipped(parts[:j]), one, *parts[j + 1 :]) for j in range(k) for one in _bound(parts[j])]
-            yield until, tuple(dict.fromkeys((*stopped, *fresh)))
-        if passed(part) is None:
-            return
-
-
-def _skipped(parts: tuple[Term, ...]) -> tuple[Term, ...]:
+def skipped(parts: tuple[Term, ...]) -> tuple[Term, ...]:
     """Optional parts that are left out; their neighbouring negations stay."""
     return tuple(part for part in parts if isinstance(part, Not))
 
 
-def _bound(term: Term) -> list[Term]:
+def bound(term: Term) -> list[Term]:
     """The term where at least one event must come: the ways to say so."""
     match term:
         case Not() | Never():
@@ -399,14 +355,14 @@ def _bound(term: Term) -> list[Term]:
             if passed(part) is None:
                 return [replace(term, low=max(1, low))]
             following = again(replace(term, low=max(low - 1, 0), high=None if high is None else high - 1))
-            return [series(first, following) for first in _bound(part)]
+            return [series(first, following) for first in bound(part)]
         case Choice(parts) | Split(parts):
-            return [one for part in parts for one in _bound(part)]
+            return [one for part in parts for one in bound(part)]
         case All(_, parts):
-            return [replace(term, parts=_placed(parts, k, one)) for k, part in enumerate(parts) for one in _bound(part)]
+            return [replace(term, parts=placed(parts, k, one)) for k, part in enumerate(parts) for one in bound(part)]
     found = []
     for k, part in enumerate(term.parts):
-        found += [series(*_skipped(term.parts[:k]), one, *term.parts[k + 1 :]) for one in _bound(part)]
+        found += [series(*skipped(term.parts[:k]), one, *term.parts[k + 1 :]) for one in bound(part)]
         if passed(part) is None:
             break
     return found
