@@ -77,6 +77,11 @@ def can_be_false(plan: Plan) -> bool:
     return plan.runs is not None or (negated and plan.shedding.allow_false_positives)
 
 
+def cares_for_distances_only(plan: Plan) -> bool:
+    """Whether a query finds the same in events that are all moved to another time."""
+    return (plan.runs is None or plan.runs.window is None) and not _speaks_of((plan.items, plan.joins, plan.runs), "time")
+
+
 def is_sampled(plan: Plan) -> bool:
     """Whether a control sample of partitions says what shedding costs the query.
 
@@ -138,7 +143,7 @@ class Judge:
             runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
         )
         self._looks_back, self._looks_ahead = whole or plan.items[0].negated, whole or plan.items[-1].negated
-        self._shift_is_free = (runs is None or runs.window is None) and not _speaks_of((plan.items, plan.joins, runs), "time")
+        self._movable = cares_for_distances_only(plan) and reach_ms < UNBOUNDED_MS
         self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
     def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory) -> Verdicts:
@@ -211,14 +216,13 @@ class Judge:
         """Source and offset of the first shed event with which each of the matches is no longer found, int64 (matches, 2); -1 where it takes more than what is looked through."""
         refuted_by = np.full((len(digests), 2), -1, np.int64)
         own = _rows_of(spans, asked, *self._keys_of(asked.batch))
-        together = self._shift_is_free and self._reach < UNBOUNDED_MS
         left = MOST_SEARCHED
-        for some in [np.arange(len(own))] if together else np.arange(len(own))[:, None]:
-            cost = np.cumsum([(len(own[k]) + (0 if together else ASKING)) * STEPS for k in some.tolist()])
+        for some in [np.arange(len(own))] if self._movable else np.arange(len(own))[:, None]:
+            cost = np.cumsum([(len(own[k]) + (0 if self._movable else ASKING)) * STEPS for k in some.tolist()])
             asked_of = some[cost <= left]
             if len(asked_of):
                 left -= int(cost[len(asked_of) - 1])
-                copies = Copies.of(asked, [own[k] for k in asked_of.tolist()], self._own, self._reach if together else 0)
+                copies = Copies.of(asked, [own[k] for k in asked_of.tolist()], self._own, self._reach if self._movable else 0)
                 refuted_by[asked_of] = self._bisected(copies, digests[asked_of])
         return refuted_by
 
