@@ -281,9 +281,9 @@ def prepare(
         tuple(stream_of_topic.get(number) for number in range(len(labels))),
         tuple(outputs),
         tuple(old[plan].timeouts if plan in old else _timeouts(settings, registry, plan) for plan in catalog.plans),
-        _audit_records(settings, registry, "ShedReport"),
-        _audit_records(settings, registry, "Verdict"),
-        _audit_records(settings, registry, "Estimate"),
+        audit_records(settings, registry, "ShedReport"),
+        audit_records(settings, registry, "Verdict"),
+        audit_records(settings, registry, "Estimate"),
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
@@ -294,8 +294,13 @@ def prepare(
     return deployment if past is None else numbered(deployment, past.deployment)
 
 
-def _audit_records(settings: Settings, registry: Subjects, record: str) -> OutputTopic:
-    """Records of one kind on the audit topic."""
+def audit_records(settings: Settings, registry: Subjects, record: str) -> OutputTopic:
+    """Records of one kind on the audit topic; registers their schema.
+
+    Raises:
+        DependencyError: the registry cannot be asked.
+        ConfigurationError: it refuses the schema.
+    """
     topic, schema = settings.topics.audit, (SCHEMAS / f"{record}.avsc").read_text(encoding="utf-8")
     return OutputTopic(topic, _registered(settings, registry, f"{topic}-cep.{record}", schema), schema)
 

@@ -1,0 +1,77 @@
+"""From which offsets on records must be read, so that all events of an interval are among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from app.bucket.hold import NEVER
+from app.delivery.positions import Place, Positions
+from app.pipeline.reconcile.failure import ReconcileError, moment
+from app.pipeline.reconcile.live import Live
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is read of a topic partition.
+
+    Attributes:
+        start: the first offset.
+        end: the one after the last.
+        whole: whether the application itself began here: no event is before it.
+    """
+
+    start: int
+    end: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """From when on events are needed.
+
+    Attributes:
+        time: least event time, ms; `NEVER`: all.
+        ahead: by topic how far event times may be ahead of Kafka's timestamps, ms: an event from this time on has a timestamp from ``time - ahead`` on.
+        spare: how much of the interval is there for windows that reach beyond what was asked for, ms; for messages.
+    """
+
+    time: int
+    ahead: Mapping[str, int]
+    spare: int = 0
+
+
+def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since) -> dict[Place, Span]:
+    """By topic partition what is to be read; those of which the application has read nothing are left out.
+
+    Raises:
+        ReconcileError: retention has deleted records that are needed.
+        DependencyError: the brokers do not answer.
+    """
+    bounds = positions.bounds(topics)
+    begun = {place: max(since.time, NEVER) for place in bounds}
+    found = {} if since.time <= NEVER else positions.at({place: time - since.ahead.get(place[0], 0) for place, time in begun.items()})
+    read = {}
+    for place, (low, _) in bounds.items():
+        first, end = live.first.get(place, 0), live.ends.get(place, 0)
+        wanted = first if since.time <= NEVER else found[place]
+        start = min(end, max(first, end if wanted is None else wanted))
+        if low > first and start <= low and end > first:
+            _refuse_deleted(positions, place, low, since)
+        if start < end:
+            read[place] = Span(start, end, whole=start == first)
+    return read
+
+
+def _refuse_deleted(positions: Positions, place: Place, low: int, since: Since) -> None:
+    """Records before the first one that is left may be needed."""
+    topic, partition = place
+    oldest = positions.time_at(place, low)
+    if oldest is None or since.time <= NEVER:
+        hint = "only a run from the very beginning tells; leave such queries out with --query" if since.time <= NEVER else "they are gone"
+        raise ReconcileError(f"retention has deleted records of {topic}, partition {partition}, that are needed\nhint: {hint}")
+    possible = moment(oldest + since.ahead.get(topic, 0) + since.spare + 1)
+    raise ReconcileError(
+        f"records of {topic}, partition {partition}, from before {moment(oldest)} are deleted, and events from {moment(since.time)} on are needed\n"
+        f"hint: it is possible from --from {possible} on"
+    )
