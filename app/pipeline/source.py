@@ -63,7 +63,11 @@ def kafka_records(
 
 
 def kafka_ranges(
-    spark: SparkSession, settings: Settings, topics: Sequence[str], ranges: Mapping[tuple[str, int], tuple[int, int]]
+    spark: SparkSession,
+    settings: Settings,
+    topics: Sequence[str],
+    ranges: Mapping[tuple[str, int], tuple[int, int]],
+    without: DataFrame | None = None,
 ) -> DataFrame:
     """The same columns of the records in some ranges of offsets, read once.
 
@@ -72,8 +76,11 @@ def kafka_ranges(
         settings: of the application.
         topics: by number.
         ranges: by topic and partition, the first offset and the one after the last.
+        without: topic, partition and offset of records that are left out; few enough for every task to have them.
     """
     records = ranged_records(spark, settings, ranges, headers=bool(_header_columns(settings)))
+    if without is not None:
+        records = records.join(sql.broadcast(without), ["topic", "partition", "offset"], "left_anti")
     return record_columns(records, topics, *_header_columns(settings))
 
 

@@ -4,21 +4,26 @@ import io
 import json
 import tempfile
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import fastavro
 import pytest
 import yaml
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
 
+from app.cli.main import cli
 from app.cli.running.reconcile import as_json
 from app.config.settings import Settings, load_settings
 from app.control.watchdog import Watchdog
 from app.delivery.security import client_options
+from app.errors import ConfigurationError
 from app.events.registry import Registry, RegistrySettings
 from app.local.generators import generate
 from app.local.outlets import outlet_of
 from app.local.sending import Sender, at_once
-from app.owners.deployment import load_deployment
 from app.pipeline.application import opened
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.reconcile.aims import Request
@@ -28,7 +33,7 @@ from app.pipeline.reconcile.reconcile import Telling, reconcile
 from app.pipeline.reconcile.scope import Interval
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
-from tests.kafka.application import ROOT, expected_composites, records_of
+from tests.kafka.application import ROOT, Record, expected_composites, records_of
 from tests.kafka.test_whole_way import apply_topics
 
 START_MS = 1_780_000_000_000
@@ -47,7 +52,7 @@ shedding: {shedder: random, latency_bound: 1 s}
 name: calm
 from: stocks
 event: SEQ(Quote a, !(Quote x), Quote b)
-where: "[symbol] AND x.price > a.price AND b.price > 1.005 * a.price"
+where: "[symbol] AND x.price > a.price AND b.price > 1.003 * a.price"
 within: 2 s
 return: {symbol: b.symbol}
 shedding: {shedder: random, latency_bound: 1 s}
@@ -74,8 +79,7 @@ name: twice
 from: [query:hasty]
 event: SEQ(hasty a, hasty b)
 where: "[symbol] AND b.price > a.price"
-within: 500 ms
-strategy: skip-till-next-match
+within: 1 s
 return: {symbol: b.symbol}
 ---
 name: whole
@@ -98,8 +102,9 @@ from: stocks
 select: [volume]
 key: [symbol]
 coalesce: {duration: 1 s}
-window: {range: 2 s, slide: 1 s}
+window: {range: 2 s, slide: 5 s}
 """
+MIDDLE = (6_000, 9_000)
 SHED = ("hasty", "calm", "last-word", "climb")
 NOBODY = Telling(lambda what, records: None, lambda records: None)
 
@@ -110,6 +115,7 @@ class World:
 
     spark: object
     settings: Settings
+    file: Path
     servers: str
     registry: str
     true: dict[str, dict[str, int]]
@@ -131,18 +137,14 @@ class World:
                 found[id_] = time_of(record)
         return found
 
-    def records(self) -> int:
-        return len(records_of(self.servers, *(f"reconcile.{query}" for query in (*self.true, "timeouts", "audit"))))
+    def records(self) -> list[Record]:
+        """All that was ever written."""
+        found = records_of(self.servers, *(f"reconcile.{query}" for query in (*self.true, "timeouts", "audit")))
+        return sorted(found, key=lambda one: (one.topic, one.partition, one.offset))
 
 
 def time_of(record) -> int:
-    return round(fastavro_time(record.headers["ce_time"].decode()))
-
-
-def fastavro_time(text: str) -> float:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text).timestamp() * 1000
+    return round(datetime.fromisoformat(record.headers["ce_time"].decode()).timestamp() * 1000)
 
 
 def within(found: dict[str, int], begin: int, end: int) -> set[str]:
@@ -163,7 +165,11 @@ def world(embedded, spark):
         (folder / "queries.yaml").write_text(QUERIES)
         plain = {
             "application": "cep-reconcile",
-            "kafka": {"bootstrap_servers": embedded.broker.bootstrap_servers, "starting_offsets": "earliest", "max_offsets_per_trigger": 1500},
+            "kafka": {
+                "bootstrap_servers": embedded.broker.bootstrap_servers,
+                "starting_offsets": "earliest",
+                "max_offsets_per_trigger": 2500,
+            },
             "schema_registry": {"url": embedded.registry.url},
             "streams": {
                 "stocks": {
@@ -186,7 +192,7 @@ def world(embedded, spark):
         settings = load_settings(folder / "settings.yaml", {})
         registry = Registry(RegistrySettings(embedded.registry.url))
         with Sender(client_options(settings.kafka), outlet_of("stocks", settings.streams["stocks"], registry), at_once) as sender:
-            sender.send(generate("stocks", LENGTH_MS // 5, seed=4, start_ms=START_MS, rate_per_s=200.0).batches)
+            sender.send(generate("stocks", LENGTH_MS // 2, seed=4, start_ms=START_MS, rate_per_s=500.0).batches)
         patched.setattr(Watchdog, "ratios", property(lambda _: dict.fromkeys(SHED, 0.6)))
         with opened(spark, settings) as ready:
             reports = ingested(kafka_records(spark, settings, ready.deployment.topics), settings, ready.tasks)
@@ -194,22 +200,143 @@ def world(embedded, spark):
         deployment = where_it_is(settings).deployment
         expected = expected_composites(embedded.broker.bootstrap_servers, embedded.registry.url, deployment)
         true = {query: {one.id: one.time for one in events} for query, events in expected.items()}
-        yield World(spark, settings, embedded.broker.bootstrap_servers, embedded.registry.url, true)
+        yield World(spark, settings, folder / "settings.yaml", embedded.broker.bootstrap_servers, embedded.registry.url, true)
+
+
+def told_of(outcome) -> dict[str, dict]:
+    """By query, what is told of its composite events."""
+    return {one["query"]: one for one in as_json(outcome, dry=True)["queries"] if one["kind"] == "COMPOSITE_EVENTS"}
+
+
+def scope_of(told: dict) -> tuple[int, int]:
+    return told["compared_from"] - START_MS, told["compared_to"] - START_MS + 1
 
 
 def test_a_dry_run_tells_the_true_recall_and_publishes_nothing(world):
     before = world.records()
-    outcome = world.reconcile(4_000, 8_000, dry=True)
+    told = told_of(world.reconcile(*MIDDLE, dry=True))
     assert world.records() == before
-    told = {(one["query"], one["kind"]): one for one in as_json(outcome, dry=True)["queries"]}
-    assert {query for query, _ in told} == {*SHED, "twice"}, "all that shed, and what reads them"
-    for query in (*SHED, "twice"):
-        one = told[query, "COMPOSITE_EVENTS"]
-        begin, end = one["compared_from"] - START_MS, one["compared_to"] - START_MS + 1
-        assert begin <= 4_000 and end > 8_000
+    assert set(told) == {*SHED, "twice"}, "all that shed, and what reads them"
+    for query, one in told.items():
+        begin, end = scope_of(one)
+        assert begin <= MIDDLE[0] < MIDDLE[1] < end < LENGTH_MS - 2_000
         so, there = within(world.true[query], begin, end), within(world.standing(query), begin, end)
-        assert one["true_events"] == len(so) > 5
+        assert one["true_events"] == len(so) > 5, query
+        assert one["published"] == len(there)
         assert one["recall"] == pytest.approx(len(so & there) / len(so))
-        assert one["precision"] == (pytest.approx(len(so & there) / len(there)) if there else None)
+        assert one["precision"] == pytest.approx(len(so & there) / len(there))
         assert (one["reconciled"], one["retracted"]) == (len(so - there), len(there - so))
-    assert told["hasty", "COMPOSITE_EVENTS"]["precision"] < 1, "shedding made it find what is not so"
+    assert told["hasty"]["precision"] < 1, "shedding made it find what is not so"
+    assert told["last-word"]["precision"] == 1, "which this query kept back"
+
+
+def test_what_stands_afterwards_is_what_is_found_without_shedding(world):
+    was = {query: world.standing(query) for query in world.true}
+    told = told_of(world.reconcile(*MIDDLE))
+    for query, one in told.items():
+        begin, end = scope_of(one)
+        there = world.standing(query)
+        assert within(there, begin, end) == within(world.true[query], begin, end), query
+        assert one["reconciled"] + one["retracted"] > 0
+        outside = within(there, -LENGTH_MS, begin) | within(there, end, 2 * LENGTH_MS)
+        assert outside == within(was[query], -LENGTH_MS, begin) | within(was[query], end, 2 * LENGTH_MS), "nothing else is touched"
+    assert world.standing("whole") == was["whole"]
+
+
+def test_a_second_time_there_is_nothing_to_do_and_the_recall_is_told_again(world):
+    first = told_of(world.reconcile(*MIDDLE))
+    before = world.records()
+    second = told_of(world.reconcile(*MIDDLE))
+    assert world.records() == before
+    assert all((one["reconciled"], one["retracted"]) == (0, 0) for one in second.values())
+    kept = ("recall", "precision", "true_events", "published")
+    assert [[one[name] for name in kept] for one in first.values()] == [[one[name] for name in kept] for one in second.values()]
+    assert second["hasty"]["recall"] < 0.9
+
+
+def test_all_that_the_application_has_come_to_is_reconciled_and_the_rest_left_to_it(world):
+    outcome = world.reconcile(0, LENGTH_MS, queries=(*SHED, "twice", "first-only"))
+    for query, one in told_of(outcome).items():
+        end = one["compared_to"] - START_MS + 1
+        assert LENGTH_MS - 4_000 < end < LENGTH_MS
+        assert not one["complete"] or query == "first-only"
+        assert within(world.standing(query), -LENGTH_MS, end) == within(world.true[query], -LENGTH_MS, end), query
+    (timeouts,) = [one for one in outcome.rows if one.kind.timeouts]
+    assert timeouts.difference.true > 100
+    again = world.reconcile(0, LENGTH_MS, dry=True)
+    assert not any(one.difference.missing or one.difference.false for one in again.rows), "timeouts neither"
+
+
+def test_corrections_are_records_as_the_application_writes_them_and_the_audit_topic_tells_of_them(world):
+    world.reconcile(*MIDDLE)
+    registry = Registry(RegistrySettings(world.registry))
+
+    def read(record):
+        schema = registry.schema(int.from_bytes(record.value[1:5], "big"))
+        return schema.name, fastavro.schemaless_reader(io.BytesIO(record.value[5:]), schema.root)
+
+    by_type: dict[str, list[Record]] = {}
+    for record in records_of(world.servers, "reconcile.hasty"):
+        by_type.setdefault(record.headers["ce_type"].decode(), []).append(record)
+    late, back = by_type["cep.hasty.v1.reconciled"], by_type["cep.hasty.v1.retracted"]
+    for record in late:
+        _, value = read(record)
+        assert value["id"] == record.headers["ce_id"].decode()
+        assert set(value["fields"]) == {"symbol", "price"} and len(value["events"]) == 2
+        assert record.key.decode() == value["fields"]["symbol"]
+        assert record.headers["cep.reason"] == b"shed"
+    own = {record.headers["ce_id"]: record for record in by_type["cep.hasty.v1"]}
+    for record in back:
+        first = own[record.headers["ce_id"]]
+        assert (record.key, record.value, record.partition) == (first.key, first.value, first.partition)
+        assert record.headers["cep.reason"] == b"false-positive"
+    told = [value for name, value in map(read, records_of(world.servers, "reconcile.audit")) if name == "cep.audit.Reconciliation"]
+    own = [one for one in told if one["query"] == "hasty" and one["kind"] == "COMPOSITE_EVENTS"]
+    assert sum(one["reconciled"] for one in own) == len(late)
+    assert sum(one["retracted"] for one in own) == len(back)
+    assert all(0 < one["recall"] < 1 and 0 < one["precision"] < 1 for one in own)
+
+
+def test_who_cannot_be_reconciled_is_told_by_name(world):
+    with pytest.raises(ReconcileError, match='query "steady" cannot be reconciled: a temporal query'):
+        world.reconcile(*MIDDLE, queries=("steady",))
+    with pytest.raises(ConfigurationError, match='runs no query "stedy"'):
+        world.reconcile(*MIDDLE, queries=("stedy",))
+    with pytest.raises(ReconcileError, match="the application has only come to 2026-05-28T20:26:5"):
+        world.reconcile(LENGTH_MS + 10_000, LENGTH_MS + 20_000)
+
+
+def test_what_the_application_has_refused_as_late_is_not_found(world):
+    told = told_of(world.reconcile(*MIDDLE, queries=("calm",), dry=True))["calm"]
+    begin, end = scope_of(told)
+    chosen = min(within(world.true["calm"], begin, end))
+    record = next(one for one in records_of(world.servers, "reconcile.calm") if one.headers["ce_id"].decode() == chosen)
+    schema = Registry(RegistrySettings(world.registry)).schema(int.from_bytes(record.value[1:5], "big"))
+    place = fastavro.schemaless_reader(io.BytesIO(record.value[5:]), schema.root)["events"][0]
+    headers = {f"__connect.errors.{name}": str(place[name]).encode() for name in ("topic", "partition", "offset")}
+    producer = Producer({"bootstrap.servers": world.servers})
+    producer.produce("reconcile.late", b"", headers=[*headers.items(), ("cep.reason", b"late")])
+    producer.flush()
+    again = told_of(world.reconcile(*MIDDLE, queries=("calm",), dry=True))["calm"]
+    assert again["true_events"] < told["true_events"]
+    assert again["retracted"] >= 1, "it stands on the topic, as if the application had found it before"
+
+
+def test_the_command_tells_all_of_it(world, capsysbinary):
+    asked = ["reconcile", "--settings", str(world.file), "--from", str(START_MS + MIDDLE[0]), "--to", str(START_MS + MIDDLE[1])]
+    done = CliRunner().invoke(cli, [*asked, "--query", "calm", "--dry-run", "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert not told["published"]
+    assert [one["query"] for one in told["queries"]] == ["calm"]
+    assert told["queries"][0]["recall"] < 1
+
+
+def test_what_retention_has_deleted_is_told_with_when_it_is_possible_again(world):
+    admin = AdminClient({"bootstrap.servers": world.servers, "log_level": 0})
+    for future in admin.delete_records([TopicPartition("reconcile.stocks", partition, 1) for partition in range(3)]).values():
+        future.result(timeout=30)
+    with pytest.raises(ReconcileError, match=r"are deleted, and events from .* on are needed\nhint: it is possible from --from "):
+        world.reconcile(*MIDDLE, dry=True)
+    with pytest.raises(ReconcileError, match="retention has deleted records of reconcile"):
+        world.reconcile(*MIDDLE, queries=("first-only",), dry=True)

@@ -137,7 +137,6 @@ def _name(row: Row) -> str:
     return f"{row.kind.query} (timeouts)" if row.kind.timeouts else row.kind.query
 
 
-
 def _session(settings: Settings, cleanup: ExitStack) -> SparkSession:
     session = start_session(settings)
     cleanup.callback(session.stop)

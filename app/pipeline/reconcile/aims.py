@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from app.bucket.composition import stream_of
 from app.bucket.hold import FOREVER, NEVER
 from app.errors import ConfigurationError, Finding
-from app.events.topics import topic_name
 from app.pipeline.reconcile.failure import ReconcileError, moment
 from app.pipeline.reconcile.found import Compared
 from app.pipeline.reconcile.identities import Kind
 from app.pipeline.reconcile.live import Live
 from app.pipeline.reconcile.scope import EVER, Interval, hull, needed_for, reached, refusal, scope_of, with_all_read
-from app.query.plan import QUERY_STREAM, Catalog, Plan
+from app.query.plan import Catalog, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +81,6 @@ def aims_of(request: Request, live: Live) -> Aims:
         raise ReconcileError("\n".join(f'query "{name}" cannot be reconciled: {why}' for name, why in sorted(refused.items())))
     plans = with_all_read([plan for plan in asked if plan.name not in refused], catalog)
     return Aims(tuple(plans), compared, frozenset(cut), refused, hull(needed))
-
-
-def topics_of(plans: Sequence[Plan], live: Live) -> dict[str, str]:
-    """By topic that the queries read, its stream."""
-    streams = {stream for plan in plans for stream in plan.streams if not stream.startswith(QUERY_STREAM)}
-    return {
-        topic_name(live.deployment.topics[number]): one.rules.stream
-        for one in live.deployment.streams
-        if one.rules.stream in streams
-        for number in sorted(one.rules.topics)
-    }
 
 
 def _asked(request: Request, catalog: Catalog) -> Iterator[Plan]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from app.bucket.hold import Progress, stream_watermark
 from app.config.settings import SPARK_FOLDER, Settings
 from app.control.batch_log import TOTALS, BatchLog
+from app.events.topics import topic_name
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.spark_log import OF_FIRST_SOURCE, Offsets, read_offsets
 from app.pipeline.numbers import Numbers, load_numbers
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.reconcile.failure import ReconcileError
+from app.query.plan import QUERY_STREAM, Plan
 from app.storage.open import open_store
 from app.storage.store import MissingError
 
@@ -55,6 +57,17 @@ def where_it_is(settings: Settings) -> Live:
         except MissingError:
             continue
     return _look(settings)
+
+
+def topics_of(plans: Iterable[Plan], deployment: Deployment) -> dict[str, str]:
+    """By topic that some queries read, its stream."""
+    streams = {stream for plan in plans for stream in plan.streams if not stream.startswith(QUERY_STREAM)}
+    return {
+        topic_name(deployment.topics[number]): one.rules.stream
+        for one in deployment.streams
+        if one.rules.stream in streams
+        for number in sorted(one.rules.topics)
+    }
 
 
 def _look(settings: Settings) -> Live:

@@ -39,10 +39,10 @@ def published(
         return
     records = ranged_records(spark, settings, ranges, headers=True)
     told = records.select(
-        _header(ID).alias("id"),
-        _header(TYPE).alias("type"),
-        _header("ce_source").alias("source"),
-        sql.unix_millis(sql.to_timestamp(_header(TIME))).alias("time"),
+        header(ID).alias("id"),
+        header(TYPE).alias("type"),
+        header("ce_source").alias("source"),
+        sql.unix_millis(sql.to_timestamp(header(TIME))).alias("time"),
         "topic",
         "partition",
         "offset",
@@ -57,7 +57,7 @@ def published(
                 yield kind, Standing(bytes.fromhex(row["id"]), correction, place, row["offset"], row["timestamp_ms"])
 
 
-def _header(name: str) -> Column:
+def header(name: str) -> Column:
     """A header's text; of several of one name the first."""
     return sql.filter("headers", lambda header: header["key"] == name)[0]["value"].cast("string")
 

@@ -16,16 +16,17 @@ from app.config.settings import Settings
 from app.delivery.positions import Place, Positions
 from app.delivery.security import consumer_options
 from app.pipeline.limits import batch_limits
-from app.pipeline.reconcile.aims import Aims, Request, aims_of, topics_of
+from app.pipeline.reconcile.aims import Aims, Request, aims_of
 from app.pipeline.reconcile.audit import add_audit_records
 from app.pipeline.reconcile.corrections import Publisher, publish_missing, retract
 from app.pipeline.reconcile.course import Terms
 from app.pipeline.reconcile.found import Found
 from app.pipeline.reconcile.identities import Difference, Kind, Ledger, Standing
-from app.pipeline.reconcile.live import Live, where_it_is
+from app.pipeline.reconcile.late import late_events
+from app.pipeline.reconcile.live import Live, topics_of, where_it_is
 from app.pipeline.reconcile.outcome import Outcome, Row
 from app.pipeline.reconcile.published import published
-from app.pipeline.reconcile.span import Since, Span, spans
+from app.pipeline.reconcile.span import Since, Span, refuse_newcomers, spans
 from app.pipeline.reconcile.unshed import run_unshed, scratch_settings, stored, unshed_deployment
 
 
@@ -72,18 +73,19 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
     """
     live = where_it_is(settings)
     aims = aims_of(request, live)
-    streams = topics_of(aims.plans, live)
+    streams = topics_of(aims.plans, live.deployment)
     work = _Work(settings, request, live, aims, _ahead(live, streams, request), telling)
     with ExitStack() as cleanup:
         positions = cleanup.enter_context(closing(Positions(consumer_options(settings.kafka))))
         spare = max(0, request.shed.begin - aims.needed.begin)
         read = spans(positions, live, streams, Since(aims.needed.begin, work.ahead, spare))
+        refuse_newcomers(positions, live, aims.plans, read)
         folder = None if request.dry else Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="cep-reconcile-found-")))
         ledgers: dict[Kind, Ledger] = {kind: Ledger() for kind in aims.compared}
         found = Found(aims.compared, ledgers, folder)
         telling.begins("starting Spark", 0)
         spark = session()
-        _find(spark, work, read, found)
+        _find(spark, work, positions, read, found)
         _read_published(spark, work, positions, ledgers)
         differences = {kind: ledger.difference() for kind, ledger in ledgers.items()}
         outcome = _outcome(work, read, differences)
@@ -99,7 +101,7 @@ def _ahead(live: Live, streams: Mapping[str, str], request: Request) -> dict[str
     }
 
 
-def _find(spark: SparkSession, work: _Work, read: Mapping[Place, Span], found: Found) -> None:
+def _find(spark: SparkSession, work: _Work, positions: Positions, read: Mapping[Place, Span], found: Found) -> None:
     """The run without shedding."""
     if not read:
         return
@@ -107,10 +109,10 @@ def _find(spark: SparkSession, work: _Work, read: Mapping[Place, Span], found: F
     end = work.aims.needed.end
     until = {stream: time if end >= FOREVER else min(end + 1, time) for stream, time in work.live.watermarks.items() if time > NEVER}
     work.telling.begins("matching without shedding", sum(span.end - span.start for span in read.values()))
-    most = batch_limits(work.settings).records
+    most, late = batch_limits(work.settings).records, late_events(spark, work.settings, positions, work.live, read)
     with scratch_settings(work.settings, work.live.numbers) as own:
         terms = Terms(deployment, stored(own, deployment), read, until, work.ahead, most, int(time.time() * 1000))
-        run_unshed(spark, own, terms, found.take, work.telling.reads)
+        run_unshed(spark, own, terms, found.take, work.telling.reads, without=late)
 
 
 def _read_published(spark: SparkSession, work: _Work, positions: Positions, ledgers: Mapping[Kind, Ledger]) -> None:

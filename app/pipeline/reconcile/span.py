@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from app.bucket.hold import NEVER
 from app.delivery.positions import Place, Positions
 from app.pipeline.reconcile.failure import ReconcileError, moment
-from app.pipeline.reconcile.live import Live
+from app.pipeline.reconcile.live import Live, topics_of
+from app.query.plan import Plan
+
+SETTLED_MS = 60_000
+"""So long after a change was prepared a query is certainly fed by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +79,24 @@ def _refuse_deleted(positions: Positions, place: Place, low: int, since: Since) 
         f"records of {topic}, partition {partition}, from before {moment(oldest)} are deleted, and events from {moment(since.time)} on are needed\n"
         f"hint: it is possible from --from {possible} on"
     )
+
+
+def refuse_newcomers(positions: Positions, live: Live, plans: Iterable[Plan], read: Mapping[Place, Span]) -> None:
+    """A query that runs since some moment was never fed what came before.
+
+    Raises:
+        ReconcileError: records from before are needed.
+    """
+    begun = {
+        plan.name: since for plan, since in zip(live.deployment.catalog.plans, live.deployment.since, strict=True) if plan.draining is None
+    }
+    for plan in plans:
+        since = begun[plan.name]
+        for topic in () if since is None else topics_of([plan], live.deployment):
+            times = [positions.time_at(place, span.start) for place, span in read.items() if place[0] == topic]
+            oldest = min((time for time in times if time is not None), default=None)
+            if since is not None and oldest is not None and oldest < since + SETTLED_MS:
+                raise ReconcileError(
+                    f'query "{plan.name}" runs as it is since {moment(since)} only, and records of {topic} from {moment(oldest)} on are needed\n'
+                    "hint: begin later, or name other queries with --query"
+                )

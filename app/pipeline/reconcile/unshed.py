@@ -51,6 +51,7 @@ def unshed_deployment(deployment: Deployment, plans: Sequence[Plan]) -> Deployme
         timeouts=tuple(deployment.timeouts[number] for number in places),
         models=(None,) * len(places),
         old=(None,) * len(places),
+        since=(None,) * len(places),
     )
 
 
@@ -82,7 +83,9 @@ def _scratch_place(settings: Settings) -> Iterator[str]:
             shutil.rmtree(Path(address.path) / inner, ignore_errors=True)
 
 
-def run_unshed(spark: SparkSession, settings: Settings, terms: Terms, take: Take, tell: Callable[[int], None]) -> None:
+def run_unshed(
+    spark: SparkSession, settings: Settings, terms: Terms, take: Take, tell: Callable[[int], None], *, without: DataFrame | None = None
+) -> None:
     """Matches what some ranges of offsets hold, nothing shed.
 
     Args:
@@ -91,6 +94,7 @@ def run_unshed(spark: SparkSession, settings: Settings, terms: Terms, take: Take
         terms: of the run; the fingerprint is the stored deployment's.
         take: gets what is found, batch by batch.
         tell: gets the number of records that a batch has read.
+        without: topic, partition and offset of records that are left out.
 
     Raises:
         ReconcileError, CepError: it cannot be done.
@@ -101,7 +105,7 @@ def run_unshed(spark: SparkSession, settings: Settings, terms: Terms, take: Take
         batches.prepare(terms.fingerprint)
         batch = 0
         while ranges := course.plan(batch):
-            frame = kafka_ranges(spark, settings, terms.deployment.topics, ranges)
+            frame = kafka_ranges(spark, settings, terms.deployment.topics, ranges, without)
             _worked_off(batches, ingested(frame, settings, tasks), batch)
             batch += 1
         nothing = kafka_ranges(spark, settings, terms.deployment.topics, _empty(terms))
