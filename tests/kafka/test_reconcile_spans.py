@@ -1,0 +1,63 @@
+"""From which offsets a reconciliation reads: by Kafka's index of timestamps, never past what the application has read, and not where records are gone."""
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from app.bucket.hold import NEVER
+from app.delivery.positions import Positions
+from app.pipeline.numbers import Numbers
+from app.pipeline.reconcile.failure import ReconcileError
+from app.pipeline.reconcile.live import Live
+from app.pipeline.reconcile.span import Since, Span, spans
+
+S = 1_000
+
+
+@pytest.fixture
+def topic(bootstrap_servers, make_topic):
+    """Two partitions with a record per second, from 1000 s on; in the second one every second one."""
+    name = make_topic("spans", partitions=2, message_timestamp_type="CreateTime", retention_ms="-1")
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for second in range(100):
+        producer.produce(name, b"", partition=0, timestamp=(1000 + second) * S)
+        if second % 2 == 0:
+            producer.produce(name, b"", partition=1, timestamp=(1000 + second) * S)
+    producer.flush()
+    return name
+
+
+@pytest.fixture
+def positions(bootstrap_servers):
+    asked = Positions({"bootstrap.servers": bootstrap_servers})
+    yield asked
+    asked.close()
+
+
+def live(ends, first=()):
+    return Live(None, Numbers(), 0, dict(first), ends, {})
+
+
+def test_reading_begins_as_early_as_events_may_be_ahead_and_ends_where_the_application_is(topic, positions):
+    both = {(topic, 0): 90, (topic, 1): 50}
+    found = spans(positions, live(both), [topic], Since(1050 * S, {topic: 10 * S}))
+    assert found == {(topic, 0): Span(40, 90, whole=False), (topic, 1): Span(20, 50, whole=False)}
+    found = spans(positions, live(both, {(topic, 0): 60}.items()), [topic], Since(1050 * S, {topic: 10 * S}))
+    assert found[topic, 0] == Span(60, 90, whole=True), "where the application itself began"
+    assert spans(positions, live(both), [topic], Since(NEVER, {}))[topic, 1] == Span(0, 50, whole=True)
+    assert set(spans(positions, live({(topic, 0): 90}), [topic], Since(1050 * S, {}))) == {(topic, 0)}, "it has read nothing of the other"
+    assert spans(positions, live(both), [topic], Since(2000 * S, {})) == {}, "nothing is so late"
+
+
+def test_deleted_records_are_missed_only_where_they_may_be_needed(topic, positions, admin):
+    for future in admin.delete_records([TopicPartition(topic, 0, 40)]).values():
+        future.result(timeout=30)
+    ends = live({(topic, 0): 90, (topic, 1): 50})
+    assert spans(positions, ends, [topic], Since(1041 * S, {}))[topic, 0].start == 41
+    with pytest.raises(
+        ReconcileError, match=r"from before 1970-01-01T00:17:20.000Z are deleted.*\n.*from --from 1970-01-01T00:17:35.001Z on"
+    ):
+        spans(positions, ends, [topic], Since(1030 * S, {topic: 10 * S}, spare=5 * S))
+    with pytest.raises(ReconcileError, match="only a run from the very beginning"):
+        spans(positions, ends, [topic], Since(NEVER, {}))
+    began_later = live({(topic, 0): 90}, {(topic, 0): 40}.items())
+    assert spans(positions, began_later, [topic], Since(NEVER, {}))[topic, 0] == Span(40, 90, whole=True)
