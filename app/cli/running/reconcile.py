@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from app import __version__
 from app.cli.progress import Progress
 from app.config.durations import parse_duration
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
+from app.observe.logs import configure_logging
 from app.pipeline.reconcile.aims import Request
 from app.pipeline.reconcile.audit import audit_value
 from app.pipeline.reconcile.failure import moment
@@ -53,6 +55,7 @@ def reconcile(
     checkpoint's storage missing, 78 wrong settings or a query that does not run.
     """
     loaded = load_settings(settings, os.environ)
+    configure_logging(loaded.logging.model_copy(update={"level": "WARNING"}), loaded.application, __version__, sys.stderr)
     request = Request(Interval(milliseconds(begin), milliseconds(end)), tuple(query or ()), duration(ahead), dry_run)
     if request.shed.end < request.shed.begin:
         raise CepError(f"--to {end} is before --from {begin}")

@@ -8,7 +8,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sql
 
 from app.config.settings import Settings
-from app.delivery.positions import Positions
+from app.delivery.positions import Place, Positions
 from app.pipeline.reconcile.failure import ReconcileError, moment
 from app.pipeline.reconcile.found import ID, TIME, TYPE, Compared
 from app.pipeline.reconcile.identities import Correction, Kind, Standing, type_of
@@ -49,12 +49,16 @@ def published(
         sql.unix_millis("timestamp").alias("timestamp_ms"),
     )
     told = told.where(sql.col("type").isin(list(types)) & sql.col("source").startswith(f"/{settings.application}/queries/"))
+    known: dict[Place, Place] = {}
     for batch in told.toArrow().to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             kind, correction = types[row["type"]]
             if row["topic"] == compared[kind].topic and compared[kind].scope.holds(row["time"]):
                 place = row["topic"], row["partition"]
-                yield kind, Standing(bytes.fromhex(row["id"]), correction, place, row["offset"], row["timestamp_ms"])
+                yield (
+                    kind,
+                    Standing(bytes.fromhex(row["id"]), correction, known.setdefault(place, place), row["offset"], row["timestamp_ms"]),
+                )
 
 
 def header(name: str) -> Column:

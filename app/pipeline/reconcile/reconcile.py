@@ -105,7 +105,7 @@ def _find(spark: SparkSession, work: _Work, positions: Positions, read: Mapping[
     """The run without shedding."""
     if not read:
         return
-    deployment = unshed_deployment(work.live.deployment, work.aims.plans)
+    deployment = unshed_deployment(work.live.deployment, work.aims.plans, work.settings.spark.buckets)
     end = work.aims.needed.end
     until = {stream: time if end >= FOREVER else min(end + 1, time) for stream, time in work.live.watermarks.items() if time > NEVER}
     work.telling.begins("matching without shedding", sum(span.end - span.start for span in read.values()))

@@ -39,8 +39,8 @@ Take = Callable[[pa.Table], None]
 """Gets the output records of a batch."""
 
 
-def unshed_deployment(deployment: Deployment, plans: Sequence[Plan]) -> Deployment:
-    """The deployment with some of its queries alone; what decides about shedding is not needed."""
+def unshed_deployment(deployment: Deployment, plans: Sequence[Plan], buckets: int) -> Deployment:
+    """The deployment with some of its queries alone, in as many buckets as this job wants; what decides about shedding is not needed."""
     place = {plan.name: number for number, plan in enumerate(deployment.catalog.plans) if plan.draining is None}
     catalog = Catalog.of(tuple(deployment.catalog.plans[place[plan.name]] for plan in plans), deployment.catalog.version)
     places = [place[plan.name] for plan in catalog.plans]
@@ -52,6 +52,7 @@ def unshed_deployment(deployment: Deployment, plans: Sequence[Plan]) -> Deployme
         models=(None,) * len(places),
         old=(None,) * len(places),
         since=(None,) * len(places),
+        buckets=buckets,
     )
 
 
