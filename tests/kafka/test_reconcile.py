@@ -38,6 +38,7 @@ from app.pipeline.source import kafka_records
 from tests.kafka.application import ROOT, Record, expected_composites, records_of
 from tests.kafka.test_whole_way import apply_topics
 
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 START_MS = 1_780_000_000_000
 LENGTH_MS = 20_000
 QUERIES = """
