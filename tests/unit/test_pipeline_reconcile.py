@@ -85,10 +85,15 @@ def test_what_the_application_may_yet_find_is_not_compared(tmp_path):
         aims_of(Request(Interval(100 * S, 110 * S), ("plain",)), live_of(deployed(tmp_path), NEVER))
 
 
-def test_what_depends_on_all_before_is_compared_from_the_beginning(tmp_path):
+def test_what_depends_on_all_before_is_compared_from_the_beginning_where_it_is_asked_for(tmp_path):
     aims = aims_of(Request(Interval(100 * S, 110 * S), ("policy",)), live_of(deployed(tmp_path), 1_000 * S))
     assert aims.needed == EVER
     assert aims.compared[Kind("policy")].scope == Interval(NEVER, 990 * S - 1)
+    sheds = "\nshedding: {shedder: random, latency_bound: 1 s}"
+    shedding = deployed(tmp_path, {name: QUERIES[name] + sheds for name in ("plain", "policy")})
+    aims = aims_of(Request(Interval(100 * S, 110 * S)), live_of(shedding, 1_000 * S))
+    assert set(aims.compared) == {Kind("plain")}
+    assert "--query policy compares it from the very beginning" in aims.left_out["policy"]
 
 
 def test_who_cannot_be_compared_is_named(tmp_path):

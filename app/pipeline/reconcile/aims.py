@@ -15,6 +15,8 @@ from app.pipeline.reconcile.live import Live
 from app.pipeline.reconcile.scope import EVER, Interval, hull, needed_for, reached, refusal, scope_of, with_all_read
 from app.query.plan import Catalog, Plan
 
+_WANTS_ALL = "what it finds depends on all that was before; --query {name} compares it from the very beginning of the checkpoint"
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -67,6 +69,8 @@ def aims_of(request: Request, live: Live) -> Aims:
     for plan in asked:
         whole = scope_of(plan, catalog, request.shed)
         known = reached(plan, catalog, live.watermarks)
+        if whole == EVER and not request.queries:
+            refused.setdefault(plan.name, _WANTS_ALL.format(name=plan.name))
         if plan.name not in refused and known <= max(NEVER, whole.begin):
             refused[plan.name] = _not_there_yet(known)
         if plan.name in refused:
