@@ -33,19 +33,26 @@ def positions(bootstrap_servers):
     asked.close()
 
 
-def live(ends, first=()):
-    return Live(None, Numbers(), 0, dict(first), ends, {})
+def live(ends, first=(), greatest=()):
+    return Live(None, Numbers(), 0, dict(first), ends, {}, dict(greatest))
 
 
 def test_reading_begins_as_early_as_events_may_be_ahead_and_ends_where_the_application_is(topic, positions):
     both = {(topic, 0): 90, (topic, 1): 50}
     found = spans(positions, live(both), [topic], Since(1050 * S, {topic: 10 * S}))
-    assert found == {(topic, 0): Span(40, 90, whole=False), (topic, 1): Span(20, 50, whole=False)}
+    assert found == {(topic, 0): Span(40, 90), (topic, 1): Span(20, 50)}
     found = spans(positions, live(both, {(topic, 0): 60}.items()), [topic], Since(1050 * S, {topic: 10 * S}))
-    assert found[topic, 0] == Span(60, 90, whole=True), "where the application itself began"
-    assert spans(positions, live(both), [topic], Since(NEVER, {}))[topic, 1] == Span(0, 50, whole=True)
+    assert found[topic, 0] == Span(60, 90), "where the application itself began"
+    assert spans(positions, live(both), [topic], Since(NEVER, {}))[topic, 1] == Span(0, 50)
     assert set(spans(positions, live({(topic, 0): 90}), [topic], Since(1050 * S, {}))) == {(topic, 0)}, "it has read nothing of the other"
     assert spans(positions, live(both), [topic], Since(2000 * S, {})) == {}, "nothing is so late"
+
+
+def test_events_that_are_needed_and_whose_timestamps_are_too_early_are_told(topic, positions):
+    ahead = live({(topic, 0): 90}, greatest={(topic, 0): 2050 * S}.items())
+    with pytest.raises(ReconcileError, match=r"961 s ahead of Kafka's timestamps.*\n.*--ahead '1922 s'"):
+        spans(positions, ahead, [topic], Since(2000 * S, {topic: 60 * S}))
+    assert spans(positions, ahead, [topic], Since(2000 * S, {topic: 1922 * S}))[topic, 0].start == 0
 
 
 def test_deleted_records_are_missed_only_where_they_may_be_needed(topic, positions, admin):
@@ -60,4 +67,4 @@ def test_deleted_records_are_missed_only_where_they_may_be_needed(topic, positio
     with pytest.raises(ReconcileError, match="only a run from the very beginning"):
         spans(positions, ends, [topic], Since(NEVER, {}))
     began_later = live({(topic, 0): 90}, {(topic, 0): 40}.items())
-    assert spans(positions, began_later, [topic], Since(NEVER, {}))[topic, 0] == Span(40, 90, whole=True)
+    assert spans(positions, began_later, [topic], Since(NEVER, {}))[topic, 0] == Span(40, 90)

@@ -14,7 +14,7 @@ from app.delivery.positions import Place
 from app.events.batch import source_number
 from app.events.topics import topic_numbers
 from app.owners.deployment import Deployment, StreamDeployment
-from app.pipeline.reconcile.failure import ReconcileError
+from app.pipeline.reconcile.failure import too_far_ahead
 from app.pipeline.reconcile.span import Span
 
 Ranges = dict[Place, tuple[int, int]]
@@ -125,7 +125,7 @@ class Course:
         """Notes how far the run has come.
 
         Raises:
-            ReconcileError: event times are further ahead of Kafka's than was said, so that earlier records may be missing.
+            ReconcileError: event times are further ahead of Kafka's than was said, so that earlier records may be of the interval as well.
         """
         for number, source in totals.sources.items():
             if source.greatest_time is not None:
@@ -149,14 +149,9 @@ class Course:
         """They are logged."""
 
     def _check_ahead(self, number: int, greatest: int, newest_broker_ms: int | None) -> None:
-        place = next(place for place in self._terms.spans if self._source(place) == number)
-        ahead = self._terms.ahead.get(place[0], 0)
-        if newest_broker_ms is not None and greatest - newest_broker_ms > ahead and not self._terms.spans[place].whole:
-            seconds = -(-(greatest - newest_broker_ms) // 1000)
-            raise ReconcileError(
-                f"event times in {place[0]} are {seconds} s ahead of Kafka's timestamps, so earlier records may be of the interval as well\n"
-                f"hint: --ahead '{2 * seconds} s' begins so much earlier"
-            )
+        topic = next(place[0] for place in self._terms.spans if self._source(place) == number)
+        if newest_broker_ms is not None and greatest - newest_broker_ms > self._terms.ahead.get(topic, 0):
+            raise too_far_ahead(topic, greatest - newest_broker_ms)
 
     def _is_over(self, place: Place) -> bool:
         """Whether nothing more is read of a topic partition: it is at its end, or what follows is later than all that counts."""

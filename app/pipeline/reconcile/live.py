@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.bucket.hold import Progress, stream_watermark
 from app.config.settings import SPARK_FOLDER, Settings
 from app.control.batch_log import TOTALS, BatchLog
-from app.events.topics import topic_name
+from app.events.topics import topic_name, topic_partition
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.spark_log import OF_FIRST_SOURCE, Offsets, read_offsets
 from app.pipeline.numbers import Numbers, load_numbers
@@ -34,6 +34,7 @@ class Live:
         first: by topic partition the offset at which the application began.
         ends: by topic partition the offset up to which it has read.
         watermarks: by stream; ms.
+        greatest: by topic partition the greatest event time, ms.
     """
 
     deployment: Deployment
@@ -42,6 +43,7 @@ class Live:
     first: Mapping[tuple[str, int], int]
     ends: Mapping[tuple[str, int], int]
     watermarks: Mapping[str, int]
+    greatest: Mapping[tuple[str, int], int]
 
 
 def where_it_is(settings: Settings) -> Live:
@@ -88,7 +90,10 @@ def _look(settings: Settings) -> Live:
         for one in deployment.streams
     }
     ends = {place: end for place, (_, end) in ranges.items()}
-    return Live(deployment, numbers, batch, _first(settings, numbers), ends, watermarks)
+    greatest = {
+        topic_partition(deployment.topics, source): time for source, time in sorted(times.items())
+    }  # of two incarnations the newer one
+    return Live(deployment, numbers, batch, _first(settings, numbers), ends, watermarks, greatest)
 
 
 def _first(settings: Settings, numbers: Numbers) -> Offsets:

@@ -20,6 +20,7 @@ from app.pipeline.reconcile.aims import Aims, Request, aims_of
 from app.pipeline.reconcile.audit import add_audit_records
 from app.pipeline.reconcile.corrections import Publisher, publish_missing, retract
 from app.pipeline.reconcile.course import Terms
+from app.pipeline.reconcile.failure import ReconcileError
 from app.pipeline.reconcile.found import Found
 from app.pipeline.reconcile.identities import Difference, Kind, Ledger, Standing
 from app.pipeline.reconcile.late import late_events
@@ -86,7 +87,7 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         telling.begins("starting Spark", 0)
         spark = session()
         _find(spark, work, positions, read, found)
-        _read_published(spark, work, positions, ledgers)
+        _read_published(spark, work, positions, read, ledgers)
         differences = {kind: ledger.difference() for kind, ledger in ledgers.items()}
         outcome = _outcome(work, read, differences)
         return outcome if request.dry else _published(work, outcome, found, differences)
@@ -115,14 +116,24 @@ def _find(spark: SparkSession, work: _Work, positions: Positions, read: Mapping[
         run_unshed(spark, own, terms, found.take, work.telling.reads, without=late)
 
 
-def _read_published(spark: SparkSession, work: _Work, positions: Positions, ledgers: Mapping[Kind, Ledger]) -> None:
-    """After the run: what the application publishes meanwhile is behind what is compared."""
+def _read_published(
+    spark: SparkSession, work: _Work, positions: Positions, read: Mapping[Place, Span], ledgers: Mapping[Kind, Ledger]
+) -> None:
+    """After the run: what the application publishes meanwhile is behind what is compared.
+
+    Raises:
+        ReconcileError: there is no input for what was published: taking all of it back would be wrong.
+    """
     work.telling.begins("reading what was published", 0)
     standing: dict[Kind, list[Standing]] = {kind: [] for kind in ledgers}
     for kind, one in published(spark, work.settings, positions, work.aims.compared, max(work.ahead.values(), default=0)):
         standing[kind].append(one)
     for kind, own in standing.items():
         ledgers[kind].read(own)
+    if not read and any(ledger.standing for ledger in ledgers.values()):
+        raise ReconcileError(
+            "composite events are on the topics, and no event of their time in the input: are these the settings that they were made with?"
+        )
 
 
 def _outcome(work: _Work, read: Mapping[Place, Span], differences: Mapping[Kind, Difference]) -> Outcome:

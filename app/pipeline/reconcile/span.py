@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.bucket.hold import NEVER
 from app.delivery.positions import Place, Positions
-from app.pipeline.reconcile.failure import ReconcileError, moment
+from app.pipeline.reconcile.failure import ReconcileError, moment, too_far_ahead
 from app.pipeline.reconcile.live import Live, topics_of
 from app.query.plan import Plan
 
@@ -22,12 +22,10 @@ class Span:
     Attributes:
         start: the first offset.
         end: the one after the last.
-        whole: whether the application itself began here: no event is before it.
     """
 
     start: int
     end: int
-    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
     """By topic partition what is to be read; those of which the application has read nothing are left out.
 
     Raises:
-        ReconcileError: retention has deleted records that are needed.
+        ReconcileError: retention has deleted records that are needed, or event times are further ahead of Kafka's than was said.
         DependencyError: the brokers do not answer.
     """
     bounds = positions.bounds(topics)
@@ -63,8 +61,17 @@ def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since)
         if low > first and start <= low and end > first:
             _refuse_deleted(positions, place, low, since)
         if start < end:
-            read[place] = Span(start, end, whole=start == first)
+            read[place] = Span(start, end)
+        elif end > first and live.greatest.get(place, NEVER) >= since.time:
+            _refuse_ahead(positions, place, live, since)
     return read
+
+
+def _refuse_ahead(positions: Positions, place: Place, live: Live, since: Since) -> None:
+    """The application has seen events that are needed, though no record has such a timestamp."""
+    newest = positions.time_at(place, live.ends[place] - 1)
+    earlier = since.time - since.ahead.get(place[0], 0)  # than this all are; known also where the log ends in markers of transactions
+    raise too_far_ahead(place[0], live.greatest[place] - (earlier if newest is None else newest))
 
 
 def _refuse_deleted(positions: Positions, place: Place, low: int, since: Since) -> None:
