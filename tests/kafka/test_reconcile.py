@@ -140,6 +140,11 @@ class World:
                 found[id_] = time_of(record)
         return found
 
+    def checkpoint(self) -> dict[str, tuple[int, int]]:
+        """Size and time of every file of the application's checkpoint."""
+        files = [path for path in Path(self.settings.checkpoint.path).rglob("*") if path.is_file()]
+        return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+
     def records(self) -> list[Record]:
         """All that was ever written."""
         found = records_of(self.servers, *(f"reconcile.{query}" for query in (*self.true, "timeouts", "audit")))
@@ -224,13 +229,17 @@ class Corrected:
     dry: dict[str, dict]
     records_after_dry: list[Record]
     told: dict[str, dict]
+    checkpoints: tuple[dict, dict]
+    """Before and afterwards."""
 
 
 @pytest.fixture(scope="module")
 def corrected(world) -> Corrected:
+    checkpoint = world.checkpoint()
     records, standing = world.records(), {query: world.standing(query) for query in world.true}
     dry = told_of(world.reconcile(*MIDDLE, dry=True))
-    return Corrected(records, standing, dry, world.records(), told_of(world.reconcile(*MIDDLE)))
+    after_dry, told = world.records(), told_of(world.reconcile(*MIDDLE))
+    return Corrected(records, standing, dry, after_dry, told, (checkpoint, world.checkpoint()))
 
 
 def test_a_dry_run_tells_the_true_recall_and_publishes_nothing(world, corrected):
@@ -259,6 +268,12 @@ def test_what_stands_afterwards_is_what_is_found_without_shedding(world, correct
         outside = within(there, -LENGTH_MS, begin) | within(there, end, 2 * LENGTH_MS)
         assert outside == within(was[query], -LENGTH_MS, begin) | within(was[query], end, 2 * LENGTH_MS), "nothing else is touched"
     assert world.standing("whole") == was["whole"]
+
+
+def test_the_checkpoint_of_the_application_is_only_read(corrected):
+    before, after = corrected.checkpoints
+    assert before == after
+    assert len(before) > 20
 
 
 def test_a_second_time_there_is_nothing_to_do_and_the_recall_is_told_again(world, corrected):

@@ -1,14 +1,18 @@
 """From which offsets a reconciliation reads: by Kafka's index of timestamps, never past what the application has read, and not where records are gone."""
 
+from dataclasses import replace
+
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from app.bucket.hold import NEVER
 from app.delivery.positions import Positions
+from app.pipeline.draining import Past
 from app.pipeline.numbers import Numbers
 from app.pipeline.reconcile.failure import ReconcileError
 from app.pipeline.reconcile.live import Live
-from app.pipeline.reconcile.span import Since, Span, spans
+from app.pipeline.reconcile.span import Since, Span, refuse_newcomers, spans
+from tests.unit.test_pipeline_reconcile import QUERIES, deployed
 
 S = 1_000
 
@@ -53,6 +57,23 @@ def test_events_that_are_needed_and_whose_timestamps_are_too_early_are_told(topi
     with pytest.raises(ReconcileError, match=r"961 s ahead of Kafka's timestamps.*\n.*--ahead '1922 s'"):
         spans(positions, ahead, [topic], Since(2000 * S, {topic: 60 * S}))
     assert spans(positions, ahead, [topic], Since(2000 * S, {topic: 1922 * S}))[topic, 0].start == 0
+
+
+def test_a_query_is_compared_from_when_it_runs(topic, positions, tmp_path):
+    first = deployed(tmp_path, {"plain": QUERIES["plain"]}, topic=topic)
+    both = deployed(tmp_path, {name: QUERIES[name] for name in ("plain", "between")}, Past(first, {}), topic=topic)
+    at = dict(zip((plan.name for plan in both.catalog.plans), range(2), strict=True))
+    both = replace(both, since=tuple(900 * S if number == at["between"] else None for number in range(2)))
+    come = Live(both, Numbers(), 0, {}, {(topic, 0): 90}, {}, {})
+    read = spans(positions, come, [topic], Since(1050 * S, {}))
+    plain, between = (both.catalog.plans[at[name]] for name in ("plain", "between"))
+    refuse_newcomers(positions, come, [plain, between], read)
+    late = replace(come, deployment=replace(both, since=tuple(since and 1000 * S for since in both.since)))
+    refuse_newcomers(positions, late, [plain], read)
+    with pytest.raises(
+        ReconcileError, match=r'query "between" runs as it is since 1970-01-01T00:16:40.000Z only, and records of .* 1970-01-01T00:17:30'
+    ):
+        refuse_newcomers(positions, late, [plain, between], read)
 
 
 def test_deleted_records_are_missed_only_where_they_may_be_needed(topic, positions, admin):

@@ -38,10 +38,10 @@ QUERIES = {
 }
 
 
-def deployed(folder: Path, queries: dict[str, str] = QUERIES, past: Past | None = None):
+def deployed(folder: Path, queries: dict[str, str] = QUERIES, past: Past | None = None, topic: str = "stocks"):
     texts = [f"name: {name}\n{'' if 'from:' in text else 'from: stocks'}\n{text}\n" for name, text in queries.items()]
     (folder / "q.yaml").write_text("---\n".join(texts))
-    stocks = {"topics": ["stocks"], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "allowed_lateness": "2 s"}
+    stocks = {"topics": [topic], "schemas": [str(ROOT / "schemas" / "Quote.avsc")], "time": "time", "allowed_lateness": "2 s"}
     plain = {"streams": {"stocks": stocks}, "queries": {"paths": ["q.yaml"]}, "heartbeat": {"enabled": False}}
     (folder / "settings.yaml").write_text(yaml.safe_dump(plain))
     settings = load_settings(folder / "settings.yaml", {})
