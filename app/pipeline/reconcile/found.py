@@ -67,7 +67,8 @@ class Found:
 
     def take(self, table: pa.Table) -> None:
         """The output records of one batch (`app.owners.egress.OUTPUT_SCHEMA`); of late events and dead letters the application told itself."""
-        rows = [row for row, headers in enumerate(_headers(table)) if self._noted(headers)]
+        topics = table.column("topic").to_pylist() if table.num_rows else []
+        rows = [row for row, (topic, headers) in enumerate(zip(topics, _headers(table), strict=True)) if self._noted(topic, headers)]
         if rows and self._folder is not None:
             self._files.append(self._folder / f"{len(self._files):09}.parquet")
             pq.write_table(table.take(pa.array(rows)), self._files[-1])
@@ -81,11 +82,11 @@ class Found:
                 told = dict(headers)
                 yield self._kinds[_text(told[TYPE])], bytes.fromhex(_text(told[ID])), Record(topic, key, value, headers)
 
-    def _noted(self, headers: Headers) -> bool:
-        """Notes the identity of what is compared; whether it is."""
+    def _noted(self, topic: str, headers: Headers) -> bool:
+        """Notes the identity of what is compared; whether it is. Composite events that are too large are among the dead letters, now and then."""
         told = dict(headers)
         kind = self._kinds.get(_text(told.get(TYPE)))
-        if kind is None or not self._compared[kind].scope.holds(milliseconds(_text(told[TIME]))):
+        if kind is None or topic != self._compared[kind].topic or not self._compared[kind].scope.holds(milliseconds(_text(told[TIME]))):
             return False
         self._ledgers[kind].true.add(bytes.fromhex(_text(told[ID])))
         return True

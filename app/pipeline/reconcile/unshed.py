@@ -25,6 +25,7 @@ from app.pipeline.ingress import TaskSettings
 from app.pipeline.numbers import Numbers, store_numbers
 from app.pipeline.reconcile.course import Course, NoDesk, Ranges, Terms
 from app.pipeline.reconcile.failure import ReconcileError
+from app.pipeline.schemas import DECIDED
 from app.pipeline.session import one_process
 from app.pipeline.source import kafka_ranges
 from app.pipeline.task_answers import answers_of_read
@@ -64,7 +65,8 @@ def scratch_settings(settings: Settings, numbers: Numbers) -> Iterator[Settings]
         store_numbers(own.checkpoint.uri, Numbers(numbers.topics, settings.spark.buckets))
         known, kept = open_store(settings.checkpoint.uri), open_store(own.checkpoint.uri)
         for file in known.names(SCHEMAS):
-            kept.write(file.name, [known.read(file.name)])
+            if not file.name.startswith(DECIDED):  # what was decided about batches of the application is nothing to these
+                kept.write(file.name, [known.read(file.name)])
         yield own
 
 
