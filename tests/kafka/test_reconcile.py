@@ -23,6 +23,7 @@ from app.cli.running.reconcile import as_json
 from app.config.settings import Settings, load_settings
 from app.control.watchdog import Watchdog
 from app.delivery.security import client_options
+from app.delivery.topics import TopicAdministrator
 from app.errors import ConfigurationError
 from app.events.registry import Registry, RegistrySettings
 from app.local.generators import generate
@@ -37,7 +38,7 @@ from app.pipeline.reconcile.reconcile import Telling, reconcile
 from app.pipeline.reconcile.scope import Interval
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
-from tests.kafka.application import ROOT, Record, expected_composites, records_of
+from tests.kafka.application import ROOT, Record, expected_composites, records_of, until
 from tests.kafka.test_whole_way import apply_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -168,9 +169,10 @@ def send_in_time(settings: Settings, registry: Registry, batches) -> None:
     topic = settings.streams["stocks"].topics[0]
     clients = client_options(settings.kafka)
     entry = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
-    asked = AdminClient(clients).incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])])
-    for future in asked.values():
+    admin = AdminClient(clients)
+    for future in admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]).values():
         future.result(timeout=30)
+    until(lambda: TopicAdministrator(settings).existing([topic])[topic].config["message.timestamp.type"] == "CreateTime")
     outlet, producer = outlet_of("stocks", settings.streams["stocks"], registry), Producer({**clients, "enable.idempotence": True})
     for batch in batches:
         for _, rows, records in avro_records(batch, outlet.schemas, headers=outlet.headers):
