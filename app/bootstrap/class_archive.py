@@ -25,6 +25,8 @@ from app.bootstrap.progress import say, step
 from app.bootstrap.turn import exclusive
 
 _TRAINING = "app.pipeline.class_training"
+_ALONE = {"SPARK_LOCAL_IP": "127.0.0.1"}
+"""Else Spark looks its machine's name up, which nobody knows while an image is built."""
 _LONGEST_S = 300
 _PAUSE_S = 0.1
 
@@ -86,7 +88,9 @@ def _trained(draft: Path, said: Path, stopped: Callable[[], bool]) -> int | None
     with said.open("wb") as log:
         command = [sys.executable, "-m", _TRAINING, str(draft)]
         # a session of its own: Ctrl-C is for the application, which ends it then with all that it started
-        training = subprocess.Popen(command, cwd=PROJECT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+        training = subprocess.Popen(
+            command, cwd=PROJECT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **_ALONE}
+        )
         try:
             while training.poll() is None and time.monotonic() < deadline and not stopped():
                 time.sleep(_PAUSE_S)

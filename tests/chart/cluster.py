@@ -153,6 +153,11 @@ class Cluster:
         """Names of the processes of a pod."""
         return self.kubectl("exec", pod, "--", "sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null", codes=None).split()
 
+    def files(self, pod: str, folder: str) -> list[str]:
+        """Files below a folder of a pod, with their sizes, by name."""
+        listing = self.kubectl("exec", pod, "--", "find", folder, "-type", "f", "-printf", r"%P %s\n")
+        return sorted(listing.splitlines())
+
     def mapped(self, pod: str) -> str:
         """Archives of classes that processes of a pod have in memory."""
         return self.kubectl("exec", pod, "--", "sh", "-c", r"grep -h '\.jsa$' /proc/[0-9]*/maps 2>/dev/null", codes=None)

@@ -139,6 +139,13 @@ def test_an_upgrade_with_other_settings_stops_the_old_driver_in_good_order_and_l
             cluster.expect(stream, query)
 
 
+def test_no_kernel_was_compiled_in_any_pod(cluster):
+    for pod in ("shop-cep-0", *executors(cluster)):
+        image, used = (cluster.files(pod, folder) for folder in ("/opt/cep/kernels", "/tmp/kernels"))
+        assert len(image) > 100
+        assert used == image, "numba writes what it compiles"
+
+
 def test_the_driver_asked_for_nothing_that_its_role_does_not_hold(cluster):
     asked = cluster.requests()
     assert asked
