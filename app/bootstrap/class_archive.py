@@ -1,7 +1,7 @@
 """Spark's classes, parsed and verified once: Java's class data sharing maps them from a file, which takes a third off a start.
 
-Made once per Java, Spark and connector (50 s, after the kernels), for the driver's JVM, which is the only one in local mode. Nothing depends on it: without it, or
-where it does not fit, the JVM reads its jars as ever. Measurements: ``ops/decisions/0034-latency.md``.
+Made once per Java, Spark and connector (50 s, after the kernels), for the driver's JVM, which is the only one in local mode; executors of the image have its class path
+and map it as well. Nothing depends on it: without it, or where it does not fit, the JVM reads its jars as ever. Measurements: ``ops/decisions/0034-latency.md``.
 """
 
 from __future__ import annotations

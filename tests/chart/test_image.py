@@ -63,10 +63,10 @@ print(subprocess.run([find_java().command, *shared, "-Xlog:class+load", "org.apa
 
 
 def test_the_image_is_small(image):
-    """1.8 GB before what nobody can reach was left out."""
+    """2.2 GB with what nobody can reach (`ops/image/slim.sh`)."""
     files = [path.lstat() for path in (image / "rootfs").rglob("*")]
     size = sum({(file.st_dev, file.st_ino): file.st_blocks * 512 for file in files}.values())
-    assert size < 1.4e9
+    assert size < 1.9e9
 
 
 def test_jars_are_in_the_image_and_broker_and_registry_are_not(run):
