@@ -97,8 +97,9 @@ def test_a_killed_executor_is_replaced_and_nothing_is_lost(cluster, record_prope
     stream = cluster.shoppers(seed=2)
     until(lambda: len(now := executors(cluster)) == EXECUTORS and now != before, 60, "two executors again")
     cluster.expect(stream)
+    record_property("from the deletion to all composite events of a stream of 6 s, s", f"{time.monotonic() - began:.1f}")
+    cluster.shoppers(seed=9)  # an owner is found by a task beside it, and on a quiet topic there is none
     until(lambda: cluster.owners() == EXECUTORS, 120, "the new executor's owner")
-    record_property("from the deletion to all composite events of 6 s and an owner everywhere, s", f"{time.monotonic() - began:.1f}")
 
 
 def test_a_killed_driver_goes_on_from_its_checkpoint(cluster, record_property):
