@@ -66,13 +66,13 @@ def test_java_of_driver_and_executors_maps_the_archive_of_classes(cluster):
         assert "/opt/cep/cache/classes/" in cluster.mapped(pod)
 
 
-def test_an_edited_configmap_is_live_without_a_restart(cluster, record_property):
+def test_an_edited_configmap_is_live_without_a_restart(cluster, record_testsuite_property):
     driver, kept = cluster.pods("driver")[0], executors(cluster)
     assert cluster.running() == {"shoplifting"}
     began = time.monotonic()
     cluster.edit_queries(QUERIES)
     until(lambda: cluster.running() == set(QUERIES), 120, "both queries")
-    record_property("from the edit to the query that runs, s", f"{time.monotonic() - began:.1f}")
+    record_testsuite_property("from the edit to the query that runs, s", f"{time.monotonic() - began:.1f}")
     stream = cluster.shoppers(seed=8)
     for query in QUERIES:
         cluster.expect(stream, query)
@@ -90,24 +90,24 @@ def test_a_broken_query_in_the_configmap_is_told_and_the_others_go_on(cluster):
     until(lambda: cluster.queries()["last_reading"]["outcome"] != "broken", 120, "the mended query")
 
 
-def test_a_killed_executor_is_replaced_and_nothing_is_lost(cluster, record_property):
+def test_a_killed_executor_is_replaced_and_nothing_is_lost(cluster, record_testsuite_property):
     before = executors(cluster)
     began = time.monotonic()
     cluster.kubectl("delete", "pod", min(before), "--wait=false")
     stream = cluster.shoppers(seed=2)
     until(lambda: len(now := executors(cluster)) == EXECUTORS and now != before, 60, "two executors again")
     cluster.expect(stream)
-    record_property("from the deletion to all composite events of a stream of 6 s, s", f"{time.monotonic() - began:.1f}")
+    record_testsuite_property("from the deletion to all composite events of a stream of 6 s, s", f"{time.monotonic() - began:.1f}")
     cluster.shoppers(seed=9)  # an owner is found by a task beside it, and on a quiet topic there is none
     until(lambda: cluster.owners() == EXECUTORS, 120, "the new executor's owner")
 
 
-def test_a_killed_driver_goes_on_from_its_checkpoint(cluster, record_property):
+def test_a_killed_driver_goes_on_from_its_checkpoint(cluster, record_testsuite_property):
     old = cluster.pods("driver")[0]["metadata"]["uid"]
     began = time.monotonic()
     cluster.kubectl("delete", "pod", "shop-cep-0", "--grace-period=0", "--force", "--wait=false")
     until(lambda: (found := cluster.pods("driver")) and found[0]["metadata"]["uid"] != old and is_ready(cluster), 300, "a new driver")
-    record_property("from the deletion to a ready driver, s", f"{time.monotonic() - began:.1f}")
+    record_testsuite_property("from the deletion to a ready driver, s", f"{time.monotonic() - began:.1f}")
     cluster.expect(cluster.shoppers(seed=3))
     matches = {alert["id"]: {(e["partition"], e["offset"]) for e in alert["events"]} for alert in cluster.alerts()}
     assert len(matches) == len({(alert["query"], frozenset(matches[alert["id"]])) for alert in cluster.alerts()}), (
