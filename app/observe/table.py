@@ -186,7 +186,6 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_state_bytes", "gauge", "Bytes of the newest snapshots and the log entries since."),
     Metric("cep_partial_matches", "gauge", "Live instances or partial matches of the query.", ("query",)),
     Metric("cep_waiting", "gauge", "Held events and negated ends that only time will release."),
-    Metric("cep_executors", "gauge", "Executors that are alive."),
     Metric("cep_checkpoint_last_success_timestamp_seconds", "gauge", "When the last batch was committed."),
     Metric("cep_dead_letters_total", "counter", "Records written to the dead-letter topic.", ("reason",)),
     Metric("cep_heartbeats_total", "counter", "Heartbeats written because the input was silent."),

@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.config.settings import Settings
+from app.control.accounts import Breach
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
@@ -323,6 +324,12 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+def test_breaches_are_counted_by_account(world: World) -> None:
+    world.plane.count_breaches([Breach("rows", "1 of 2"), Breach("rows", "2 of 3"), Breach("source", "")])
+    counted = {one: world.plane.metrics.value("cep_accounting_breaches_total", account=one) for one in ("rows", "source", "events")}
+    assert counted == {"rows": 2, "source": 1, "events": None}
 
 
 def test_lost_heartbeats_are_counted_and_logged_once_per_outage(world: World) -> None:

@@ -1,0 +1,271 @@
+"""One application to which everything happens that can: overload, bad records, late ones, an owner that hangs and is killed, a registry that is away, queries that change.
+
+All of it is one story (`story`); each test looks at something else that came of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import fastavro
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from app.events.wire import prefix
+from app.local.embedded import Embedded
+from app.local.generators import generate
+from app.observe.table import METRICS
+from tests.kafka.application import ROOT, until
+from tests.kafka.changing import Changing, Input
+from tests.kafka.gateway import Gateway
+from tests.kafka.scraped import Scraped
+from tests.kafka.test_kills import victims
+from tests.kafka.test_transactions import Sending
+from tests.kafka.test_whole_way import START_MS, apply_topics, settings_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+NAME = "overloaded"
+DEAR = """
+name: dear
+from: stocks
+event: SEQ(Quote a, !(Quote n), Quote b, Quote c)
+where: "[symbol] AND n.volume >= 200 * a.volume AND b.volume >= 3 * a.volume AND c.volume >= 3 * b.volume AND c.price >= 1.01 * a.price"
+within: 10 s
+return: {symbol: c.symbol, low: a.price, high: c.price}
+shedding: {shedder: random, latency_bound: 100 ms}
+"""
+"""Its bound is less than any batch takes, so it sheds whatever the machine is; and shedding can make it find what is not so."""
+STATE = """
+name: state
+from: stocks
+event: SEQ(Quote a, Quote b, Quote c)
+where: "[symbol] AND b.volume >= 2 * a.volume AND c.volume >= 8 * b.volume AND c.price >= 1.01 * a.price"
+within: 6 s
+evaluator: runs
+return: {symbol: c.symbol}
+shedding: {shedder: pm-random, latency_bound: 100 ms}
+"""
+QUIET = {
+    "patient": """
+name: patient
+from: stocks
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > 1.004 * a.price"
+strategy: skip-till-next-match
+within: 2 s
+on_timeout: emit
+return: {symbol: b.symbol, price: b.price}
+shedding: {shedder: random, latency_bound: 1 h}
+""",
+    "limited": """
+name: limited
+from: stocks
+event: SEQ(Quote a, Quote b, Quote c)
+where: "[symbol]"
+within: 1 s
+limits: {matches_per_event: 1, partial_matches_per_partition: 20}
+return: {symbol: c.symbol}
+""",
+    "remembered": """
+name: remembered
+from: stocks
+select: [price]
+key: [symbol]
+coalesce: {max_gap: 0 s, duration: until-next}
+valid: ">= 1 s"
+window: {range: 10 s, slide: 1 s}
+shedding: {shedder: rand, memory: 3 tuples}
+""",
+    "seldom": """
+name: seldom
+from: retail
+event: SEQ(ShelfReading a, ExitReading b)
+where: "[tag_id] AND a.store_id > -1 AND a.store_id > -2 AND a.shelf_id < -7"
+within: 1 s
+return: {tag_id: a.tag_id}
+""",
+}
+BROKEN = QUIET["seldom"].replace("tag_id", "tagid")
+SLICE = 500
+BATCHES = 10
+"""Batches of a burst, as many records as fit into them."""
+BATCH = 1500
+
+
+@dataclass
+class Story:
+    """What was seen while everything happened."""
+
+    embedded: Embedded
+    application: Changing
+    gateway: Gateway
+    stocks: Input
+    seen: Scraped
+    notes: dict[str, object] = field(default_factory=dict)
+
+    def until_moved(self, name: str, **labels: str) -> None:
+        until(lambda: any(self.seen.values(name, **labels)), seconds=180, alive=self.application.alive)
+
+
+@pytest.fixture(scope="module")
+def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    folder = tmp_path_factory.mktemp(NAME)
+    gateway = Gateway(embedded.registry.url)
+    settings = settings_for(NAME, embedded, [], kafka={"max_offsets_per_trigger": BATCH})
+    settings["schema_registry"] = {"url": gateway.url, "retry_for": "2 s", "timeout": "1 s"}
+    settings |= {"watchdog": {"warm_up_batches": 1}, "selection": {"sample": 200}, "audit": {"sample": 0.3}}
+    settings["spark"] = {"stall_after": "4 s", "buckets": 4, "batch_attempts": 8}
+    settings["streams"]["stocks"] |= {"idle_after": "1 h", "partitions": 2}  # retail's partitions fall silent
+    everything = folder / "of-topics"
+    everything.mkdir()
+    for name, text in {**QUIET, "dear": DEAR, "state": STATE}.items():
+        (everything / f"{name}.yaml").write_text(text)
+    apply_topics({**settings, "queries": {"paths": [str(everything)]}}, folder)
+    (folder / "single.yaml").write_text(QUIET["patient"])
+    application = Changing(folder, settings, folder / "single.yaml")
+    application.write(**{name: text for name, text in QUIET.items() if name != "patient"})
+    quotes = list(generate("stocks", 60_000, seed=6, start_ms=START_MS, rate_per_s=1000.0, batch_rows=SLICE).batches)
+    story = Story(embedded, application, gateway, Input(application, "stocks", quotes), Scraped(application))
+    try:
+        with story.seen.watching():
+            application.started()
+            quiet_hours(story)
+            queries_that_shed_come(story)
+            a_burst(story)
+            an_owner_hangs_and_is_killed(story)
+            the_registry_is_away(story)
+            story.seen.look()
+        yield story
+    finally:
+        gateway.shut()
+        if application.process is not None and application.process.poll() is None:
+            application.kill()
+
+
+def quiet_hours(story: Story) -> None:
+    """Some events of both streams, a bad record and a late one, offsets without records; then silence."""
+    topic = story.stocks.topic
+    retail = Input(story.application, "retail", list(generate("retail", 1000, seed=5, start_ms=START_MS, batch_rows=SLICE).batches))
+    retail.send(2)
+    story.stocks.send(4)
+    junk = Sending(story.embedded.broker.bootstrap_servers, topic)
+    junk.committed(b"no Avro at all")
+    junk.aborted(b"never seen")
+    story.stocks.sent += 3  # the record and both markers
+    for one in (retail, story.stocks):
+        one.consumed()
+    story.until_moved("cep_dead_letters_total")
+    late = Input(story.application, "stocks", list(generate("stocks", 10, seed=7, start_ms=START_MS - 600_000).batches))
+    late.send(1)
+    story.stocks.sent += late.sent
+    for name in ("cep_idle_partitions", "cep_heartbeats_total", "cep_latency_bound_reachable"):
+        story.until_moved(name)
+
+
+def queries_that_shed_come(story: Story) -> None:
+    application = story.application
+    application.after(lambda: application.write(seldom=BROKEN), "broken")
+    story.notes["bounds in reach"] = application.metric("cep_latency_bound_reachable")
+    application.after(lambda: application.write(seldom=QUIET["seldom"], dear=DEAR, state=STATE))
+
+
+def a_burst(story: Story) -> None:
+    story.stocks.send(BATCHES * BATCH // SLICE)
+    story.stocks.consumed()
+    story.until_moved("cep_audit_verdicts_total")
+
+
+def an_owner_hangs_and_is_killed(story: Story) -> None:
+    """A batch cannot end while an owner hangs; when it is dead, the attempt has failed and another one begins."""
+    application = story.application
+    with story.stocks.flowing(300):
+        while not application.metric("cep_batch_attempts_failed_total"):
+            told = application.metric("cep_stalled_batches_total")
+            hanging = min(victims(application, "owner"))
+            os.kill(hanging, signal.SIGSTOP)
+            until(lambda: application.metric("cep_stalled_batches_total") > told, alive=application.alive)  # noqa: B023
+            os.kill(hanging, signal.SIGKILL)
+            until(lambda: application.get("/readyz") == 200, alive=application.alive)
+    story.stocks.consumed()
+
+
+def the_registry_is_away(story: Story) -> None:
+    """Somebody uses a schema that nobody has seen."""
+    newer = json.loads((ROOT / "schemas" / "Quote.avsc").read_text())
+    newer["fields"].append({"name": "colour", "type": "string", "default": "red"})
+    story.gateway.shut()
+    schema_id = SchemaRegistryClient({"url": story.embedded.registry.url}).register_schema(
+        f"{NAME}-newer", Schema(json.dumps(newer), "AVRO")
+    )
+    stream = io.BytesIO(prefix(schema_id))
+    stream.seek(0, io.SEEK_END)
+    quote = {"time": START_MS + 200_000, "symbol": "IBM", "price": 1.0, "volume": 1}
+    fastavro.schemaless_writer(stream, newer, quote)
+    producer = Producer({"bootstrap.servers": story.embedded.broker.bootstrap_servers})
+    producer.produce(story.stocks.topic, stream.getvalue(), partition=0)
+    producer.flush()
+    story.stocks.sent += 1
+    story.until_moved("cep_schema_registry_waiting_seconds")
+    story.gateway.open()
+    story.stocks.consumed()
+
+
+ELSEWHERE = {
+    "cep_events_unaccounted_total": ("tests/unit/test_control_plane.py", "test_metrics_of_a_batch"),
+    "cep_accounting_breaches_total": ("tests/unit/test_control_plane.py", "test_breaches_are_counted_by_account"),
+    "cep_damaged_snapshots_total": (
+        "tests/unit/test_control_batch_metrics.py",
+        "test_snapshots_that_were_passed_over_are_counted_over_all_buckets_and_batches",
+    ),
+    "cep_heartbeat_errors_total": ("tests/unit/test_control_plane.py", "test_lost_heartbeats_are_counted_and_logged_once_per_outage"),
+    "cep_originals_errors_total": (
+        "tests/unit/test_control_plane.py",
+        "test_originals_that_could_not_be_read_are_counted_and_logged_once_per_outage",
+    ),
+}
+"""What stays 0 in a run without defects and damage, with a broker that is there; and the tests that move it."""
+BOTH_WAYS = (
+    "cep_latency_bound_reachable",
+    "cep_config_reload_success",
+    "cep_schema_registry_waiting_seconds",
+    "cep_drop_ratio",
+    "cep_idle_partitions",
+)
+"""Gauges that must have been 0 as well as something else."""
+
+
+@pytest.mark.parametrize("metric", [one for one in METRICS if one.name not in ELSEWHERE], ids=lambda one: one.name)
+def test_every_metric_moves_in_a_running_application(story, metric):
+    assert story.seen.moved(metric.name), f"nobody sets {metric.name}"
+    for labels in story.seen.labels(metric.name):
+        assert labels == set(metric.labels)
+
+
+@pytest.mark.parametrize("metric", BOTH_WAYS)
+def test_a_gauge_that_says_yes_or_no_said_both(story, metric):
+    assert len(story.seen.values(metric)) > 1
+    assert 0 in story.seen.values(metric)
+
+
+@pytest.mark.parametrize("metric", ELSEWHERE)
+def test_what_moves_only_when_something_is_broken_stayed_and_has_a_test_of_its_own(story, metric):
+    assert not story.seen.moved(metric)
+    file, name = ELSEWHERE[metric]
+    functions = {one.name: one for one in ast.parse((ROOT / file).read_text()).body if isinstance(one, ast.FunctionDef)}
+    assert metric in {one.value for one in ast.walk(functions[name]) if isinstance(one, ast.Constant)}
+
+
+def test_nothing_was_wrong_with_the_application_itself(story):
+    """What it tells people to look at is what was done to it."""
+    told = [json.loads(line) for line in story.application.log.read_text().splitlines() if line.startswith("{")]
+    errors = {one["event"] for one in told if one["level"] == "error"}
+    assert errors == {"batch does not end", "query files", "queries not reloaded: those that run go on"}
+    assert story.notes["bounds in reach"] == 1, "before queries came whose bounds nothing keeps"
