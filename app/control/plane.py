@@ -23,6 +23,7 @@ from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
+from app.control.decisions import Decisions
 from app.control.desk import Desk
 from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
@@ -112,6 +113,7 @@ class ControlPlane:
         self._most_records = settings.kafka.max_offsets_per_trigger
         self._watchdog = Watchdog((), settings.watchdog, self._most_records)
         self._levels = Levels()
+        self._decisions = Decisions()
         self._quality = Quality()
         self._sequences: Sequences | None = None
         self._idle = IdleSources(
@@ -208,6 +210,7 @@ class ControlPlane:
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
                 self._levels.restore(memory.get("levels", {}))
+                self._decisions.restore(memory.get("decisions", {}))
             kept = {} if latest is None else latest.memory.get("selection", {})
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
             gone = () if self._catalog is None else {plan.name for plan in self._catalog.catalog.plans}
@@ -495,12 +498,18 @@ class ControlPlane:
                 schema_ids=running.schema_ids,
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
                 estimates=self._quality.reports(batch, now, plans),
+                decisions=self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans),
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
             )
             self._named = running.deployment
             self._announced += bool(self._coming)
-            memory = {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot(), "levels": self._levels.snapshot()}
+            memory = {
+                "watchdog": self._watchdog.snapshot(),
+                "idle": self._idle.snapshot(),
+                "levels": self._levels.snapshot(),
+                "decisions": self._decisions.snapshot(),
+            }
             return Frozen(directive, memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()})
 
     def _records_of(self, batch: int) -> dict[str, int] | None:

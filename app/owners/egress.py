@@ -19,6 +19,7 @@ import fastavro
 import pyarrow as pa
 
 from app.bucket.composite import CompositeEvent
+from app.control.decision_reports import DecisionReport
 from app.control.shed_reports import QualityReport, ShedReport
 from app.delivery.composite_schema import field_name
 from app.delivery.originals import Original
@@ -202,10 +203,11 @@ def add_composite_events(
         records.add(output.topic, None if event.key is None else event.key.encode(), value, headers)
 
 
-def add_reports(records: Records, reports: Iterable[ShedReport | QualityReport], output: OutputTopic) -> None:
-    """What shedding did in the batch before, or what it cost over minutes, one record per query."""
-    for report in reports:
-        add_audit_record(records, output, report.query, report.to_avro())
+def add_reports(records: Records, reports: Iterable[ShedReport | QualityReport | DecisionReport], output: OutputTopic | None) -> None:
+    """What shedding did in the batch before, what it cost over minutes, or what was decided, one record per query; nothing where there is no output for it."""
+    if output is not None:
+        for report in reports:
+            add_audit_record(records, output, report.query, report.to_avro())
 
 
 def add_audit_record(records: Records, output: OutputTopic, query: str, value: dict[str, Any]) -> None:

@@ -86,8 +86,8 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
     if bucket.number == 0:
         add_reports(records, work.directive.shed_reports, work.deployment.reports)
-        if work.deployment.estimates is not None:
-            add_reports(records, work.directive.estimates, work.deployment.estimates)
+        add_reports(records, work.directive.estimates, work.deployment.estimates)
+        add_reports(records, work.directive.decisions, work.deployment.decisions)
     troubles = add_letters(records, [*arrived.refused, *_late_of_bucket(output)], work.deployment, work.settings)
     work.spent.phase("encode")
     return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)

@@ -284,6 +284,7 @@ def prepare(
         _audit_records(settings, registry, "ShedReport"),
         _audit_records(settings, registry, "Verdict"),
         _audit_records(settings, registry, "Estimate"),
+        _audit_records(settings, registry, "WatchdogDecision"),
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ from app.events.wire import prefix
 from app.local.embedded import Embedded
 from app.local.generators import generate
 from app.observe.table import METRICS
-from tests.kafka.application import ROOT, until
+from tests.kafka.application import ROOT, records_of, until
 from tests.kafka.changing import Changing, Input
 from tests.kafka.gateway import Gateway
 from tests.kafka.scraped import Scraped
@@ -261,6 +262,43 @@ def test_what_moves_only_when_something_is_broken_stayed_and_has_a_test_of_its_o
     file, name = ELSEWHERE[metric]
     functions = {one.name: one for one in ast.parse((ROOT / file).read_text()).body if isinstance(one, ast.FunctionDef)}
     assert metric in {one.value for one in ast.walk(functions[name]) if isinstance(one, ast.Constant)}
+
+
+@pytest.fixture(scope="module")
+def audited(story) -> list[tuple[str, str, dict]]:
+    """Key, schema and content of the audit topic's records, read by a consumer that knows the broker, the registry and Avro, and nothing of us."""
+    registry, schemas, found = SchemaRegistryClient({"url": story.embedded.registry.url}), {}, []
+    for record in records_of(story.embedded.broker.bootstrap_servers, f"{NAME}.audit"):
+        assert record.value[0] == 0
+        number = int.from_bytes(record.value[1:5], "big")
+        if number not in schemas:
+            schemas[number] = fastavro.parse_schema(json.loads(registry.get_schema(number).schema_str))
+        read = fastavro.schemaless_reader(io.BytesIO(record.value[5:]), schemas[number])
+        found.append((record.key.decode(), schemas[number]["name"], read))
+    return found
+
+
+def test_all_kinds_of_audit_records_are_read_by_who_knows_only_the_registry(audited):
+    assert {name for _, name, _ in audited} == {f"cep.audit.{one}" for one in ("ShedReport", "Verdict", "Estimate", "WatchdogDecision")}
+    for key, _, read in audited:
+        assert key == read["query"]
+        assert (read["version"], read["batch_id"] >= 0) == (1, True)
+        assert abs(read["time"].timestamp() - time.time()) < 3600
+
+
+def test_decisions_say_why_and_are_few(audited):
+    decisions = [read for _, name, read in audited if name == "cep.audit.WatchdogDecision"]
+    reports = [
+        read for _, name, read in audited if name == "cep.audit.ShedReport" and read["shedder"] == "random" and read["query"] == "dear"
+    ]
+    told = [one for one in decisions if one["query"] == "dear"]
+    assert {one["query"] for one in decisions} <= {"dear", "state", "patient"}, "who has no bound sheds nothing"
+    assert (told[0]["reason"], told[0]["latency_bound_ms"], told[0]["former_drop_ratio"]) == ("SHEDDING_BEGINS", 100, 0.0)
+    assert not all(one["in_reach"] for one in told), "nothing keeps its bound"
+    asked = {one["batch_id"]: one["asked_drop_ratio"] for one in reports}
+    assert all(asked[one["batch_id"]] == one["drop_ratio"] for one in told if one["batch_id"] in asked)
+    assert 0 < len(told) < len(asked)
+    assert all(one["arrivals_per_s"] > 0 and one["backlog"] >= 0 and one["latency_ms"] > 0 for one in told)
 
 
 def test_nothing_was_wrong_with_the_application_itself(story):

@@ -202,11 +202,15 @@ def test_overload_raises_the_ratio_and_the_next_directive_reports_it(world: Worl
     assert report.realised_drop_ratio == pytest.approx(asked, abs=1e-5)
     assert report.cost_ms == 5.0
     assert world.plane.metrics.value("cep_events_shed_total", query="q", shedder="random") > 0  # type: ignore[operator]
+    told = [decision for batch in range(13) for decision in world.plane.directive(batch).decisions]
+    assert (told[0].reason, told[0].query, told[0].drop_ratio > 0) == ("SHEDDING_BEGINS", "q", True)
+    assert len(told) < sum(world.plane.directive(batch).drop_ratio("q") > 0 for batch in range(13)), "not once per batch"
     world.plane.settle()
     # A killed and restarted driver knows what was decided, and decides on by what was known.
     world.plane.close()
     world.start(shedder="random", latency_bound_ms=4_000)
     assert world.plane.directive(12) == last
+    assert not world.plane.directive(13).decisions, "what was told is not told again"
     assert world.plane.directive(13).drop_ratio("q") == pytest.approx(last.drop_ratio("q"), abs=0.1)
 
 
