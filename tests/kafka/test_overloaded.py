@@ -298,7 +298,8 @@ def test_decisions_say_why_and_are_few(audited):
     asked = {one["batch_id"]: one["asked_drop_ratio"] for one in reports}
     assert all(asked[one["batch_id"]] == one["drop_ratio"] for one in told if one["batch_id"] in asked)
     assert 0 < len(told) < len(asked)
-    assert all(one["arrivals_per_s"] > 0 and one["backlog"] >= 0 and one["latency_ms"] > 0 for one in told)
+    assert all(one["arrivals_per_s"] >= 0 and one["backlog"] >= 0 and one["latency_ms"] > 0 for one in told)
+    assert any(one["arrivals_per_s"] for one in told)
 
 
 def test_nothing_was_wrong_with_the_application_itself(story):
