@@ -1,7 +1,8 @@
 """What leaves the application: composite events, timeouts, shed reports, late events and dead letters as records of the Kafka sink.
 
 All kinds leave through one sink of one query, so they are delivered together. A repeated batch makes the same records: nothing here
-reads the clock, times come from the directive.
+reads the clock, times come from the directive. Only `detected_at` of composite events is the moment at which an owner built them, so it alone may differ when a batch is repeated;
+who looks for duplicates goes by ``ce_id``.
 """
 
 from __future__ import annotations

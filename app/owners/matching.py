@@ -95,15 +95,16 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
 
 def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:
     """Encodes what one query found, and counts it."""
-    deployment, directive, name = work.deployment, work.directive, work.settings.name
+    deployment, name = work.deployment, work.settings.name
     plan = deployment.catalog.plans[found.query]
     started = thread_time_ns()  # what others do on this machine is no cost of the query
+    built_ms = _clock_ms()
     latencies, total_ms = [0] * (len(LATENCY_BOUNDS_MS) + 1), 0
     if len(found.matches):
         events = list(composite_events(plan, found.matches, deployment.topics))
-        add_composite_events(records, events, deployment.outputs[found.query], name, directive.decided_at_ms)
+        add_composite_events(records, events, deployment.outputs[found.query], name, built_ms)
         _tell_verdicts(records, found.verdicts, events, work)
-        now_ms = int(time() * 1000)
+        now_ms = _clock_ms()
         for arrived_ms in arrivals.of_last_events(found.matches).tolist():
             latency = max(0, now_ms - arrived_ms)
             latencies[latency_bucket(latency)] += 1
@@ -114,7 +115,7 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     timeouts, told = found.timeouts, deployment.timeouts[found.query]
     if timeouts is not None and told is not None and len(timeouts):
         expired = composite_events(plan, timeouts, deployment.topics, "timeout")
-        add_composite_events(records, expired, told, name, directive.decided_at_ms)
+        add_composite_events(records, expired, told, name, built_ms)
     return QueryTally(
         plan.name,
         matches=len(found.matches),
@@ -131,6 +132,10 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         tuples_kept=found.tally.live_events if plan.shedding.bounds_memory else 0,
         **counted(found),
     )
+
+
+def _clock_ms() -> int:
+    return int(time() * 1000)
 
 
 def _tell_verdicts(
