@@ -52,7 +52,7 @@ class QueryTally:
         shed: of these, dropped for this query (also when another query still got the event).
         matches: composite events.
         partial_matches: live at the end of the batch.
-        cost_ns: processor time of the owners for matching and encoding; of tasks, nothing.
+        cost_ns: processor time of the owners for matching, judging and encoding; of tasks, nothing.
         limited_matches, limited_runs: matches and partial matches that the query's limits kept from being made.
         judged_matches, ended_matches: partial matches that a shedder was asked about before the batch, and those of them that it ended.
         tuples_shed: tuples of temporal queries that went because memory is bounded.

@@ -120,7 +120,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "cep_query_cost_seconds_total",
         "counter",
-        "Processor time that owners spent on matching a query and on encoding what it found.",
+        "Processor time that owners spent on matching a query, on judging what it found while it sheds, and on encoding it.",
         ("query",),
     ),
     Metric("cep_selection_events_total", "counter", "Events of the stream that selection was asked about.", ("stream",)),
