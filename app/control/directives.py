@@ -81,6 +81,7 @@ class Directive:
         schema_ids: registry ids of output schemas, by subject.
         shed_reports: of the batch before, to be written to the audit topic by this one.
         estimates: of what shedding costs, to be written to the audit topic by this batch.
+        state_shares: by query whose state is too large (``limits.state_bytes``), the share of its partial matches to end before the batch.
         decisions: of the watchdog about this batch that are worth telling, to be written to the audit topic by it.
         selection: by stream; a stream without orders is selected in the initial order.
         coming: fingerprint of a deployment that will soon be used: whoever has time gets ready for it. Empty while there is none.
@@ -102,6 +103,7 @@ class Directive:
     coming: str = ""
     estimates: tuple[QualityReport, ...] = ()
     decisions: tuple[DecisionReport, ...] = ()
+    state_shares: Mapping[str, float] = field(default_factory=dict)
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -132,6 +134,7 @@ class Directive:
             "coming": self.coming,
             **({"estimates": [asdict(one) for one in self.estimates]} if self.estimates else {}),
             **({"decisions": [one.to_plain() for one in self.decisions]} if self.decisions else {}),
+            **({"state_shares": dict(sorted(self.state_shares.items()))} if self.state_shares else {}),
         }
 
     def to_json(self) -> bytes:
@@ -184,6 +187,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Directive:
         coming=plain.get("coming", ""),
         estimates=tuple(map(QualityReport.from_plain, plain.get("estimates", ()))),
         decisions=tuple(map(DecisionReport.from_plain, plain.get("decisions", ()))),
+        state_shares=dict(plain.get("state_shares", {})),
     )
 
 
@@ -200,6 +204,6 @@ class Frozen:
 
     def of_batch(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         """The same for another batch, in which nothing is shed and nothing told."""
-        silent: dict[str, Any] = {"shedding": {}, "shed_reports": (), "estimates": (), "decisions": ()}
+        silent: dict[str, Any] = {"shedding": {}, "shed_reports": (), "estimates": (), "decisions": (), "state_shares": {}}
         directive = replace(self.directive, batch=batch, greatest_times=dict(greatest_times), **silent)
         return Frozen(directive, self.memory)

@@ -37,6 +37,7 @@ from app.control.quality import Quality
 from app.control.query_set import GOOD, QuerySet
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
+from app.control.state_limits import Before, state_shares
 from app.control.totals import BatchTotals
 from app.control.watchdog import Forecast, PlannedBatch, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
@@ -470,7 +471,7 @@ class ControlPlane:
     def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         if self._log is None or self._catalog is None:
             raise NotReadyError("no catalog runs yet")
-        before, totals = self._log.logged(batch - 1), self._log.totals(batch - 1)
+        before, totals, earlier = self._log.logged(batch - 1), self._log.totals(batch - 1), self._log.totals(batch - 2)
         with self._lock:
             now = self._clock()
             self._listen(batch, now)
@@ -501,6 +502,7 @@ class ControlPlane:
                 decisions=self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans),
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
+                state_shares=state_shares(plans, Before(before, totals, earlier)),
             )
             self._named = running.deployment
             self._announced += bool(self._coming)
@@ -619,7 +621,14 @@ class ControlPlane:
         return self.metrics.value(name, **labels) or 0.0
 
     def _show_catalog(self, running: RunningCatalog) -> None:
-        for name in ("cep_query_info", "cep_latency_bound_seconds", "cep_drop_ratio", "cep_realised_drop_ratio", "cep_partial_matches"):
+        for name in (
+            "cep_query_info",
+            "cep_latency_bound_seconds",
+            "cep_drop_ratio",
+            "cep_realised_drop_ratio",
+            "cep_partial_matches",
+            "cep_query_state_bytes",
+        ):
             self.metrics.clear(name)
         self.metrics.set("cep_catalog_generation", running.catalog.version)
         for plan in running.catalog.plans:
@@ -646,7 +655,9 @@ def _log_limits(batch: int, totals: BatchTotals) -> None:
     """A query that explodes is somebody's mistake; what it loses is counted."""
     for query, tally in sorted(totals.queries.items()):
         for limit, count in tally.limited().items():
-            log.warning("limit reached", query=query, batch_id=batch, limit=limit, not_made=count)
+            log.warning(
+                "limit reached", query=query, batch_id=batch, limit=limit, **{"ended" if limit == "state_bytes" else "not_made": count}
+            )
 
 
 def _log_shedding(batch: int, before: Mapping[str, float], after: Mapping[str, float], forecast: Forecast | None) -> None:

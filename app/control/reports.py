@@ -59,6 +59,8 @@ class QueryTally:
         tuples_kept: tuples held at the end of the batch by such queries.
         confirmed, refuted, unverifiable: verdicts on composite events that shedding may have made (`app.audit.verdicts`).
         withheld: of the refuted ones, those that were not written.
+        state_bytes: that partial matches take at the end of the batch, of queries that have a limit for them.
+        evicted_matches: of the ended ones, those that went because the query's state was too large.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -82,6 +84,8 @@ class QueryTally:
     refuted: int = 0
     unverifiable: int = 0
     withheld: int = 0
+    state_bytes: int = 0
+    evicted_matches: int = 0
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -89,8 +93,12 @@ class QueryTally:
         return {"confirmed": self.confirmed, "false_positive": self.refuted, "unverifiable": self.unverifiable}
 
     def limited(self) -> dict[str, int]:
-        """By limit that was reached, what it kept from being made."""
-        counts = {"matches_per_event": self.limited_matches, "partial_matches_per_partition": self.limited_runs}
+        """By limit that was reached, what it kept from being made, or from staying."""
+        counts = {
+            "matches_per_event": self.limited_matches,
+            "partial_matches_per_partition": self.limited_runs,
+            "state_bytes": self.evicted_matches,
+        }
         return {limit: count for limit, count in counts.items() if count}
 
 

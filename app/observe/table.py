@@ -98,7 +98,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "cep_limited_total",
         "counter",
-        "Matches and partial matches that a query's limits kept from being made, by limit.",
+        "Matches and partial matches that a query's limits kept from being made, or partial matches from staying (state_bytes), by limit.",
         ("query", "limit"),
     ),
     Metric(
@@ -185,6 +185,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_state_rows", "gauge", "Live events of all engines."),
     Metric("cep_state_bytes", "gauge", "Bytes of the newest snapshots and the log entries since."),
     Metric("cep_partial_matches", "gauge", "Live instances or partial matches of the query.", ("query",)),
+    Metric(
+        "cep_query_state_bytes",
+        "gauge",
+        "Bytes that partial matches of the query and the events in them take, where limits.state_bytes bounds them.",
+        ("query",),
+    ),
     Metric("cep_waiting", "gauge", "Held events and negated ends that only time will release."),
     Metric("cep_checkpoint_last_success_timestamp_seconds", "gauge", "When the last batch was committed."),
     Metric("cep_dead_letters_total", "counter", "Records written to the dead-letter topic.", ("reason",)),

@@ -18,7 +18,7 @@ from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.owners.arrivals import Arrivals
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.egress import Limit, Records, add_composite_events, add_reports
-from app.owners.endings import endings_of
+from app.owners.endings import ended_for_memory, endings_of
 from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
@@ -128,6 +128,8 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         limited_runs=found.tally.limited_runs,
         judged_matches=found.shed[0],
         ended_matches=found.shed[1],
+        evicted_matches=found.shed[1] if ended_for_memory(work.directive, plan.name) else 0,
+        state_bytes=found.state_bytes,
         tuples_shed=found.tally.shed_tuples,
         tuples_kept=found.tally.live_events if plan.shedding.bounds_memory else 0,
         **counted(found),

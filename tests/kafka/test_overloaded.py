@@ -72,7 +72,7 @@ from: stocks
 event: SEQ(Quote a, Quote b, Quote c)
 where: "[symbol]"
 within: 1 s
-limits: {matches_per_event: 1, partial_matches_per_partition: 20}
+limits: {matches_per_event: 1, partial_matches_per_partition: 20, state_bytes: 30000}
 return: {symbol: c.symbol}
 """,
     "remembered": """
@@ -300,6 +300,16 @@ def test_decisions_say_why_and_are_few(audited):
     assert 0 < len(told) < len(asked)
     assert all(one["arrivals_per_s"] >= 0 and one["backlog"] >= 0 and one["latency_ms"] > 0 for one in told)
     assert any(one["arrivals_per_s"] for one in told)
+
+
+def test_what_a_limit_for_state_ended_is_told_with_its_reason(story, audited):
+    reports = [
+        read for key, name, read in audited if key == "limited" and name == "cep.audit.ShedReport" and read["limit"] == "state_bytes"
+    ]
+    assert reports
+    assert {(one["shedder"], one["level"]) for one in reports} == {("least-progress", "PARTIAL_MATCHES")}
+    assert all(0 < one["dropped"] <= one["considered"] for one in reports)
+    assert any(story.seen.values("cep_limited_total", query="limited", limit="state_bytes"))
 
 
 def test_nothing_was_wrong_with_the_application_itself(story):
