@@ -81,6 +81,7 @@ class Directive:
         schema_ids: registry ids of output schemas, by subject.
         shed_reports: of the batch before, to be written to the audit topic by this one.
         estimates: of what shedding costs, to be written to the audit topic by this batch.
+        reached: by stream that had come further before this batch than the batch can tell, the time without its allowed lateness, ms (`app.control.reached`).
         state_shares: by query whose state is too large (``limits.state_bytes``), the share of its partial matches to end before the batch.
         decisions: of the watchdog about this batch that are worth telling, to be written to the audit topic by it.
         selection: by stream; a stream without orders is selected in the initial order.
@@ -104,6 +105,7 @@ class Directive:
     estimates: tuple[QualityReport, ...] = ()
     decisions: tuple[DecisionReport, ...] = ()
     state_shares: Mapping[str, float] = field(default_factory=dict)
+    reached: Mapping[str, int] = field(default_factory=dict)
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -135,6 +137,7 @@ class Directive:
             **({"estimates": [asdict(one) for one in self.estimates]} if self.estimates else {}),
             **({"decisions": [one.to_plain() for one in self.decisions]} if self.decisions else {}),
             **({"state_shares": dict(sorted(self.state_shares.items()))} if self.state_shares else {}),
+            **({"reached": dict(sorted(self.reached.items()))} if self.reached else {}),
         }
 
     def to_json(self) -> bytes:
@@ -188,6 +191,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Directive:
         estimates=tuple(map(QualityReport.from_plain, plain.get("estimates", ()))),
         decisions=tuple(map(DecisionReport.from_plain, plain.get("decisions", ()))),
         state_shares=dict(plain.get("state_shares", {})),
+        reached=dict(plain.get("reached", {})),
     )
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.bucket.hold import Progress
 from app.config.settings import Settings
 from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
@@ -35,6 +36,7 @@ from app.control.observations import Done, Streams, observation_of
 from app.control.outages import Outage
 from app.control.quality import Quality
 from app.control.query_set import GOOD, QuerySet
+from app.control.reached import reached
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
 from app.control.state_limits import Before, state_shares
@@ -44,7 +46,8 @@ from app.events.batch import PARTITION_BITS, source_number
 from app.events.topics import topic_numbers
 from app.observe.logs import get_logger, levels, set_level
 from app.observe.metrics import Metrics
-from app.observe.progress import Progress, read_progress
+from app.observe.progress import Progress as SparkProgress
+from app.observe.progress import read_progress
 from app.query.plan import Catalog, Plan
 from app.storage.open import open_store
 
@@ -477,6 +480,7 @@ class ControlPlane:
             self._listen(batch, now)
             self._watchdog.plan(PlannedBatch(batch, now, self._records_of(batch)))
             running, silence, forecast = self._catalog, self._idle.decide(greatest_times, now), self._watchdog.forecast
+            known = Progress(greatest_times, frozenset(self._idle.sources), frozenset(silence.idle), silence.stream_times)
             plans = {plan.name: plan for plan in running.catalog.current}
             unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
             self._levels.see({} if before is None else before.shedding, totals)
@@ -502,6 +506,7 @@ class ControlPlane:
                 decisions=self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans),
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
+                reached=reached(before, known, self._topics_by_stream()),
                 state_shares=state_shares(plans, Before(before, totals, earlier)),
             )
             self._named = running.deployment
@@ -569,7 +574,7 @@ class ControlPlane:
         elif totals.counts.get("late", 0) or totals.counts.get("dead", 0):
             self._originals.worked()
 
-    def _remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
+    def _remember(self, progress: SparkProgress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
         self._last_totals, self._greatest_times = totals, dict(greatest_times)
         for topic_partition in progress.end:
             if topic_partition[0] in self._numbers:
@@ -578,7 +583,7 @@ class ControlPlane:
                     known = self._newest_broker_ms.get(topic_partition, source.newest_broker_ms)
                     self._newest_broker_ms[topic_partition] = max(known, source.newest_broker_ms)
 
-    def _count_gaps(self, progress: Progress, totals: BatchTotals) -> None:
+    def _count_gaps(self, progress: SparkProgress, totals: BatchTotals) -> None:
         """What Spark says after the batch: offsets without records, and rows that its source read."""
         known = self._numbers.keys() - {self._settings.topics.heartbeat}  # whose records are no events
         places = {self._source(*place): place for place in progress.end if place[0] in known}
@@ -612,6 +617,10 @@ class ControlPlane:
         """Of the topics that are read now."""
         named = ((number, self._settings.stream_of(topic)) for topic, number in self._numbers.items())
         return {number: stream for number, stream in named if stream is not None}
+
+    def _topics_by_stream(self) -> dict[str, frozenset[int]]:
+        names = set(self._streams.values())
+        return {name: frozenset(number for number, stream in self._streams.items() if stream == name) for name in sorted(names)}
 
     def _set_log_level(self, logger: str, level: str) -> None:
         set_level(logger, level)

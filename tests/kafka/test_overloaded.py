@@ -1,4 +1,5 @@
-"""One application to which everything happens that can: overload, bad records, late ones, an owner that hangs and is killed, a registry that is away, queries that change.
+"""One application to which everything happens that can: overload, bad records, late ones, an owner that hangs and is killed, a registry that is away, queries that change;
+and at last its driver is killed in a burst, and starts again with two executors.
 
 All of it is one story (`story`); each test looks at something else that came of it.
 """
@@ -11,7 +12,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import fastavro
@@ -23,6 +24,7 @@ from app.events.wire import prefix
 from app.local.embedded import Embedded
 from app.local.generators import generate
 from app.observe.table import METRICS
+from ops.bench.processes import LOCAL_CLUSTER, spark_home
 from tests.kafka.application import ROOT, records_of, until
 from tests.kafka.changing import Changing, Input
 from tests.kafka.gateway import Gateway
@@ -30,8 +32,9 @@ from tests.kafka.scraped import Scraped
 from tests.kafka.test_kills import victims
 from tests.kafka.test_transactions import Sending
 from tests.kafka.test_whole_way import START_MS, apply_topics, settings_for
+from tests.kafka.torn import by_identity, epochs_of, fed_again, torn, uncommitted, was_written
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 NAME = "overloaded"
 DEAR = """
@@ -94,11 +97,15 @@ within: 1 s
 return: {tag_id: a.tag_id}
 """,
 }
+COMPOSITES = [f"{NAME}.{query}" for query in ("dear", "state", "patient", "limited")]
 BROKEN = QUIET["seldom"].replace("tag_id", "tagid")
+BUCKETS = 4
 SLICE = 500
-BATCHES = 10
+SLOW_S = 400.0
+"""Whatever is waited for comes in a few seconds, or in minutes where others have the processor."""
+BATCHES = 8
 """Batches of a burst, as many records as fit into them."""
-BATCH = 1500
+BATCH = 1000
 
 
 @dataclass
@@ -112,8 +119,14 @@ class Story:
     seen: Scraped
     notes: dict[str, object] = field(default_factory=dict)
 
+    def until(self, condition: Callable[[], object], pause: float = 0.2) -> None:
+        until(condition, seconds=SLOW_S, pause=pause, alive=self.application.alive)
+
     def until_moved(self, name: str, **labels: str) -> None:
-        until(lambda: any(self.seen.values(name, **labels)), seconds=180, alive=self.application.alive)
+        self.until(lambda: any(self.seen.values(name, **labels)))
+
+    def until_consumed(self) -> None:
+        self.until(lambda: self.application.has_consumed(self.stocks.sent, self.stocks.topic))
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +136,7 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
     settings = settings_for(NAME, embedded, [], kafka={"max_offsets_per_trigger": BATCH})
     settings["schema_registry"] = {"url": gateway.url, "retry_for": "2 s", "timeout": "1 s"}
     settings |= {"watchdog": {"warm_up_batches": 1}, "selection": {"sample": 200}, "audit": {"sample": 0.3}}
-    settings["spark"] = {"stall_after": "4 s", "buckets": 4, "batch_attempts": 8}
+    settings["spark"] = {"stall_after": "4 s", "buckets": BUCKETS, "batch_attempts": 8}
     settings["streams"]["stocks"] |= {"idle_after": "1 h", "partitions": 2}  # retail's partitions fall silent
     everything = folder / "of-topics"
     everything.mkdir()
@@ -133,7 +146,7 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (folder / "single.yaml").write_text(QUIET["patient"])
     application = Changing(folder, settings, folder / "single.yaml")
     application.write(**{name: text for name, text in QUIET.items() if name != "patient"})
-    quotes = list(generate("stocks", 60_000, seed=6, start_ms=START_MS, rate_per_s=1000.0, batch_rows=SLICE).batches)
+    quotes = list(generate("stocks", 150_000, seed=6, start_ms=START_MS, rate_per_s=1000.0, batch_rows=SLICE).batches)
     story = Story(embedded, application, gateway, Input(application, "stocks", quotes), Scraped(application))
     try:
         with story.seen.watching():
@@ -143,6 +156,7 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
             a_burst(story)
             an_owner_hangs_and_is_killed(story)
             the_registry_is_away(story)
+            the_driver_is_killed_in_a_burst(story)
             story.seen.look()
         yield story
     finally:
@@ -156,13 +170,13 @@ def quiet_hours(story: Story) -> None:
     topic = story.stocks.topic
     retail = Input(story.application, "retail", list(generate("retail", 1000, seed=5, start_ms=START_MS, batch_rows=SLICE).batches))
     retail.send(2)
+    retail.consumed()
     story.stocks.send(4)
     junk = Sending(story.embedded.broker.bootstrap_servers, topic)
     junk.committed(b"no Avro at all")
     junk.aborted(b"never seen")
     story.stocks.sent += 3  # the record and both markers
-    for one in (retail, story.stocks):
-        one.consumed()
+    story.until_consumed()
     story.until_moved("cep_dead_letters_total")
     late = Input(story.application, "stocks", list(generate("stocks", 10, seed=7, start_ms=START_MS - 600_000).batches))
     late.send(1)
@@ -180,7 +194,7 @@ def queries_that_shed_come(story: Story) -> None:
 
 def a_burst(story: Story) -> None:
     story.stocks.send(BATCHES * BATCH // SLICE)
-    story.stocks.consumed()
+    story.until_consumed()
     story.until_moved("cep_audit_verdicts_total")
 
 
@@ -192,10 +206,10 @@ def an_owner_hangs_and_is_killed(story: Story) -> None:
             told = application.metric("cep_stalled_batches_total")
             hanging = min(victims(application, "owner"))
             os.kill(hanging, signal.SIGSTOP)
-            until(lambda: application.metric("cep_stalled_batches_total") > told, alive=application.alive)  # noqa: B023
+            story.until(lambda: application.metric("cep_stalled_batches_total") > told)  # noqa: B023
             os.kill(hanging, signal.SIGKILL)
-            until(lambda: application.get("/readyz") == 200, alive=application.alive)
-    story.stocks.consumed()
+            story.until(lambda: application.get("/readyz") == 200)
+    story.until_consumed()
 
 
 def the_registry_is_away(story: Story) -> None:
@@ -216,7 +230,39 @@ def the_registry_is_away(story: Story) -> None:
     story.stocks.sent += 1
     story.until_moved("cep_schema_registry_waiting_seconds")
     story.gateway.open()
-    story.stocks.consumed()
+    story.until_consumed()
+
+
+def the_driver_is_killed_in_a_burst(story: Story) -> None:
+    """It is held when owners have done something of a batch, so that the batch cannot end; then everybody is killed, and two executors with other tasks do it again."""
+    application, servers = story.application, story.embedded.broker.bootstrap_servers
+    story.until(lambda: application.get("/readyz") == 200)
+    story.stocks.send(2 * BATCHES * BATCH // SLICE)
+    story.until(lambda: application.metric('cep_drop_ratio{query="dear",shedder="random"}') > 0, pause=0.05)
+    held_in_a_batch(story)
+    story.until(lambda: was_written(application, servers, f"{NAME}.patient"), pause=1.0)
+    application.kill()
+    before = torn(application, servers, COMPOSITES, BUCKETS)
+    application.env["SPARK_HOME"] = str(spark_home(application.folder / "home"))
+    spark = {**application.settings["spark"], "master": "local-cluster[2,1,1024]", "ingress_tasks": 3, "conf": dict(LOCAL_CLUSTER)}
+    application.configure({**application.settings, "spark": spark})
+    application.started()
+    story.until(lambda: uncommitted(application) > before.number)
+    story.notes |= {"torn": before, "again": fed_again(application, before)}
+    story.until_consumed()
+    assert application.stop() == 0
+
+
+def held_in_a_batch(story: Story) -> None:
+    """Stops the driver's process in the middle of a batch that leaves something behind."""
+    application, pid = story.application, story.application.process.pid
+    while True:
+        story.until(lambda: epochs_of(application, uncommitted(application), BUCKETS), pause=0.005)
+        os.kill(pid, signal.SIGSTOP)
+        number = uncommitted(application)
+        if epochs_of(application, number, BUCKETS) and number not in application.batch_log()[1]:
+            return
+        os.kill(pid, signal.SIGCONT)  # it was just over
 
 
 ELSEWHERE = {
@@ -310,6 +356,26 @@ def test_what_a_limit_for_state_ended_is_told_with_its_reason(story, audited):
     assert {(one["shedder"], one["level"]) for one in reports} == {("least-progress", "PARTIAL_MATCHES")}
     assert all(0 < one["dropped"] <= one["considered"] for one in reports)
     assert any(story.seen.values("cep_limited_total", query="limited", limit="state_bytes"))
+
+
+def test_the_batch_in_which_the_driver_was_killed_sheds_the_same_events_on_two_executors(story):
+    before, again = story.notes["torn"], story.notes["again"]
+    assert before.directive.shedding["dear"].drop_ratio > 0
+    assert again == before.fed
+    assert any(shed for events in again.values() for *_, shed in events), "the bucket was told of shed ones"
+    assert sum(map(len, again.values())) > 50
+
+
+def test_what_was_written_before_the_driver_was_killed_is_written_again_the_same(story, audited):
+    records = records_of(story.embedded.broker.bootstrap_servers, *COMPOSITES)
+    emitted = by_identity(records)
+    assert all(len(set(values)) == 1 for values in emitted.values())
+    assert any(len(values) > 1 for values in emitted.values()), "some of the batch was written twice"
+    told: dict[tuple, set[str]] = {}
+    for key, name, read in audited:
+        identity = (key, name, read["batch_id"], *(read.get(field) for field in ("level", "limit", "reason", "composite_event")))
+        told.setdefault(identity, set()).add(str(read))
+    assert {len(values) for values in told.values()} == {1}, "audit records are repeated byte by byte"
 
 
 def test_nothing_was_wrong_with_the_application_itself(story):

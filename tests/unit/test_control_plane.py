@@ -176,6 +176,18 @@ def test_a_stream_that_wakes_waits_for_all_its_partitions(world: World) -> None:
     assert world.plane.directive(1).idle == ()
 
 
+def test_a_stream_that_speaks_again_does_not_fall_behind_where_the_clock_had_carried_it(world: World) -> None:
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment"), {2: [("readings", 0)]}.get)
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.run(0, 100, duration_ms=5_000)
+    carried = world.plane.directive(1).stream_times["retail"]
+    assert world.plane.directive(1).reached == {}, "the batch knows by itself"
+    world.run(1, 0, duration_ms=100)
+    directive = world.plane.directive(2)
+    assert PART0 not in directive.idle
+    assert directive.reached == {"retail": carried}
+
+
 def test_restarted_driver_gives_the_same_directives_and_goes_on(world: World) -> None:
     world.run(0, 100)
     logged = world.plane.directive(1)
