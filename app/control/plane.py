@@ -39,7 +39,7 @@ from app.control.query_set import GOOD, QuerySet
 from app.control.reached import reached
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
-from app.control.state_limits import Before, state_shares
+from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
 from app.control.watchdog import Forecast, PlannedBatch, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
@@ -507,7 +507,7 @@ class ControlPlane:
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
                 reached=reached(before, known, self._topics_by_stream()),
-                state_shares=state_shares(plans, Before(before, totals, earlier)),
+                state_shares=state_shares(plans, totals, earlier),
             )
             self._named = running.deployment
             self._announced += bool(self._coming)

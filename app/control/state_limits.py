@@ -7,9 +7,7 @@ What the next batch adds is reckoned with as what the last one added, so the sta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from app.control.directives import Directive
 from app.control.totals import BatchTotals
 from app.query.plan import Plan
 
@@ -17,34 +15,20 @@ LEAST_ALLOWED = 0.5
 """Of the limit: so much stays, however fast a batch lets the state grow; a batch that adds more than that breaks the limit until the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
-    """The last batch, and the totals of the one before it.
-
-    Attributes:
-        directive: of the last batch; None where nobody knows it.
-        totals: of the last batch.
-        earlier: of the batch before it.
-    """
-
-    directive: Directive | None
-    totals: BatchTotals
-    earlier: BatchTotals
-
-
-def state_shares(plans: Mapping[str, Plan], before: Before) -> dict[str, float]:
+def state_shares(plans: Mapping[str, Plan], totals: BatchTotals, earlier: BatchTotals) -> dict[str, float]:
     """By query whose state would be too large after the next batch, the share of its partial matches to end before it.
 
     Args:
         plans: of the running queries, by name.
-        before: what owners reported.
+        totals: of the last batch.
+        earlier: of the batch before it.
     """
     shares = {}
     for query, plan in plans.items():
         limit = plan.shedding.state_bytes
-        if limit is not None and query in before.totals.queries:
-            held = before.totals.queries[query].state_bytes
-            share = share_to_end(held, held - _kept(query, before), limit)
+        if limit is not None and query in totals.queries:
+            held = totals.queries[query].state_bytes
+            share = share_to_end(held, held - _kept(query, totals, earlier), limit)
             if share:
                 shares[query] = share
     return shares
@@ -65,8 +49,10 @@ def share_to_end(held: int, growth: float, limit: int) -> float:
     return 0.0 if held <= allowed else round(1 - allowed / held, 6)
 
 
-def _kept(query: str, before: Before) -> float:
+def _kept(query: str, totals: BatchTotals, earlier: BatchTotals) -> float:
     """What the last batch began with: what the one before it left, without what was ended. Where nobody knows that one, what there is."""
-    share = 0.0 if before.directive is None else before.directive.state_shares.get(query, 0.0)
-    known = before.earlier.queries.get(query, before.totals.queries[query])
-    return known.state_bytes * (1 - share)
+    left = earlier.queries.get(query)
+    if left is None:
+        return totals.queries[query].state_bytes
+    ended = totals.queries[query].ended_matches / max(1, left.partial_matches)
+    return left.state_bytes * (1 - min(1.0, ended))

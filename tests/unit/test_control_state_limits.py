@@ -7,9 +7,8 @@ from collections import deque
 import numpy as np
 import pytest
 
-from app.control.directives import Directive
 from app.control.reports import QueryTally
-from app.control.state_limits import Before, state_shares
+from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
 from app.query.plan import Plan, Shedding
 
@@ -23,8 +22,12 @@ def plan(**shedding: object) -> Plan:
 PLANS = {"q": plan(state_bytes=LIMIT)}
 
 
-def totals(batch: int, held: float | None) -> BatchTotals:
-    return BatchTotals(batch) if held is None else BatchTotals(batch, queries={"q": QueryTally("q", state_bytes=round(held))})
+def totals(batch: int, held: float | None, ended: float = 0.0) -> BatchTotals:
+    """With a partial match per 100 bytes."""
+    if held is None:
+        return BatchTotals(batch)
+    tally = QueryTally("q", state_bytes=round(held), partial_matches=round(held / 100), ended_matches=round(ended / 100))
+    return BatchTotals(batch, queries={"q": tally})
 
 
 def ends(added: list[float], window: int, plans: dict[str, Plan] = PLANS) -> tuple[list[float], list[float]]:
@@ -33,8 +36,8 @@ def ends(added: list[float], window: int, plans: dict[str, Plan] = PLANS) -> tup
     held: list[float | None] = [None, None]
     shares: list[float] = []
     for batch, more in enumerate(added):
-        before = Directive(batch - 1, state_shares={"q": shares[-1]} if shares and shares[-1] else {})
-        share = state_shares(plans, Before(before, totals(batch - 1, held[-1]), totals(batch - 2, held[-2]))).get("q", 0.0)
+        gone = (held[-2] or 0.0) * shares[-1] if shares else 0.0
+        share = state_shares(plans, totals(batch - 1, held[-1], gone), totals(batch - 2, held[-2])).get("q", 0.0)
         parts = deque([part * (1 - share) for part in parts], maxlen=window)
         parts.append(more)
         shares.append(share)
@@ -68,6 +71,12 @@ def test_a_batch_that_adds_more_than_the_limit_leaves_half_of_it() -> None:
     assert held[6] <= 0.5 * LIMIT + 100_000
     assert shares[6] == pytest.approx(1 - 0.5 * LIMIT / held[5])
     assert max(held[7:]) <= LIMIT
+
+
+def test_what_was_to_be_ended_and_was_not_is_no_growth() -> None:
+    """Buckets that got no events end nothing."""
+    shares = state_shares(PLANS, totals(5, 1_200_000, ended=0), totals(4, 1_200_000))
+    assert shares == {"q": pytest.approx(1 - LIMIT / 1_200_000, abs=1e-6)}
 
 
 def test_without_a_limit_nothing_is_ended() -> None:
