@@ -34,7 +34,7 @@ from tests.kafka.test_transactions import Sending
 from tests.kafka.test_whole_way import START_MS, apply_topics, settings_for
 from tests.kafka.torn import by_identity, epochs_of, fed_again, torn, uncommitted, was_written
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(3000)]
 
 NAME = "overloaded"
 DEAR = """
@@ -101,7 +101,7 @@ COMPOSITES = [f"{NAME}.{query}" for query in ("dear", "state", "patient", "limit
 BROKEN = QUIET["seldom"].replace("tag_id", "tagid")
 BUCKETS = 4
 SLICE = 500
-SLOW_S = 400.0
+SLOW_S = 600.0
 """Whatever is waited for comes in a few seconds, or in minutes where others have the processor."""
 BATCHES = 8
 """Batches of a burst, as many records as fit into them."""
@@ -121,6 +121,10 @@ class Story:
 
     def until(self, condition: Callable[[], object], pause: float = 0.2) -> None:
         until(condition, seconds=SLOW_S, pause=pause, alive=self.application.alive)
+
+    def started(self) -> None:
+        self.application.start()
+        self.until(lambda: self.application.get("/startupz") == 200)
 
     def until_moved(self, name: str, **labels: str) -> None:
         self.until(lambda: any(self.seen.values(name, **labels)))
@@ -150,7 +154,7 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
     story = Story(embedded, application, gateway, Input(application, "stocks", quotes), Scraped(application))
     try:
         with story.seen.watching():
-            application.started()
+            story.started()
             quiet_hours(story)
             queries_that_shed_come(story)
             a_burst(story)
@@ -246,7 +250,7 @@ def the_driver_is_killed_in_a_burst(story: Story) -> None:
     application.env["SPARK_HOME"] = str(spark_home(application.folder / "home"))
     spark = {**application.settings["spark"], "master": "local-cluster[2,1,1024]", "ingress_tasks": 3, "conf": dict(LOCAL_CLUSTER)}
     application.configure({**application.settings, "spark": spark})
-    application.started()
+    story.started()
     story.until(lambda: uncommitted(application) > before.number)
     story.notes |= {"torn": before, "again": fed_again(application, before)}
     story.until_consumed()
