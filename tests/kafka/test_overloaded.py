@@ -244,7 +244,7 @@ def the_driver_is_killed_in_a_burst(story: Story) -> None:
     story.stocks.send(2 * BATCHES * BATCH // SLICE)
     story.until(lambda: application.metric('cep_drop_ratio{query="dear",shedder="random"}') > 0, pause=0.05)
     held_in_a_batch(story)
-    story.until(lambda: was_written(application, servers, f"{NAME}.patient"), pause=1.0)
+    story.until(lambda: was_written(application, servers, COMPOSITES), pause=1.0)
     application.kill()
     before = torn(application, servers, COMPOSITES, BUCKETS)
     application.env["SPARK_HOME"] = str(spark_home(application.folder / "home"))

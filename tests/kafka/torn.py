@@ -80,10 +80,10 @@ def fed_again(application: Application, before: Torn) -> dict[int, Fed]:
     return {bucket: fed(application, before.number, bucket, epochs[bucket]) for bucket in before.epochs}
 
 
-def was_written(application: Application, servers: str, topic: str) -> bool:
-    """Whether the batch that is not over has left a composite event in the topic."""
+def was_written(application: Application, servers: str, topics: list[str]) -> bool:
+    """Whether the batch that is not over has left a composite event in one of the topics."""
     directive = directive_of(application, uncommitted(application))
-    built = (head(record.value)[0][DETECTED_AT] for record in records_of(servers, topic))
+    built = (head(record.value)[0][DETECTED_AT] for record in records_of(servers, *topics))
     return directive is not None and any(1000 * moment.timestamp() >= directive.decided_at_ms for moment in built)
 
 
