@@ -92,9 +92,7 @@ class Memory:
         self.whole_from_ms = NEVER
         """Events from then on are all here."""
         self.shed_before_ms = NEVER
-        """Events that were shed earlier may have been forgotten, or never been seen."""
-        self.unseen = False
-        """In the last step events were dropped undecoded: they may be later than all that were seen."""
+        """Events that were shed earlier may have been forgotten."""
         self.blind = False
         """Engines may hold events that were never remembered."""
 
@@ -132,7 +130,7 @@ class Memory:
             gone = self._drop()
             self.whole_from_ms = max(self.whole_from_ms, gone.last_ms + 1)
             if gone.kind != "fed":
-                self.shed_unseen(gone.last_ms)
+                self.shed_unknown(gone.last_ms)
 
     def forget(self, before_ms: int) -> None:
         """Lets pieces go that hold earlier events only."""
@@ -141,8 +139,8 @@ class Memory:
         self._bytes -= sum(piece.bytes for piece in self._pieces if piece.last_ms < before_ms)
         self._pieces = [piece for piece in self._pieces if piece.last_ms >= before_ms]
 
-    def shed_unseen(self, until_ms: int) -> None:
-        """Events of up to this time were shed that nobody has looked into."""
+    def shed_unknown(self, until_ms: int) -> None:
+        """Events of up to this time were shed, and are not remembered."""
         self.shed_before_ms = max(self.shed_before_ms, until_ms + 1)
 
     def begin(self, at_ms: int) -> None:

@@ -45,15 +45,22 @@ def forgotten(moved: Iterable[tuple[str, Mapping[str, Buffer], Sequence[int]]]) 
     Args:
         moved: of every bucket that held something of the group: the group's name in parts, the parts, what was described.
     """
-    whole_from_ms, shed_before_ms, blind, reach, unseen = NEVER, NEVER, 0, UNBOUNDED_MS, 0
-    for name, parts, (own_whole_from_ms, own_shed_before_ms, own_blind, own_reach, own_unseen) in moved:
-        blind, reach, unseen = max(blind, own_blind), min(reach, own_reach), max(unseen, own_unseen)
+    whole_from_ms, shed_before_ms, blind, reach = NEVER, NEVER, 0, UNBOUNDED_MS
+    for name, parts, described in moved:
+        own_whole_from_ms, own_shed_before_ms, own_blind, own_reach = _described(described)
+        blind, reach = max(blind, own_blind), min(reach, own_reach)
         whole_from_ms, shed_before_ms = max(whole_from_ms, own_whole_from_ms), max(shed_before_ms, own_shed_before_ms)
         for part in _pieces(name, parts):
             after_ms = int(unpack_events(parts[part])[0].time.max()) + 1
             whole_from_ms = max(whole_from_ms, after_ms)
             shed_before_ms = shed_before_ms if part.startswith("fed-") else max(shed_before_ms, after_ms)
-    return [whole_from_ms, shed_before_ms, blind, reach, unseen]
+    return [whole_from_ms, shed_before_ms, blind, reach]
+
+
+def _described(plain: Sequence[int]) -> tuple[int, int, int, int]:
+    """What `GroupAudit.described` gave; earlier versions said also whether events had just been dropped undecoded, of which nothing is known."""
+    whole_from_ms, shed_before_ms, blind, reach = plain[:4]
+    return whole_from_ms, shed_before_ms, int(bool(blind) or any(plain[4:])), reach
 
 
 def _pieces(name: str, parts: Mapping[str, Buffer]) -> list[str]:
@@ -105,17 +112,6 @@ class GroupAudit:
             self.memory.add(compacted_batch(take(batch, rows)), bits[rows], kind)
         self._upkeep_ns += clock() - began
 
-    def note_unseen(self, reached_ms: int, *, now: bool) -> None:
-        """Events may have been dropped that nobody has decoded.
-
-        Args:
-            reached_ms: the greatest time that was seen.
-            now: whether some were in this step.
-        """
-        if now or self.memory.unseen:
-            self.memory.shed_unseen(reached_ms)
-        self.memory.unseen = now
-
     def judged(
         self, news: Sequence[Found], batch: EventBatch, bitmaps: NDArray[np.uint64], watermark_ms: int, clock: Clock = no_clock
     ) -> list[Found]:
@@ -153,7 +149,7 @@ class GroupAudit:
             return
         self.memory.blind = True
         if other is not None:
-            self.memory.shed_unseen(other.memory.last_shed_ms)
+            self.memory.shed_unknown(other.memory.last_shed_ms)
 
     def parts(self, name: str) -> Iterator[Part]:
         """The memory, piece by piece: pieces do not change."""
@@ -161,18 +157,18 @@ class GroupAudit:
             yield f"{piece.kind}-{name}-{piece.number}", [pack_events(piece.batch, piece.bitmaps)]
 
     def described(self) -> list[int]:
-        """The rest of the memory: what it lacks, whether engines hold what it has never seen, how far back it reaches, and whether events were dropped unseen just now."""
-        return [self.memory.whole_from_ms, self.memory.shed_before_ms, int(self.memory.blind), self.reach_ms, int(self.memory.unseen)]
+        """The rest of the memory: what it lacks, whether engines hold what it has never seen, and how far back it reaches."""
+        return [self.memory.whole_from_ms, self.memory.shed_before_ms, int(self.memory.blind), self.reach_ms]
 
     def load(self, name: str, parts: Mapping[str, Buffer], described: Sequence[int] | None, *, same_bits: bool) -> None:
         """Takes over what `parts` and `described` gave, if they are there and their bits mean the same."""
         if described is None:
             self.memory.blind = True
             return
-        lost = described if same_bits else forgotten([(name, parts, described)])
-        self.memory.blind, self.memory.unseen = bool(lost[2]) or self.reach_ms > lost[3], bool(lost[4])
-        self.memory.begin(lost[0])
-        self.memory.shed_unseen(lost[1] - 1)
+        whole_from_ms, shed_before_ms, blind, reach = _described(described if same_bits else forgotten([(name, parts, described)]))
+        self.memory.blind = bool(blind) or self.reach_ms > reach
+        self.memory.begin(whole_from_ms)
+        self.memory.shed_unknown(shed_before_ms - 1)
         for part in _pieces(name, parts) if same_bits else ():
             self.memory.add(*unpack_events(parts[part]), _kind_of(part), int(part.rpartition("-")[2]))
 

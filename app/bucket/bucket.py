@@ -6,7 +6,7 @@ together in one step, and how the input was split into them, has no influence on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,7 +130,6 @@ class Bucket:
         progress: Progress,
         endings: Mapping[int, Ending] = NO_ENDINGS,
         clock: Clock = no_clock,
-        unseen: Collection[str] = (),
     ) -> BucketOutput:
         """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
 
@@ -139,7 +138,6 @@ class Bucket:
             progress: what was decided about time for this batch.
             endings: by query, shedders of partial matches, as decided for this batch; with them it does matter how the input was cut.
             clock: tells what queries cost (`Found.cost_ns`); it changes no result.
-            unseen: streams of which events were dropped in this batch before anybody decoded them.
 
         Raises:
             SnapshotError: a chunk was made under another catalog.
@@ -157,7 +155,6 @@ class Bucket:
         for stream, rule in self._rules.items():
             self._learn_times(stream, {source: time for source, time in progress.greatest_times.items() if rule.owns(source)})
             self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
-        self._note_unseen(unseen)
         found: list[Found] = []
         matched = 0
         for state in self._groups.values():
@@ -368,13 +365,6 @@ class Bucket:
         if state.order is not None and len(section.keys):
             state.told.append((section.keys, section.key_times))
         state.held.add(batch, bitmaps)
-
-    def _note_unseen(self, streams: Collection[str]) -> None:
-        for state in self._groups.values():
-            if state.audit is not None:
-                own = state.matching.group.streams
-                reached = max((time for name in own for time in self._greatest[name].values()), default=NEVER)
-                state.audit.note_unseen(reached, now=any(name in streams for name in own))
 
     def _floor(self, state: _GroupState, stream: str | None = None) -> int:
         """What is earlier is late, whoever sends it: the watermark, of trusted groups less their slack. It never falls."""

@@ -16,14 +16,13 @@ from app.control.directives import Directive
 from app.control.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.owners.arrivals import Arrivals
-from app.owners.deployment import Deployment, load_deployment
+from app.owners.deployment import Deployment
 from app.owners.egress import Limit, Records, add_composite_events, add_reports
 from app.owners.endings import ended_for_memory, endings_of
 from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
 from app.owners.spent import Spent
-from app.owners.unseen import streams_dropped_unseen
 from app.owners.verdicts import add_verdicts, counted, samples_of
 
 
@@ -65,8 +64,7 @@ def progress_of(order: Advance) -> Progress:
 def feed(bucket: Bucket, chunks: Sequence[Chunk], order: Advance, checkpoint: str) -> BucketOutput:
     """Feeds one batch's chunks, and sheds what was shed then."""
     directive = order.directive
-    unseen = streams_dropped_unseen(load_deployment(checkpoint, directive.deployment).catalog, directive)
-    return bucket.advance(chunks, progress_of(order), endings_of(checkpoint, directive), thread_time_ns, unseen)
+    return bucket.advance(chunks, progress_of(order), endings_of(checkpoint, directive), thread_time_ns)
 
 
 def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -> Worked:

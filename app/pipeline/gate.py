@@ -17,7 +17,6 @@ from app.control.directives import Directive, QueryShedding
 from app.evaluation.calibration import kept_events
 from app.evaluation.features import Features
 from app.events.batch import EventBatch, take
-from app.owners.unseen import RANDOM, order_of, unseen_ratio
 from app.query.plan import Catalog
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
@@ -51,7 +50,8 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         directive: of the batch.
         learned: the models of queries whose shedders go by one.
     """
-    orders = {query: order_of(catalog.plans[query], directive) for query in selection.layout.queries}
+    current = [query for query in selection.layout.queries if catalog.plans[query].draining is None]
+    orders = {query: directive.shedding.get(catalog.plans[query].name) for query in current}  # old versions finish what they began whole
     active = [(query, own) for query, own in orders.items() if own is not None and own.drop_ratio > 0 and own.place == "ingress"]
     if not active:
         return None
@@ -108,18 +108,6 @@ class _Candidates:
         grouped = self._order[np.argsort(sources, kind="stable")]
         ends = np.cumsum(np.unique(sources, return_counts=True)[1])[:-1]
         return [(rows, take(self._batch, rows)) for rows in np.split(grouped, ends)]
-
-
-def dropped_before_decoding(
-    catalog: Catalog, stream: str, directive: Directive, source: NDArray[np.int64], offset: NDArray[np.int64]
-) -> NDArray[np.bool_] | None:
-    """Records that every query of the stream drops whatever is in them: no need to decode these (`app.owners.unseen`).
-
-    Returns:
-        bool (records,), or None when nothing may be dropped unseen.
-    """
-    ratio = unseen_ratio(catalog, stream, directive)
-    return None if not ratio else ~unlearned(RANDOM, directive.seed).gate(ratio).keep(JudgedEvents(identities(source, offset)))
 
 
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:

@@ -40,7 +40,7 @@ from app.owners.keeper import SETTING, OwnerSlots
 from app.owners.models import restored
 from app.owners.orders import PROPERTY, TaskOrders
 from app.owners.shipment import CHUNK, Refused
-from app.pipeline.gate import Learned, dropped_before_decoding, shedding_gate
+from app.pipeline.gate import Learned, shedding_gate
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.slices import Places, Read, slices
 from app.pipeline.task_answers import answered
@@ -239,8 +239,6 @@ class _Part:
 
     context: _Context
     batches: list[EventBatch] = field(default_factory=list)
-    dropped: int = 0
-    """Records that were shed unseen."""
     letters: dict[tuple[int, str], list[tuple[int, str]]] = field(default_factory=dict)
     """By source and reason: offset and text of what became no event."""
 
@@ -264,11 +262,6 @@ def _decode(work: _Work, records: pa.Table, places: Places, part: _Part) -> None
     directive, settings = context.directive, context.settings
     started = perf_counter_ns()
     work.count("consumed", len(source))
-    unseen = dropped_before_decoding(context.deployment.catalog, context.stream.rules.stream, directive, source, offset)
-    if unseen is not None:
-        part.dropped, kept = part.dropped + int(np.count_nonzero(unseen)), ~unseen
-        records, source, offset, ingested_ms = records.filter(pa.array(kept)), source[kept], offset[kept], ingested_ms[kept]
-        started = work.spend("shed", started)
     headers = records.column("headers") if context.stream.with_headers else None
     decoder = _decoder(settings, directive, context.number)
     decoded = decoder.decode(records.column("value"), source, offset, headers, ingested_ms)
@@ -297,7 +290,7 @@ def _route(work: _Work, part: _Part) -> None:
     work.selection.append(_selection_tally(plan, batch, ingested, 0 if orders is None else orders.sample))
     started = work.spend("select", started)
     _refuse_late(work, batch, ingested, context.deployment.buckets)
-    _tally(work, ingested, part.dropped, context)
+    _tally(work, ingested, context)
     work.rows += [(bucket, CHUNK + packed) for bucket, packed in ingested.packed(with_times=False)]
     work.handed += ingested.rows
     work.spend("pack", started)
@@ -329,10 +322,9 @@ def _timed(gate: Gate | None, work: _Work) -> Gate | None:
     return timed
 
 
-def _tally(work: _Work, ingested: Ingested, dropped: int, context: _Context) -> None:
-    """Counts; events that were dropped unseen count as candidates of every query, which each of them may have been."""
+def _tally(work: _Work, ingested: Ingested, context: _Context) -> None:
     work.count("irrelevant", ingested.irrelevant)
-    work.count("shed", ingested.shed + dropped)
+    work.count("shed", ingested.shed)
     work.count("matched", ingested.forwarded)
     work.count("late", len(ingested.late))
     if len(ingested.late):
@@ -343,7 +335,7 @@ def _tally(work: _Work, ingested: Ingested, dropped: int, context: _Context) -> 
         name = context.deployment.catalog.plans[query].name
         known = work.queries.get(name, QueryTally(name))
         lost = ingested.lost.get(query, 0)
-        work.queries[name] = QueryTally(name, known.candidates + candidates + dropped, known.shed + lost + dropped)
+        work.queries[name] = QueryTally(name, known.candidates + candidates, known.shed + lost)
 
 
 def _note_undecodable(part: _Part, decoded: DecodedBatch, source: NDArray[np.int64], offset: NDArray[np.int64]) -> None:

@@ -1,0 +1,155 @@
+"""Overload on the real application (broker, registry, Spark `local[2]`): 120 to 200 % of the capacity, and a burst of five times.
+
+    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--json FILE] [--plot FOLDER]
+
+For each workload the capacity is measured first, then one application per shedder gets the rates one after the other; the same events without
+shedding say what there was to find, identity by identity. Printed is a row per rate and query: detection latency (broker time of the last
+constituent → broker time of the composite event, from the first second of overload on), the ratio and its standard deviation once steady, recall
+and precision, and what the audit topic said: verdicts on false positives, the live estimate of recall with its interval. Event times lie equally
+far apart whatever the rate of sending is, so windows hold equally many events throughout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from app.local.embedded import embedded_services
+from app.pipeline.session import start_session
+from ops.bench.overload.judged import Row, judged
+from ops.bench.overload.load import CALM, Phase, Schedule, issue_phases
+from ops.bench.overload.pictures import draw
+from ops.bench.overload.runs import Run, capacity_of, shed_run, whole_run
+from ops.bench.overload.taught import foretold, runs_in_application, sampled_keys, train
+from ops.bench.overload.workloads import WORKLOADS, Place, Workload
+
+SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
+SHEDDERS = ("random", "bl", "espice", "gspice", "pspice", "prefix")
+COLUMNS = (
+    "shedder",
+    "rate",
+    "query",
+    "composites",
+    "p50_ms",
+    "p99_ms",
+    "drop_ratio",
+    "drop_ratio_sd",
+    "recall",
+    "precision",
+    "false_positives",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m ops.bench.overload", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="20 s per rate, three rates, random and gspice")
+    parser.add_argument("--workload", nargs="+", default=["engine", "ingress", "mixed"], choices=list(WORKLOADS))
+    parser.add_argument("--shedder", nargs="+", help=f"default: {' '.join(SHEDDERS)}")
+    parser.add_argument("--rate", nargs="+", type=float, help="multiples of the capacity")
+    parser.add_argument("--seconds", type=float, help="of each rate; the burst takes half")
+    parser.add_argument("--capacity", type=float, help="events/s, where it is known")
+    parser.add_argument("--learn", type=int, default=60_000, help="events to learn from")
+    parser.add_argument("--unforetold", action="store_true", help="do not ask `cep evaluate`")
+    parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "overload.json")
+    parser.add_argument("--plot", type=Path, help="folder for pictures")
+    chosen = parser.parse_args()
+    shares = chosen.rate or ((1.2, 1.6, 2.0) if chosen.quick else SHARES)
+    shedders = chosen.shedder or (("random", "gspice") if chosen.quick else SHEDDERS)
+    seconds = chosen.seconds or (20 if chosen.quick else 60)
+    rows: list[Row] = []
+    figures = {"seconds": seconds, "capacity_per_s": {}, "unshed": [], "runs": []}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with embedded_services() as services:
+            spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
+        for workload in (WORKLOADS[one] for one in chosen.workload):
+            capacity = chosen.capacity or measured_capacity(spark, folder, workload)
+            figures["capacity_per_s"][workload.name] = round(capacity)
+            print(f"{workload.name}: capacity {capacity:,.0f} events/s", flush=True)
+            diverging = unshed(Where(spark, folder, workload), capacity, seconds)
+            figures["unshed"].append(diverging)
+            print(f"{workload.name}: unshed at 120 %: {diverging}", flush=True)
+            known = {} if chosen.unforetold else foretold(workload, shedders, shares, folder, chosen.learn)
+            whole: Run | None = None
+            for shedder in filter(runs_in_application, shedders):
+                schedule = Schedule(issue_phases(shares, seconds), capacity)
+                place = Where(spark, folder, workload, train(workload, shedder, folder, chosen.learn))
+                found, whole = one_run(place, shedder, schedule, whole)
+                rows += [replace(row, foretold_recall=known.get((row.query, shedder, row.rate))) for row in found]
+                tell(found)
+                figures["runs"] = [row.to_plain() for row in rows]
+                chosen.json.write_text(json.dumps(figures, indent=1))
+        spark.stop()
+    if chosen.plot:
+        draw(rows, chosen.plot)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What runs of a workload share."""
+
+    spark: SparkSession
+    folder: Path
+    workload: Workload
+    models: Path | None = None
+
+
+def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> float:
+    """Events per second, in batches of about a second: how many these are is measured first."""
+    found = float(workload.first_batch)
+    for attempt in ("guessed", "measured"):
+        with embedded_services() as services:
+            found = capacity_of(spark, Place(folder / workload.name / attempt, services), workload, round(found))
+    return found
+
+
+def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -> tuple[list[Row], Run]:
+    """Rows of one shedder, and the run without shedding, which is made when there is none yet."""
+    workload = where.workload
+    with embedded_services() as services:
+        place = Place(where.folder / workload.name / shedder, services, where.models)
+        run = shed_run(where.spark, place, workload, shedder, schedule)
+        whole = whole or whole_run(where.spark, place, workload)
+        keys = {query: [one.partition_key for one in found.values() if one.partition_key] for query, found in whole.composites.items()}
+        sampled = {query: sampled_keys(run.settings, query, own) for query, own in keys.items()}
+    return judged(shedder, run, whole, sampled), whole
+
+
+def unshed(where: Where, capacity: float, seconds: float) -> dict[str, object]:
+    """What overload does to an application that sheds nothing: the latency of its last seconds."""
+    workload = where.workload
+    schedule = Schedule((Phase("", CALM, 20), Phase("120%", 1.2, seconds)), capacity)
+    with embedded_services() as services:
+        run = shed_run(where.spark, Place(where.folder / workload.name / "unshed", services), workload, None, schedule)
+    end_ms = run.began_ms + 1000 * schedule.seconds[-1]
+    found = run.composites[next(iter(workload.bounds_ms))].values()
+    last = [one.told_ms - one.last_ms for one in found if end_ms - 5000 <= one.last_ms < end_ms]
+    return {
+        "workload": workload.name,
+        "rate": "120%",
+        "seconds": seconds,
+        "told_of_last_5_s": len(last),
+        "most_ms": max(last, default=None),
+    }
+
+
+def tell(rows: Sequence[Row]) -> None:
+    for row in rows:
+        plain = row.to_plain()
+        print(
+            *(f"{name}={plain[name]}" for name in COLUMNS),
+            f"estimate={row.estimate} true={row.true_recall} of bound {row.bound_ms}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

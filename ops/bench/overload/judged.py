@@ -1,0 +1,133 @@
+"""A run against the one without shedding over the same topic: latencies, ratios, recall, precision, verdicts, estimates. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from ops.bench.overload.runs import Composite, Run
+
+SETTLING_S = 10.0
+"""After which a phase's overload is steady (or a third of the phase, where that is shorter)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one query in one phase.
+
+    Attributes:
+        rate: name of the phase: a multiple of the capacity, or burst; ``all`` for what is known of the whole run only.
+        p99_ms: of the detection latency (broker time of the last constituent → broker time of the composite event), from the phase's first second on.
+        drop_ratio: mean of the batches' ratios, once steady.
+        drop_ratio_sd: their standard deviation.
+        recall: share of the unshed run's composite events that was found.
+        precision: share of what was found that the unshed run finds.
+        foretold_recall: by `cep evaluate`, where it was asked.
+        estimate: of recall, live, the last one: lower end, value, upper end.
+        true_recall: what the estimate speaks of: partitions that were shed, over its period.
+        wrongly_confirmed: composite events that are false and have the verdict CONFIRMED.
+    """
+
+    workload: str
+    shedder: str
+    rate: str
+    query: str
+    bound_ms: int | None
+    composites: int
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    most_ms: float | None = None
+    drop_ratio: float = 0.0
+    drop_ratio_sd: float = 0.0
+    recall: float | None = None
+    precision: float | None = None
+    foretold_recall: float | None = None
+    estimate: tuple[float, float, float] | None = None
+    true_recall: float | None = None
+    true_recall_in_interval: bool | None = None
+    false_positives: int = 0
+    false_positives_without_verdict: int = 0
+    wrongly_confirmed: int = 0
+    unverifiable: int = 0
+    behind_s: float = 0.0
+
+    def to_plain(self) -> dict[str, object]:
+        """Values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a run and the unshed one found of a query, and verdicts by identity."""
+
+    found: Mapping[str, Composite]
+    true: Mapping[str, Composite]
+    verdicts: Mapping[str, str]
+
+    def accounts(self, begin_ms: float, end_ms: float) -> dict[str, object]:
+        """Fields of a `Row`, of composite events whose last constituent arrived in the time."""
+        found = {key for key, one in self.found.items() if begin_ms <= one.last_ms < end_ms}
+        due = {key for key, one in self.true.items() if begin_ms <= one.last_ms < end_ms}
+        false = found - due
+        return {
+            "composites": len(found),
+            "recall": round(len(found & due) / len(due), 4) if due else None,
+            "precision": round(len(found & due) / len(found), 4) if found else None,
+            "false_positives": len(false),
+            "false_positives_without_verdict": sum(key not in self.verdicts for key in false),
+            "wrongly_confirmed": sum(self.verdicts.get(key) == "CONFIRMED" for key in false),
+            "unverifiable": sum(self.verdicts.get(key) == "UNVERIFIABLE" for key in found),
+        }
+
+    def latencies(self, begin_ms: float, end_ms: float) -> dict[str, object]:
+        """Fields of a `Row`."""
+        found = [one.told_ms - one.last_ms for one in self.found.values() if begin_ms <= one.last_ms < end_ms]
+        if not found:
+            return {}
+        p50, p95, p99, most = np.percentile(found, (50, 95, 99, 100)).round().tolist()
+        return {"p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "most_ms": most}
+
+
+def judged(shedder: str, run: Run, whole: Run, sampled: Mapping[str, frozenset[str]]) -> list[Row]:
+    """A row per phase and query, and one per query for the whole run.
+
+    Args:
+        whole: without shedding, over the same topic.
+        sampled: by query, partition keys of the control sample.
+    """
+    rows = []
+    starts_ms = (run.began_ms + 1000 * run.schedule.seconds).tolist()
+    for query in run.workload.queries:
+        verdicts = {one["composite_event"]: one["verdict"] for one in run.audits.get("Verdict", ()) if one["query"] == query}
+        own = Query(run.composites[query], whole.composites[query], verdicts)
+        known = Row(run.workload.name, shedder, "all", query, run.workload.bounds_ms.get(query), 0, behind_s=round(run.behind_s, 3))
+        for phase, begin, end in zip(run.schedule.phases, starts_ms[:-1], starts_ms[1:], strict=True):
+            if phase.name:
+                ratios = _ratios(run, query, begin + 1000 * min(SETTLING_S, phase.seconds / 3), end)
+                rows.append(replace(known, rate=phase.name, **own.accounts(begin, end), **own.latencies(begin, end), **ratios))
+        # what the end of input cuts off is judged by neither
+        all_of_it = replace(known, **own.accounts(0, starts_ms[-2]))
+        rows.append(_with_estimate(all_of_it, run, own, sampled.get(query, frozenset())))
+    return rows
+
+
+def _ratios(run: Run, query: str, begin: float, end: float) -> dict[str, float]:
+    asked = [one.drop_ratio(query) for one in run.directives.values() if begin <= one.decided_at_ms < end] or [0.0]
+    return {"drop_ratio": round(float(np.mean(asked)), 4), "drop_ratio_sd": round(float(np.std(asked)), 4)}
+
+
+def _with_estimate(row: Row, run: Run, own: Query, sampled: frozenset[str]) -> Row:
+    """The last live estimate, and what it speaks of: partitions outside of the sample, over its period."""
+    last = next((one for one in reversed(run.audits.get("Estimate", [])) if one["query"] == row.query and one["recall"]), None)
+    if last is None:
+        return row
+    end = last["time"].timestamp() * 1000
+    true = {key for key, one in own.true.items() if one.partition_key not in sampled and end - last["period_ms"] <= one.last_ms < end}
+    lower, value, upper = (round(last["recall"][name], 4) for name in ("lower", "value", "upper"))
+    if not true:
+        return replace(row, estimate=(lower, value, upper))
+    recall = round(len(true & own.found.keys()) / len(true), 4)
+    return replace(row, estimate=(lower, value, upper), true_recall=recall, true_recall_in_interval=lower <= recall <= upper)

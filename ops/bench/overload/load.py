@@ -1,0 +1,147 @@
+"""Input at rates that follow each other, sent from a process of its own: in the application's process the sender would hold the interpreter that the driver works in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.config.settings import load_settings
+from app.delivery.security import client_options
+from app.events.batch import EventBatch
+from app.events.registry import Registry, RegistrySettings
+from app.local.generators import generate
+from app.local.outlets import outlet_of
+from app.local.sending import Due, Sender, at_once
+from ops.bench.overload.workloads import Workload
+
+FIRST_MS = 1_780_000_000_000
+"""Time of the first event: the same in all runs, as identities depend on places and the queries on times only."""
+CALM = 0.4
+"""Of the capacity: no reason to shed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Events at one rate.
+
+    Attributes:
+        name: of what is measured, empty for what is not (warming up, calm between two phases).
+        share: rate as a multiple of the capacity.
+    """
+
+    name: str
+    share: float
+    seconds: float
+
+
+def issue_phases(shares: Sequence[float], seconds: float, *, calm_s: float = 10.0) -> tuple[Phase, ...]:
+    """Warm-up, the rates one by one, a burst of five times for half as long; calm between them, so that each begins alike."""
+    found = [Phase("", CALM, 2 * calm_s)]
+    for share in shares:
+        found += [Phase(f"{share:.0%}", share, seconds), Phase("", CALM, calm_s)]
+    return (*found, Phase("burst", 5.0, seconds / 2), Phase("", CALM, calm_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a sender told: the clock (ms) when it began, and how late its latest event left at worst, in seconds."""
+
+    began_ms: float
+    events: int
+    behind_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a workload's events are due.
+
+    Attributes:
+        capacity: events/s that phases are multiples of.
+    """
+
+    phases: tuple[Phase, ...]
+    capacity: float
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """When phases begin, and the end."""
+        return np.cumsum([0.0, *(phase.seconds for phase in self.phases)])
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """Events before phases, and in all."""
+        return np.cumsum([0.0, *(phase.share * self.capacity * phase.seconds for phase in self.phases)])
+
+    def due(self, batch: EventBatch | range, before: int) -> NDArray[np.float64]:
+        """Seconds after the start, as `Due` has it.
+
+        >>> schedule = Schedule((Phase("", 0.5, 2), Phase("150%", 1.5, 2)), 10)
+        >>> schedule.counts.tolist(), schedule.due(range(4), 9).round(2).tolist()
+        ([0.0, 10.0, 40.0], [1.8, 2.0, 2.07, 2.13])
+        """
+        return np.interp(before + np.arange(len(batch)), self.counts, self.seconds)
+
+
+class Sending:
+    """A process that sends a workload's first events, as they are due."""
+
+    def __init__(self, settings: Path, workload: Workload, schedule: Schedule) -> None:
+        self._reader, writer = get_context("spawn").Pipe(duplex=False)
+        self._process = get_context("spawn").Process(target=_send, args=(settings, workload, schedule, writer))
+        self._process.start()
+        self.began_ms: float = self._reader.recv()
+
+    @property
+    def going_on(self) -> bool:
+        """Whether events are still to come."""
+        return self._process.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Until it is done, but not longer."""
+        self._process.join(seconds)
+
+    def end(self) -> Sent:
+        """Waits for the end.
+
+        Raises:
+            RuntimeError: it failed.
+        """
+        try:
+            events, behind_s = self._reader.recv()
+        except EOFError as error:
+            raise RuntimeError("the sender failed") from error
+        self._process.join()
+        return Sent(self.began_ms, events, behind_s)
+
+
+def send_at_once(settings: Path, workload: Workload, events: int) -> None:
+    """As fast as the broker takes them."""
+    with _sender(settings, workload.stream, at_once) as sender:
+        sender.send(_events(workload, events))
+
+
+def _sender(settings: Path, stream: str, due: Due) -> Sender:
+    loaded: Any = load_settings(settings, {})
+    outlet = outlet_of(stream, loaded.streams[stream], Registry(RegistrySettings(loaded.schema_registry.url)))
+    return Sender(client_options(loaded.kafka), outlet, due)
+
+
+def _events(workload: Workload, events: int) -> Iterator[EventBatch]:
+    return iter(generate(workload.stream, events, seed=1, start_ms=FIRST_MS, rate_per_s=workload.events_per_event_s).batches)
+
+
+def _send(settings: Path, workload: Workload, schedule: Schedule, told: Connection) -> None:
+    batches = _events(workload, int(schedule.counts[-1]))
+    with _sender(settings, workload.stream, schedule.due) as sender:
+        sender.check_topic()  # its schedule begins now
+        told.send(time.time() * 1000)
+        sent = sender.send(batches)
+    told.send((sent.events, sent.behind_s))

@@ -1,0 +1,190 @@
+"""The application under load: what came out, when, and what it said about itself."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.request import urlopen
+
+import fastavro
+import numpy as np
+from confluent_kafka import Consumer, Message, TopicPartition
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from app.config.settings import Settings
+from app.control.batch_log import DIRECTIVE, BatchLog
+from app.control.directives import Directive
+from app.delivery.security import client_options
+from app.storage.open import open_store
+from ops.bench.overload.load import Schedule, Sending, send_at_once
+from ops.bench.overload.workloads import Place, Workload
+from ops.bench.pipeline import application, apply_topics, batches_of, per_second
+
+POLL_S = 5
+"""How often directives are fetched: the batch log keeps the last hundred batches."""
+CAPACITY_BATCHES, WARM_BATCHES = 10, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A composite event.
+
+    Attributes:
+        last_ms: broker time of the last of its events to arrive.
+        told_ms: broker time of itself.
+    """
+
+    identity: str
+    partition_key: str | None
+    last_ms: float
+    told_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run gave.
+
+    Attributes:
+        composites: by query and identity.
+        directives: by batch.
+        audits: records of the audit topic, by the name of their schema.
+        schedule: of the input, which began at a time of the clock and was sent so late at worst.
+    """
+
+    workload: Workload
+    settings: Settings
+    composites: Mapping[str, Mapping[str, Composite]]
+    directives: Mapping[int, Directive]
+    audits: Mapping[str, list[dict[str, Any]]]
+    schedule: Schedule = field(default_factory=lambda: Schedule((), 0))
+    began_ms: float = 0.0
+    behind_s: float = 0.0
+
+
+def capacity_of(spark: SparkSession, place: Place, workload: Workload, per_trigger: int) -> float:
+    """Events per second that the application manages without shedding, in batches of so many."""
+    settings = place.settings(workload, "capacity", None, per_trigger=per_trigger)
+    apply_topics(settings)
+    send_at_once(place.folder / "capacity" / "settings.yaml", workload, CAPACITY_BATCHES * per_trigger)
+    with application(spark, settings, available_now=True) as query:
+        query.awaitTermination()
+        return per_second(batches_of(query)[WARM_BATCHES:])
+
+
+def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str | None, schedule: Schedule) -> Run:
+    """The application while events arrive phase by phase.
+
+    Args:
+        shedder: of all queries with a bound; None sheds nothing.
+    """
+    label = shedder or "unshed"
+    settings = place.settings(workload, label, shedder, per_trigger=round(2 * schedule.capacity))
+    apply_topics(settings)
+    asked: dict[int, Directive] = {}
+    with application(spark, settings, available_now=False):
+        sending = Sending(place.folder / label / "settings.yaml", workload, schedule)
+        while sending.going_on:
+            sending.wait(POLL_S)
+            _note_directives(settings, asked)
+        sent = sending.end()
+        time.sleep(POLL_S)  # what was sent last is on its way
+        _note_directives(settings, asked)
+    composites, audits = composites_of(settings, workload), audits_of(settings)
+    return Run(workload, settings, composites, asked, audits, schedule, sent.began_ms, sent.behind_s)
+
+
+def whole_run(spark: SparkSession, place: Place, workload: Workload) -> Run:
+    """The same topic from its beginning, without shedding and without hurry."""
+    settings = place.settings(workload, "whole", None, per_trigger=400_000)
+    apply_topics(settings)
+    with application(spark, settings, available_now=True) as query:
+        query.awaitTermination()
+    return Run(workload, settings, composites_of(settings, workload), {}, {})
+
+
+def _note_directives(settings: Settings, asked: dict[int, Directive]) -> None:
+    log = BatchLog(open_store(settings.checkpoint.uri))
+    for batch, kind in log.logged_files():
+        if kind == DIRECTIVE and batch not in asked:
+            directive = log.logged(batch)
+            if directive is not None:
+                asked[batch] = directive
+
+
+def composites_of(settings: Settings, workload: Workload) -> dict[str, dict[str, Composite]]:
+    """Of the workload's queries, from their topics."""
+    arrived = _arrivals(settings, workload.stream)
+    readers = _Readers(settings)
+    found: dict[str, dict[str, Composite]] = {}
+    for query in workload.queries:
+        found[query] = {}
+        for message in _everything(settings, f"{settings.topics.prefix}.{query}"):
+            read = readers.read(message)
+            last_ms = max(float(arrived[event["partition"]][event["offset"]]) for event in read["events"])
+            found[query][read["id"]] = Composite(read["id"], read.get("partition_key"), last_ms, message.timestamp()[1])
+    return found
+
+
+def audits_of(settings: Settings) -> dict[str, list[dict[str, Any]]]:
+    """All audit records, by the name of their schema."""
+    readers, found = _Readers(settings), {}
+    for message in _everything(settings, settings.topics.audit):
+        name = readers.schema(message)["name"].rpartition(".")[2]
+        found.setdefault(name, []).append(readers.read(message))
+    return found
+
+
+class _Readers:
+    """Reads records as any consumer would: by the id of their schema."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._url = settings.schema_registry.url
+        self._schemas: dict[int, Any] = {}
+
+    def schema(self, message: Message) -> Any:
+        """Of a record in the wire format."""
+        number = int.from_bytes(message.value()[1:5], "big")
+        if number not in self._schemas:
+            with urlopen(f"{self._url}/schemas/ids/{number}", timeout=10) as answer:
+                self._schemas[number] = fastavro.parse_schema(json.loads(json.load(answer)["schema"]))
+        return self._schemas[number]
+
+    def read(self, message: Message) -> dict[str, Any]:
+        """What is in a record."""
+        return fastavro.schemaless_reader(io.BytesIO(message.value()[5:]), self.schema(message))
+
+
+def _arrivals(settings: Settings, topic: str) -> dict[int, NDArray[np.float64]]:
+    """Broker times (ms) of a topic's records, by partition; the place is the offset."""
+    found: dict[int, array[float]] = {}
+    for message in _everything(settings, topic):
+        found.setdefault(message.partition(), array("d")).append(message.timestamp()[1])
+    return {partition: np.frombuffer(times, dtype=np.float64) for partition, times in found.items()}
+
+
+@contextmanager
+def _consumer(settings: Settings) -> Iterator[Consumer]:
+    consumer = Consumer({**client_options(settings.kafka), "group.id": "bench", "enable.auto.commit": False})
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _everything(settings: Settings, topic: str) -> Iterator[Message]:
+    with _consumer(settings) as consumer:
+        for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+            end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+            consumer.assign([TopicPartition(topic, number, 0)])
+            at = 0
+            while at < end:
+                for message in consumer.consume(min(10_000, end - at), timeout=1):
+                    at = message.offset() + 1
+                    yield message

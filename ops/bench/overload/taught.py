@@ -1,0 +1,112 @@
+"""Before a run: models for its shedders, and what `cep evaluate` foretells; after it: who was in the control sample. By the commands that people use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from app.audit.sample import in_sample
+from app.bucket.route import partition_keys
+from app.config.settings import Settings
+from app.events.batch import Column, Dictionary, EventBatch, empty_batch
+from app.events.registry import Registry
+from app.events.types import Kind
+from app.pipeline.preparation import compile_queries, read_streams, registry_settings
+from app.query.text.keys import RUN_SHEDDERS
+from ops.bench.overload.load import FIRST_MS
+from ops.bench.overload.workloads import ROOT, STREAMS, Workload
+from shedding.registry import METHODS
+
+SEED = 2
+"""Of the recording that is learned from: another one than what is sent."""
+
+
+def recording(workload: Workload, folder: Path, events: int) -> tuple[Path, Path]:
+    """Events of the workload's kind as a file, and settings to read them by."""
+    file, settings = folder / f"{workload.name}.jsonl", folder / f"{workload.name}-settings.yaml"
+    kinds, key = STREAMS[workload.stream]
+    stream = {
+        "topics": [workload.stream],
+        "schemas": [str(ROOT / "schemas" / f"{kind}.avsc") for kind in kinds],
+        "time": "time",
+        "ordered_by": key,
+    }
+    settings.write_text(
+        yaml.safe_dump(
+            {
+                "kafka": {"bootstrap_servers": "unused:9092"},
+                "schema_registry": {"url": "http://unused"},
+                "streams": {workload.stream: stream},
+            }
+        )
+    )
+    if not file.exists():
+        options = ["--events", events, "--seed", SEED, "--start-ms", FIRST_MS, "--rate", workload.events_per_event_s, "--out", file]
+        _cep("generate", workload.stream, *options)
+    return file, settings
+
+
+def train(workload: Workload, shedder: str, folder: Path, events: int) -> Path | None:
+    """Models for the queries with a bound, or None where the shedder learns nothing."""
+    if not METHODS[shedder].learns:
+        return None
+    file, settings = recording(workload, folder, events)
+    models = folder / "models" / workload.name / shedder
+    if not models.exists():
+        models.mkdir(parents=True)
+        for query in workload.bounds_ms:
+            text = models / f"{query}.yaml"
+            text.write_text(workload.texts(shedder)[query])
+            _cep(
+                "train", "--queries", text, "--events", file, "--config", settings, "--out", models / f"{query}.model", "--shedder", shedder
+            )
+            text.unlink()
+    return models
+
+
+def foretold(
+    workload: Workload, shedders: Sequence[str], shares: Sequence[float], folder: Path, events: int
+) -> dict[tuple[str, str], float]:
+    """Recall by shedder and name of the rate, as `cep evaluate` has it."""
+    file, settings = recording(workload, folder, events)
+    query = next(iter(workload.bounds_ms))
+    text, out = folder / f"{query}.yaml", folder / f"{query}-foretold.json"
+    text.write_text(workload.texts(None)[query])
+    options = ["--queries", text, "--events", file, "--config", settings, "--selected", "--json", out]
+    for shedder in shedders:
+        options += ["--shedder", shedder]
+    for share in shares:
+        options += ["--rate", share]
+    _cep("evaluate", *options)
+    return {(query, one["shedder"], f"{one['rate']:.0%}"): one["recall"] for one in json.loads(out.read_text())["standings"]}
+
+
+def runs_in_application(shedder: str) -> bool:
+    """Whether the application has it; `cep replay` and the laboratory have more."""
+    return shedder in RUN_SHEDDERS
+
+
+def sampled_keys(settings: Settings, query: str, keys: Iterable[str]) -> frozenset[str]:
+    """Those of the partition keys that are in the control sample of a query with one partition attribute, a text."""
+    catalog = compile_queries(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry)))).catalog
+    group = next(group for group in catalog.groups if query in {catalog.plans[number].name for number in group.queries})
+    names = sorted(set(keys))
+    if not names or not group.equivalence:
+        return frozenset()
+    codes = np.arange(len(names), dtype=np.int32)
+    column = Column(Kind.STRING, codes, None, Dictionary.of([name.encode() for name in names]))
+    nothing = empty_batch()
+    zeros = np.zeros(len(names), dtype=np.int64)
+    batch = EventBatch(zeros, zeros, zeros, nothing.type, {group.equivalence[0]: column})
+    sampled = in_sample(partition_keys(batch, np.arange(len(names)), group).hashes, settings.audit.sample)
+    return frozenset(name for name, one in zip(names, sampled.tolist(), strict=True) if one)
+
+
+def _cep(*arguments: object) -> None:
+    subprocess.run([sys.executable, "-m", "app", *map(str, arguments)], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
