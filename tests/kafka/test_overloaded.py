@@ -241,8 +241,9 @@ def the_driver_is_killed_in_a_burst(story: Story) -> None:
     """It is held when owners have done something of a batch, so that the batch cannot end; then everybody is killed, and two executors with other tasks do it again."""
     application, servers = story.application, story.embedded.broker.bootstrap_servers
     story.until(lambda: application.get("/readyz") == 200)
+    quiet = story.stocks.sent
     story.stocks.send(2 * BATCHES * BATCH // SLICE)
-    story.until(lambda: application.metric('cep_drop_ratio{query="dear",shedder="random"}') > 0, pause=0.05)
+    story.until(lambda: application.has_consumed(quiet + BATCH, story.stocks.topic), pause=0.02)
     held_in_a_batch(story)
     story.until(lambda: was_written(application, servers, COMPOSITES), pause=1.0)
     application.kill()
