@@ -8,12 +8,13 @@ events of the match's partition and time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.audit.copies import Copies
 from app.audit.digests import match_digests
 from app.audit.memory import FOREVER, KeysOf, Memory, Recalled
 from app.cep.matches import Matches
@@ -23,7 +24,11 @@ from app.query.text.keys import EVENT_SHEDDERS, WINDOW_SHEDDERS
 
 MOST_EVENTS = 200_000
 """That are looked through again in one step of a bucket; matches beyond are unverifiable."""
-MOST_SEARCHED = 200_000
+STEPS = 12
+"""Questions that a search for a refuting event takes, about: a span has some thousand events at most."""
+ASKING = 2_000
+"""Events that a question costs beside those that it is about: an engine is made for it."""
+MOST_SEARCHED = 500_000
 """Events that are looked through for refuting ones in one step; false positives beyond are told without."""
 UNBOUNDED_MS = FOREVER // 4
 
@@ -70,6 +75,11 @@ def can_be_false(plan: Plan) -> bool:
     if plan.temporal is not None or plan.draining is not None:
         return False
     return plan.runs is not None or (negated and plan.shedding.allow_false_positives)
+
+
+def cares_for_distances_only(plan: Plan) -> bool:
+    """Whether a query finds the same in events that are all moved to another time."""
+    return (plan.runs is None or plan.runs.window is None) and not _speaks_of((plan.items, plan.joins, plan.runs), "time")
 
 
 def is_sampled(plan: Plan) -> bool:
@@ -133,6 +143,7 @@ class Judge:
             runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
         )
         self._looks_back, self._looks_ahead = whole or plan.items[0].negated, whole or plan.items[-1].negated
+        self._movable = cares_for_distances_only(plan) and reach_ms < UNBOUNDED_MS
         self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
     def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory) -> Verdicts:
@@ -161,16 +172,13 @@ class Judge:
         if len(asked.batch) > MOST_EVENTS:
             return
         digests = self._digests(matches)
-        found = self._found(asked.batch, asked.kept | asked.shed)
+        found = self._digests(self._rematch(asked.batch, asked.kept | asked.shed))
         right = np.isin(digests[known], found)
         codes[known[right]] = Verdict.CONFIRMED
-        left = MOST_SEARCHED
-        for place in known[~right].tolist():
-            codes[place] = Verdict.FALSE_POSITIVE
-            own = self._within(recalled, spans.of(np.array([place])))
-            left -= _steps(own.shed) * len(own.batch)
-            if left >= 0:
-                refuted_by[place] = self._refuting(own, digests[place])
+        false = known[~right]
+        codes[false] = Verdict.FALSE_POSITIVE
+        if len(false):
+            refuted_by[false] = self._refuting(asked, spans.of(false), digests[false])
 
     def _spans(self, matches: Matches, keys: NDArray[np.uint64]) -> _Spans:
         bound = matches.constituents(self._positive)
@@ -204,36 +212,49 @@ class Judge:
         there, everywhere = self._keys_of(recalled.batch)
         return _some(recalled, np.flatnonzero(np.isin(there, keys) | everywhere))
 
-    def _within(self, recalled: Recalled, span: _Spans) -> Recalled:
-        own = self._of_keys(recalled, span.keys)
-        return _some(own, np.flatnonzero((own.batch.time >= span.since[0]) & (own.batch.time <= span.until[0])))
+    def _refuting(self, asked: Recalled, spans: _Spans, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Source and offset of the first shed event with which each of the matches is no longer found, int64 (matches, 2); -1 where it takes more than what is looked through."""
+        refuted_by = np.full((len(digests), 2), -1, np.int64)
+        own = _rows_of(spans, asked, *self._keys_of(asked.batch))
+        left = MOST_SEARCHED
+        for some in [np.arange(len(own))] if self._movable else np.arange(len(own))[:, None]:
+            cost = np.cumsum([(len(own[k]) + (0 if self._movable else ASKING)) * STEPS for k in some.tolist()])
+            asked_of = some[cost <= left]
+            if len(asked_of):
+                left -= int(cost[len(asked_of) - 1])
+                copies = Copies.of(asked, [own[k] for k in asked_of.tolist()], self._own, self._reach if self._movable else 0)
+                refuted_by[asked_of] = self._bisected(copies, digests[asked_of])
+        return refuted_by
 
-    def _found(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        return self._digests(self._rematch(batch, bitmaps))
-
-    def _refuting(self, own: Recalled, digest: np.uint64) -> tuple[int, int]:
-        """Source and offset of the first shed event with which the match is no longer found; -1 where it takes more than what is there.
-
-        Args:
-            own: the events that the match has to do with.
-            digest: of the match.
-        """
-        hidden = np.flatnonzero((own.shed & self._own).any(axis=1))
-        low, high = 0, len(hidden) + 1  # with `low` of them it is found, with `high` not
-        while high - low > 1:
+    def _bisected(self, copies: Copies, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """As `_refuting`: which of the shed events must be back in their places, the first of each copy in total order, until its match is gone."""
+        low, high = np.zeros_like(copies.hidden), copies.hidden + 1  # with `low` of them it is found, with `high` not
+        while (open_ := high - low > 1).any():
             middle = (low + high) // 2
-            bitmaps = own.kept.copy()
-            bitmaps[hidden[:middle]] |= own.shed[hidden[:middle]]
-            low, high = (middle, high) if digest in self._found(own.batch, bitmaps) else (low, middle)
-        if high > len(hidden):
-            return -1, -1
-        refuting = hidden[high - 1]
-        return int(own.batch.source[refuting]), int(own.batch.offset[refuting])
+            matches = self._rematch(copies.events.batch, copies.bitmaps(middle))
+            of = copies.copy_of(matches.time)
+            found = np.zeros(len(digests), np.bool_)
+            found[of[self._digests(matches) == digests[of]]] = True
+            low, high = np.where(open_ & found, middle, low), np.where(open_ & ~found, middle, high)
+        return copies.places(high)
 
 
-def _steps(shed: NDArray[np.uint64]) -> int:
-    """How often a query is asked to find the refuting event, at most."""
-    return int(np.count_nonzero(shed.any(axis=1))).bit_length() + 1
+def _speaks_of(part: object, name: str) -> bool:
+    """Whether a name occurs anywhere in a part of a plan."""
+    if isinstance(part, str):
+        return part == name
+    inner = part if isinstance(part, tuple) else tuple(getattr(part, field.name) for field in fields(part)) if is_dataclass(part) else ()
+    return any(_speaks_of(one, name) for one in inner)
+
+
+def _rows_of(spans: _Spans, events: Recalled, keys: NDArray[np.uint64], everywhere: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    """Of each match the rows of the events that it has to do with, in total order."""
+    times = events.batch.time
+    first, last = np.searchsorted(times, spans.since, "left"), np.searchsorted(times, spans.until, "right")
+    found = []
+    for key, start, stop in zip(spans.keys.tolist(), first.tolist(), last.tolist(), strict=True):
+        found.append(start + np.flatnonzero((keys[start:stop] == np.uint64(key)) | everywhere[start:stop]))
+    return found
 
 
 def _some(recalled: Recalled, rows: NDArray[np.intp]) -> Recalled:

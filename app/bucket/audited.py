@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
-from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
+from app.asc.selected import Dispatch
 from app.audit.memory import Kind, Memory
 from app.audit.sample import counted, in_sample
-from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, is_audited, is_sampled, is_watched
+from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, cares_for_distances_only, is_audited, is_sampled, is_watched
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch, pack_events, unpack_events
 from app.bucket.composition import reach_ms
-from app.bucket.engines import new_engine
 from app.bucket.hold import FOREVER, NEVER
 from app.bucket.lists import some_of
-from app.bucket.matching import Clock, Found, engine_input, no_clock
+from app.bucket.matching import Clock, Found, no_clock
+from app.bucket.rematch import Rematch
 from app.bucket.route import partition_keys
 from app.bucket.snapshot import Part
-from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch, take
@@ -96,7 +94,7 @@ class GroupAudit:
         sampled = [self._own[query] for query, plan in self._plans.items() if self._sample and is_sampled(plan)]
         self._spared = np.bitwise_or.reduce([np.zeros(self._layout.words, np.uint64), *sampled])
         self._judges = {
-            query: Judge(plan, self._own[query], self._reaches[query], self._keys_of, partial(self._rematch, query))
+            query: Judge(plan, self._own[query], self._reaches[query], self._keys_of, self._rematch(query))
             for query, plan in self._plans.items()
             if is_audited(plan)
         }
@@ -216,8 +214,7 @@ class GroupAudit:
         as_events = EventBatch(matches.time, rows, rows, matches.events.type, matches.key)
         return partition_keys(as_events, np.arange(len(matches)), self._group).hashes
 
-    def _rematch(self, query: int, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> Matches:
-        selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
-        plan = self._plans[query]
-        matches, _ = new_engine(plan).feed(*engine_input(plan, self._group, batch, *selected.of_query(query)), Watermarks(FOREVER))
-        return matches
+    def _rematch(self, query: int) -> Rematch:
+        plan, reach_ms = self._plans[query], self._reaches[query]
+        movable = reach_ms < UNBOUNDED_MS and cares_for_distances_only(plan)
+        return Rematch(query, plan, self._group, self._dispatch, reach_ms=reach_ms if movable else None)

@@ -19,6 +19,8 @@ RECOVERY_BOUNDS = 2.0
 """Latency bounds in which an unshed backlog may clear itself."""
 CLOSE_TO_BEST = 1.25
 """Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
+ADMITTED = 0.95
+"""Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over."""
 LONGEST_RELAXED = 10.0
 """Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
 
@@ -93,25 +95,28 @@ class Outlook:
         """
         length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
         if self.clears_itself(length_ms, bound_ms):
-            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, self._unmoved)
+            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved)
         steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
         # a state that is fuller than it will be costs now, one that is emptier will fill
         ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
         now = self.costs.load(self.records, settled=False)
-        admitted_ms = max(length_ms, (plateau_ms + bound_ms) / 2 - self.age_ms) if strict else LONGEST_RELAXED * length_ms
+        admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def excess(ratios: Ratios) -> float:
             rows = self.costs.rows(ratios)
-            longest_ms = max(self.duration_ms(one, rows) for one in ahead)
-            return max(longest_ms / length_ms, self.duration_ms(now, rows) / admitted_ms)
+            return max(self.duration_ms(one, rows) for one in ahead) / length_ms
+
+        def admission(ratios: Ratios) -> float:
+            return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
+
+        def at_length(ratios: Ratios) -> float:
+            return self.duration_ms(steady, self.costs.rows(ratios)) / length_ms
 
         def relaxed(most: Ratios) -> Goal:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))
             return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, strict=False)
 
-        return Goal(
-            tuple(queries), plateau_ms, excess, lambda ratios: self.duration_ms(steady, self.costs.rows(ratios)) / length_ms, relaxed
-        )
+        return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed)
 
     def arrivals_per_s(self, streams: Sequence[str]) -> float:
         """Records that arrive on these streams; on all of them, where they are other queries' composite events."""

@@ -12,7 +12,12 @@ NEWEST = 0.3
 
 @dataclass(slots=True)
 class Running:
-    """Averages and the last batch; everything here goes through `Watchdog.snapshot`."""
+    """Averages and the last batch; everything here goes through `Watchdog.snapshot`.
+
+    Attributes:
+        ratios: of the batch that was planned last.
+        steady: the same without what only that batch needed: the next ratios follow these.
+    """
 
     rates: dict[str, float] = field(default_factory=dict)
     offset_ms: float = 0.0
@@ -25,6 +30,7 @@ class Running:
     lag_ms: float = 0.0
     behind: list[str] = field(default_factory=list)
     ratios: dict[str, float] = field(default_factory=dict)
+    steady: dict[str, float] = field(default_factory=dict)
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""

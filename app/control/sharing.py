@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from types import MappingProxyType
 
 from shedding.overload import Share, least_level, water_filled
 
@@ -28,7 +30,8 @@ class Goal:
     Attributes:
         queries: those that can shed for it.
         plateau_ms: what it asks for.
-        excess: ratios of all queries → by what batches would be too long, as a multiple of what they may be: at most 1 is enough.
+        excess: ratios of all queries → by what coming batches would be too long, as a multiple of what they may be: at most 1 is enough.
+        admission: the same for the batch that is about to begin, whose records are known.
         steady: the same when nothing waits any more.
         relaxed: the same goal for a bound that can be kept, by the ratios that are the most its queries may have.
     """
@@ -36,6 +39,7 @@ class Goal:
     queries: tuple[str, ...]
     plateau_ms: float
     excess: Callable[[Ratios], float]
+    admission: Callable[[Ratios], float]
     steady: Callable[[Ratios], float]
     relaxed: Callable[[Ratios], Goal]
 
@@ -53,26 +57,34 @@ class Shared:
     in_reach: bool
 
 
-def shared_out(goals: Sequence[Goal], shares: Mapping[str, Share]) -> Shared:
+Asked = Callable[[Goal], Callable[[Ratios], float]]
+"""What of a goal is looked at: its excess, or its admission."""
+
+
+def shared_out(
+    goals: Sequence[Goal], shares: Mapping[str, Share], asked: Asked = attrgetter("excess"), least: Ratios = MappingProxyType({})
+) -> Shared:
     """The drop ratios.
 
     Args:
         goals: the tightest bound first.
         shares: what each of their queries can give.
+        asked: of the goals.
+        least: ratios that are decided already, by query: none gets smaller.
     """
-    ratios: dict[str, float] = {query: 0.0 for goal in goals for query in goal.queries}
+    ratios: dict[str, float] = {query: least.get(query, 0.0) for goal in goals for query in goal.queries}
     in_reach = True
     for place, goal in enumerate(goals):
-        if goal.excess(ratios) <= 1:
+        if asked(goal)(ratios) <= 1:
             continue
         tiers = _tiers(goals, place)
         most = {**ratios, **{query: shares[query].most for tier in tiers for query in tier}}
         if goal.steady(most) <= 1:
-            _raise(ratios, tiers, shares, goal)
+            _raise(ratios, tiers, shares, asked(goal))
             continue
         in_reach = False
         own = tiers[:1]
-        _raise(ratios, own, shares, goal.relaxed({**ratios, **{query: shares[query].most for query in own[0]}}))
+        _raise(ratios, own, shares, asked(goal.relaxed({**ratios, **{query: shares[query].most for query in own[0]}})))
     return Shared(ratios, in_reach)
 
 
@@ -83,15 +95,17 @@ def _tiers(goals: Sequence[Goal], place: int) -> list[tuple[str, ...]]:
     return [tight, *(goal.queries for goal in goals if goal.plateau_ms > limit)]
 
 
-def _raise(ratios: dict[str, float], tiers: Sequence[tuple[str, ...]], shares: Mapping[str, Share], goal: Goal) -> None:
-    """Raises ratios, tier by tier, until the goal has no excess. What was raised for another goal is not taken back."""
+def _raise(
+    ratios: dict[str, float], tiers: Sequence[tuple[str, ...]], shares: Mapping[str, Share], excess: Callable[[Ratios], float]
+) -> None:
+    """Raises ratios, tier by tier, until a goal has no excess. What was raised for another goal is not taken back."""
     for tier in tiers:
         own = [shares[query] for query in tier]
 
         def at(values: Sequence[float], tier: tuple[str, ...] = tier) -> dict[str, float]:
             return {query: max(ratios[query], ratio) for query, ratio in zip(tier, values, strict=True)}
 
-        level = least_level(own, lambda values, at=at: goal.excess({**ratios, **at(values)}) <= 1)  # type: ignore[misc]
+        level = least_level(own, lambda values, at=at: excess({**ratios, **at(values)}) <= 1)  # type: ignore[misc]
         ratios.update(at(water_filled(own, level)))
-        if goal.excess(ratios) <= 1:
+        if excess(ratios) <= 1:
             return

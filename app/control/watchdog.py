@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -242,8 +243,11 @@ class Watchdog:
         self._decided_at_ms = planned.at_ms
         outlook = self._outlook(planned, model, since_ms)
         self._catch_up(outlook)
-        shared = shared_out(self._goals(outlook), self._shares(outlook))
-        running.ratios = self._settled(shared.ratios, outlook)
+        goals, shares = self._goals(outlook), self._shares(outlook)
+        shared = shared_out(goals, shares)
+        running.steady = self._settled(shared.ratios, outlook)
+        admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
+        running.ratios = {**running.steady, **self._in_steps(admitted)}
         self._forecast = self._foreseen(outlook, in_reach=shared.in_reach)
 
     def snapshot(self) -> dict[str, Any]:
@@ -261,7 +265,12 @@ class Watchdog:
             self._costs.restore(snapshot["costs"])
             self._handed = [query for query in self._running.behind if query in known]
         self._running.behind = self._complete()  # there was an outage, of whatever length
-        self._running.ratios = {query: ratio for query, ratio in running.get("ratios", {}).items() if query in known}
+        for name in ("ratios", "steady"):
+            setattr(
+                self._running,
+                name,
+                {query: ratio for query, ratio in running.get(name, running.get("ratios", {})).items() if query in known},
+            )
 
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage."""
@@ -349,15 +358,18 @@ class Watchdog:
         length_ms = outlook.length_ms(min(plateaus, default=1.0))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
         for query, asked in sorted(wanted.items()):
-            before, ratio = self._running.ratios.get(query, 0.0), asked
+            before, ratio = self._running.steady.get(query, 0.0), asked
             if max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
                 ratio = before + FOLLOW * (asked - before) if abs(asked - before) > step else asked
             fall = max(self._settings.largest_fall, FOLLOW * (before - asked))
-            ratio = ratio if clear else max(ratio, before - fall)
-            rounded = min(ceil(round(ratio / step, 6)) * step, self._queries[query].max_drop_ratio)
-            if rounded > 0:
-                settled[query] = round(rounded, 6)
-        return settled
+            settled[query] = ratio if clear else max(ratio, before - fall)
+        return self._in_steps(settled)
+
+    def _in_steps(self, ratios: Ratios) -> dict[str, float]:
+        """In multiples of the smallest step; without those that are nothing."""
+        step = self._settings.smallest_step
+        limited = {query: min(ceil(round(ratio / step, 6)) * step, self._queries[query].max_drop_ratio) for query, ratio in ratios.items()}
+        return {query: round(ratio, 6) for query, ratio in sorted(limited.items()) if ratio > 0}
 
     def _foreseen(self, outlook: Outlook, *, in_reach: bool) -> Forecast:
         model, load, none = outlook.model, self._costs.load(outlook.records, settled=False), self._costs.rows({})

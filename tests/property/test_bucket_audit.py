@@ -125,12 +125,23 @@ def checked(case: Case, steps: list[list[EventBatch]], buckets: int, restarts: s
         assert verdict is not Verdict.FALSE_POSITIVE or name not in truth, "what is called false is false"
         if verdict is Verdict.FALSE_POSITIVE:
             assert refuted_by in case.gone, "what refutes it was shed"
+            assert name in found_with(case, refuted_by, itself=False), "the shed events before it do not refute it"
+            assert name not in found_with(case, refuted_by, itself=True)
         if verdict is Verdict.UNVERIFIABLE:
             assert case.plan.runs is not None
             assert case.plan.runs.after != "no-skip", "only what depends on matches before it cannot be verified"
     if not is_audited(case.plan):
         assert {name for name, _, _ in found} <= truth
     return Counter(verdict for _, verdict, _ in found)
+
+
+def found_with(case: Case, place: Place, *, itself: bool) -> set[str]:
+    """Identities of what is found when the events that were shed before one are back in their places, and that one itself or not."""
+    rows = range(len(case.batch))
+    places = list(zip(case.batch.source.tolist(), case.batch.offset.tolist(), strict=True))
+    there = [row for row in rows if places[row] not in case.gone or row < places.index(place) or (itself and places[row] == place)]
+    kept = take(case.batch, np.array(there, dtype=np.intp))
+    return {key[2] for key in identities(case.catalog, match_sorted(case.catalog, kept).found) if key[0] == "match"}
 
 
 @settings(max_examples=max(50, settings.default.max_examples // 4), deadline=None, phases=(Phase.explicit, Phase.generate))

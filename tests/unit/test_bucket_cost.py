@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from app.audit.memory import Memory
-from app.bucket import audited
 from app.bucket.bucket import Bucket
-from app.bucket.engines import new_engine
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
+from app.bucket.rematch import Rematch
 from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.resolved.vocabulary import Streams
@@ -37,17 +36,17 @@ class Ticking:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.asked, self.remembered = 0, 0, 0
-        added = Memory.add
+        added, asked = Memory.add, Rematch.__call__
 
-        def asking(plan):
+        def asking(rematch, batch, bitmaps):
             self.now, self.asked = self.now + 10, self.asked + 10
-            return new_engine(plan)
+            return asked(rematch, batch, bitmaps)
 
         def remembering(memory, *arguments):
             self.now, self.remembered = self.now + 1, self.remembered + 1
             added(memory, *arguments)
 
-        monkeypatch.setattr(audited, "new_engine", asking)
+        monkeypatch.setattr(Rematch, "__call__", asking)
         monkeypatch.setattr(Memory, "add", remembering)
 
 

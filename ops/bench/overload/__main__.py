@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 
 from app.local.embedded import embedded_services
 from app.pipeline.session import start_session
-from ops.bench.overload.judged import Row, judged
+from ops.bench.overload.calm import calm_costs
+from ops.bench.overload.judged import Row, judged, ratios_over_time
 from ops.bench.overload.load import CALM, Phase, Schedule, issue_phases
 from ops.bench.overload.pictures import draw
 from ops.bench.overload.runs import Run, capacity_of, shed_run, whole_run
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of each rate; the burst takes half")
     parser.add_argument("--capacity", type=float, help="events/s, where it is known")
     parser.add_argument("--learn", type=int, default=60_000, help="events to learn from")
+    parser.add_argument("--calm", type=int, default=0, metavar="ROUNDS", help="instead: what all of it costs while nothing is shed")
     parser.add_argument("--unforetold", action="store_true", help="do not ask `cep evaluate`")
     parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "overload.json")
     parser.add_argument("--plot", type=Path, help="folder for pictures")
@@ -65,7 +67,7 @@ def main() -> None:
     shedders = chosen.shedder or (("random", "gspice") if chosen.quick else SHEDDERS)
     seconds = chosen.seconds or (20 if chosen.quick else 60)
     rows: list[Row] = []
-    figures = {"seconds": seconds, "capacity_per_s": {}, "unshed": [], "runs": []}
+    figures = {"seconds": seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with embedded_services() as services:
@@ -74,6 +76,10 @@ def main() -> None:
             capacity = chosen.capacity or measured_capacity(spark, folder, workload)
             figures["capacity_per_s"][workload.name] = round(capacity)
             print(f"{workload.name}: capacity {capacity:,.0f} events/s", flush=True)
+            if chosen.calm:
+                figures["calm_ratios"][workload.name] = calm_costs(spark, folder, workload, capacity, chosen.calm)
+                chosen.json.write_text(json.dumps(figures, indent=1))
+                continue
             diverging = unshed(Where(spark, folder, workload), capacity, seconds)
             figures["unshed"].append(diverging)
             print(f"{workload.name}: unshed at 120 %: {diverging}", flush=True)
@@ -82,10 +88,11 @@ def main() -> None:
             for shedder in filter(runs_in_application, shedders):
                 schedule = Schedule(issue_phases(shares, seconds), capacity)
                 place = Where(spark, folder, workload, train(workload, shedder, folder, chosen.learn))
-                found, whole = one_run(place, shedder, schedule, whole)
+                run, whole, found = one_run(place, shedder, schedule, whole)
                 rows += [replace(row, foretold_recall=known.get((row.query, shedder, row.rate))) for row in found]
                 tell(found)
                 figures["runs"] = [row.to_plain() for row in rows]
+                figures["ratios"][f"{workload.name}/{shedder}"] = ratios_over_time(run)
                 chosen.json.write_text(json.dumps(figures, indent=1))
         spark.stop()
     if chosen.plot:
@@ -111,8 +118,8 @@ def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> 
     return found
 
 
-def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -> tuple[list[Row], Run]:
-    """Rows of one shedder, and the run without shedding, which is made when there is none yet."""
+def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -> tuple[Run, Run, list[Row]]:
+    """A run of one shedder, the rows from it, and the run without shedding, which is made when there is none yet."""
     workload = where.workload
     with embedded_services() as services:
         place = Place(where.folder / workload.name / shedder, services, where.models)
@@ -120,7 +127,7 @@ def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -
         whole = whole or whole_run(where.spark, place, workload)
         keys = {query: [one.partition_key for one in found.values() if one.partition_key] for query, found in whole.composites.items()}
         sampled = {query: sampled_keys(run.settings, query, own) for query, own in keys.items()}
-    return judged(shedder, run, whole, sampled), whole
+    return run, whole, judged(shedder, run, whole, sampled)
 
 
 def unshed(where: Where, capacity: float, seconds: float) -> dict[str, object]:
@@ -131,7 +138,7 @@ def unshed(where: Where, capacity: float, seconds: float) -> dict[str, object]:
         run = shed_run(where.spark, Place(where.folder / workload.name / "unshed", services), workload, None, schedule)
     end_ms = run.began_ms + 1000 * schedule.seconds[-1]
     found = run.composites[next(iter(workload.bounds_ms))].values()
-    last = [one.told_ms - one.last_ms for one in found if end_ms - 5000 <= one.last_ms < end_ms]
+    last = [one.told_ms - run.last_ms(one) for one in found if end_ms - 5000 <= run.last_ms(one) < end_ms]
     return {
         "workload": workload.name,
         "rate": "120%",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -61,16 +61,28 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a run and the unshed one found of a query, and verdicts by identity."""
+    """What a run and the unshed one found of a query; by identity also verdicts, and when the last event arrived (broker time in the run)."""
 
+    run: Run
     found: Mapping[str, Composite]
     true: Mapping[str, Composite]
     verdicts: Mapping[str, str]
+    last_ms: Mapping[str, float]
+
+    @staticmethod
+    def of(run: Run, whole: Run, query: str) -> Query:
+        """Of a run, and of the unshed one over the same events."""
+        found, true = run.composites[query], whole.composites[query]
+        verdicts = {one["composite_event"]: one["verdict"] for one in run.audits.get("Verdict", ()) if one["query"] == query}
+        return Query(run, found, true, verdicts, {key: run.last_ms(one) for key, one in {**true, **found}.items()})
+
+    def between(self, composites: Iterable[str], begin_ms: float, end_ms: float) -> set[str]:
+        """Those whose last event arrived in the time."""
+        return {key for key in composites if begin_ms <= self.last_ms[key] < end_ms}
 
     def accounts(self, begin_ms: float, end_ms: float) -> dict[str, object]:
         """Fields of a `Row`, of composite events whose last constituent arrived in the time."""
-        found = {key for key, one in self.found.items() if begin_ms <= one.last_ms < end_ms}
-        due = {key for key, one in self.true.items() if begin_ms <= one.last_ms < end_ms}
+        found, due = self.between(self.found, begin_ms, end_ms), self.between(self.true, begin_ms, end_ms)
         false = found - due
         return {
             "composites": len(found),
@@ -84,7 +96,7 @@ class Query:
 
     def latencies(self, begin_ms: float, end_ms: float) -> dict[str, object]:
         """Fields of a `Row`."""
-        found = [one.told_ms - one.last_ms for one in self.found.values() if begin_ms <= one.last_ms < end_ms]
+        found = [self.found[key].told_ms - self.last_ms[key] for key in self.between(self.found, begin_ms, end_ms)]
         if not found:
             return {}
         p50, p95, p99, most = np.percentile(found, (50, 95, 99, 100)).round().tolist()
@@ -101,8 +113,7 @@ def judged(shedder: str, run: Run, whole: Run, sampled: Mapping[str, frozenset[s
     rows = []
     starts_ms = (run.began_ms + 1000 * run.schedule.seconds).tolist()
     for query in run.workload.queries:
-        verdicts = {one["composite_event"]: one["verdict"] for one in run.audits.get("Verdict", ()) if one["query"] == query}
-        own = Query(run.composites[query], whole.composites[query], verdicts)
+        own = Query.of(run, whole, query)
         known = Row(run.workload.name, shedder, "all", query, run.workload.bounds_ms.get(query), 0, behind_s=round(run.behind_s, 3))
         for phase, begin, end in zip(run.schedule.phases, starts_ms[:-1], starts_ms[1:], strict=True):
             if phase.name:
@@ -119,13 +130,23 @@ def _ratios(run: Run, query: str, begin: float, end: float) -> dict[str, float]:
     return {"drop_ratio": round(float(np.mean(asked)), 4), "drop_ratio_sd": round(float(np.std(asked)), 4)}
 
 
+def ratios_over_time(run: Run) -> dict[str, list[tuple[float, float]]]:
+    """By query, of every batch: when it was decided (s since the input began), and its drop ratio."""
+    batches = sorted(run.directives.values(), key=lambda one: one.batch)
+    return {
+        query: [(round((one.decided_at_ms - run.began_ms) / 1000, 2), round(one.drop_ratio(query), 3)) for one in batches]
+        for query in run.workload.bounds_ms
+    }
+
+
 def _with_estimate(row: Row, run: Run, own: Query, sampled: frozenset[str]) -> Row:
     """The last live estimate, and what it speaks of: partitions outside of the sample, over its period."""
     last = next((one for one in reversed(run.audits.get("Estimate", [])) if one["query"] == row.query and one["recall"]), None)
     if last is None:
         return row
     end = last["time"].timestamp() * 1000
-    true = {key for key, one in own.true.items() if one.partition_key not in sampled and end - last["period_ms"] <= one.last_ms < end}
+    of_period = own.between(own.true, end - last["period_ms"], end)
+    true = {key for key in of_period if own.true[key].partition_key not in sampled}
     lower, value, upper = (round(last["recall"][name], 4) for name in ("lower", "value", "upper"))
     if not true:
         return replace(row, estimate=(lower, value, upper))

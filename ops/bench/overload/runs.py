@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from app.config.settings import Settings
 from app.control.batch_log import DIRECTIVE, BatchLog
 from app.control.directives import Directive
+from app.control.watchdog import Watchdog
 from app.delivery.security import client_options
 from app.storage.open import open_store
 from ops.bench.overload.load import Schedule, Sending, send_at_once
@@ -37,13 +38,12 @@ class Composite:
     """A composite event.
 
     Attributes:
-        last_ms: broker time of the last of its events to arrive.
+        places: topic partitions and offsets of its events.
         told_ms: broker time of itself.
     """
 
-    identity: str
     partition_key: str | None
-    last_ms: float
+    places: tuple[tuple[int, int], ...]
     told_ms: float
 
 
@@ -53,6 +53,7 @@ class Run:
 
     Attributes:
         composites: by query and identity.
+        arrived: broker times (ms) of the topic's records, by topic partition; the place is the offset.
         directives: by batch.
         audits: records of the audit topic, by the name of their schema.
         schedule: of the input, which began at a time of the clock and was sent so late at worst.
@@ -61,11 +62,16 @@ class Run:
     workload: Workload
     settings: Settings
     composites: Mapping[str, Mapping[str, Composite]]
+    arrived: Mapping[int, NDArray[np.float64]]
     directives: Mapping[int, Directive]
     audits: Mapping[str, list[dict[str, Any]]]
     schedule: Schedule = field(default_factory=lambda: Schedule((), 0))
     began_ms: float = 0.0
     behind_s: float = 0.0
+
+    def last_ms(self, composite: Composite) -> float:
+        """Broker time of the last of its events to arrive, in this run."""
+        return max(float(self.arrived[partition][offset]) for partition, offset in composite.places)
 
 
 def capacity_of(spark: SparkSession, place: Place, workload: Workload, per_trigger: int) -> float:
@@ -88,7 +94,7 @@ def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str
     settings = place.settings(workload, label, shedder, per_trigger=round(2 * schedule.capacity))
     apply_topics(settings)
     asked: dict[int, Directive] = {}
-    with application(spark, settings, available_now=False):
+    with application(spark, settings, available_now=False), forced(workload):
         sending = Sending(place.folder / label / "settings.yaml", workload, schedule)
         while sending.going_on:
             sending.wait(POLL_S)
@@ -96,8 +102,20 @@ def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str
         sent = sending.end()
         time.sleep(POLL_S)  # what was sent last is on its way
         _note_directives(settings, asked)
-    composites, audits = composites_of(settings, workload), audits_of(settings)
-    return Run(workload, settings, composites, asked, audits, schedule, sent.began_ms, sent.behind_s)
+    found, arrived, audits = composites_of(settings, workload), _arrivals(settings, workload.stream), audits_of(settings)
+    return Run(workload, settings, found, arrived, asked, audits, schedule, sent.began_ms, sent.behind_s)
+
+
+@contextmanager
+def forced(workload: Workload) -> Iterator[None]:
+    """Ratios that are not the watchdog's, where the workload says so."""
+    own = Watchdog.ratios
+    if workload.forced is not None:
+        Watchdog.ratios = property(lambda _: dict.fromkeys(workload.bounds_ms, workload.forced))  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Watchdog.ratios = own  # type: ignore[method-assign]
 
 
 def whole_run(spark: SparkSession, place: Place, workload: Workload) -> Run:
@@ -106,7 +124,7 @@ def whole_run(spark: SparkSession, place: Place, workload: Workload) -> Run:
     apply_topics(settings)
     with application(spark, settings, available_now=True) as query:
         query.awaitTermination()
-    return Run(workload, settings, composites_of(settings, workload), {}, {})
+    return Run(workload, settings, composites_of(settings, workload), {}, {}, {})
 
 
 def _note_directives(settings: Settings, asked: dict[int, Directive]) -> None:
@@ -120,15 +138,14 @@ def _note_directives(settings: Settings, asked: dict[int, Directive]) -> None:
 
 def composites_of(settings: Settings, workload: Workload) -> dict[str, dict[str, Composite]]:
     """Of the workload's queries, from their topics."""
-    arrived = _arrivals(settings, workload.stream)
     readers = _Readers(settings)
     found: dict[str, dict[str, Composite]] = {}
     for query in workload.queries:
         found[query] = {}
         for message in _everything(settings, f"{settings.topics.prefix}.{query}"):
             read = readers.read(message)
-            last_ms = max(float(arrived[event["partition"]][event["offset"]]) for event in read["events"])
-            found[query][read["id"]] = Composite(read["id"], read.get("partition_key"), last_ms, message.timestamp()[1])
+            places = tuple((event["partition"], event["offset"]) for event in read["events"])
+            found[query][read["id"]] = Composite(read.get("partition_key"), places, message.timestamp()[1])
     return found
 
 
@@ -162,7 +179,6 @@ class _Readers:
 
 
 def _arrivals(settings: Settings, topic: str) -> dict[int, NDArray[np.float64]]:
-    """Broker times (ms) of a topic's records, by partition; the place is the offset."""
     found: dict[int, array[float]] = {}
     for message in _everything(settings, topic):
         found.setdefault(message.partition(), array("d")).append(message.timestamp()[1])
