@@ -13,8 +13,8 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-FORGETTING = 0.97
-"""Weight of a batch against the next newer one: after 64 batches 14 % are left."""
+FORGETTING = 0.95
+"""Weight of a batch against the next newer one: after 45 batches 10 % are left."""
 NOISE = 0.08
 """Typical scatter of batch times, as a share of them, on machines that are not alone."""
 OUTLIER = 3.0
@@ -53,11 +53,11 @@ class BatchCost:
 class CostPrior:
     """What is believed before any batch was seen: mean and standard deviation of each part, ms; of the work: time that passes per time of the processor.
 
-    Measured on 2 cores: 350 ms fixed, 2.2 µs per event altogether (kafka-facts.md, section 3); the deviations are wide enough for large clusters to be believed after a few
+    Measured on 2 cores: 90 to 140 ms fixed, 1.3 µs per event altogether (`python -m ops.bench.pipeline phases`); the deviations are wide enough for large clusters to be believed after a few
     differing batches.
     """
 
-    fixed_ms: tuple[float, float] = (350.0, 300.0)
+    fixed_ms: tuple[float, float] = (200.0, 300.0)
     per_consumed_ms: tuple[float, float] = (0.0013, 0.002)
     per_shipped_ms: tuple[float, float] = (0.0009, 0.002)
     per_work: tuple[float, float] = (1.0, 0.4)

@@ -95,7 +95,7 @@ class Outlook:
         """
         length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
         if self.clears_itself(length_ms, bound_ms):
-            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved)
+            return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
         steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
         # a state that is fuller than it will be costs now, one that is emptier will fill
         ahead = [self.costs.load(coming, settled=settled) for settled in (True, False)]
@@ -116,7 +116,11 @@ class Outlook:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))
             return self.goal(queries, 2 * best_ms, 2 * best_ms * bound_ms / plateau_ms, strict=False)
 
-        return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed)
+        def eased(most: Ratios) -> Goal:
+            best_ms = min(self.best_ms(length_ms, self.costs.rows(most)), ADMITTED * bound_ms / 2)
+            return self.goal(queries, max(plateau_ms, 2 * best_ms), bound_ms)
+
+        return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed, eased)
 
     def arrivals_per_s(self, streams: Sequence[str]) -> float:
         """Records that arrive on these streams; on all of them, where they are other queries' composite events."""

@@ -4,6 +4,8 @@
 first, those of the next looser bound only when these have given all they may, and so on; a query without a bound never gives anything. Inside a tier the water level decides (`shedding.overload.water_filled`): of
 all ratios that save as much those with the least sum of weight * ratio², where what a query can save is its measured work.
 
+**Hardly in reach.** Where only all that may be shed brings the latency to the plateau, it is kept between that and the bound.
+
 **Out of reach.** A bound that cannot be kept even if every tier gives all, whatever waits now, is nobody's reason to shed but of those who have it (or a tighter one): they give until their latency is close to the best that
 they can have, so that it does not grow without end; looser ones go on to be kept.
 """
@@ -20,6 +22,9 @@ from shedding.overload import Share, least_level, water_filled
 AS_TIGHT = 1.5
 """Bounds that differ by less than that are equally tight: half a second more is no reason to let another one give everything first."""
 
+EASY = 0.8
+"""A goal is easy to reach when the best that there is is so much of it: the last tenth of a second costs most of the events."""
+
 Ratios = Mapping[str, float]
 
 
@@ -34,6 +39,7 @@ class Goal:
         admission: the same for the batch that is about to begin, whose records are known.
         steady: the same when nothing waits any more.
         relaxed: the same goal for a bound that can be kept, by the ratios that are the most its queries may have.
+        eased: the same goal where that is next to all that there is, by the same ratios: closer to the bound, for much less.
     """
 
     queries: tuple[str, ...]
@@ -42,6 +48,7 @@ class Goal:
     admission: Callable[[Ratios], float]
     steady: Callable[[Ratios], float]
     relaxed: Callable[[Ratios], Goal]
+    eased: Callable[[Ratios], Goal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +86,8 @@ def shared_out(
             continue
         tiers = _tiers(goals, place)
         most = {**ratios, **{query: shares[query].most for tier in tiers for query in tier}}
-        if goal.steady(most) <= 1:
-            _raise(ratios, tiers, shares, asked(goal))
+        if (best := goal.steady(most)) <= 1:
+            _raise(ratios, tiers, shares, asked(goal if best <= EASY else goal.eased(most)))
             continue
         in_reach = False
         own = tiers[:1]

@@ -126,6 +126,8 @@ class Deployment:
     """By query; None for those whose shedders go by no model."""
     old: tuple[QueryTexts | None, ...]
     """By query; what an old version that goes on is planned from, None for the running ones."""
+    since: tuple[int | None, ...]
+    """By query; when its present version was put beside others that ran already, ms; None: it runs since the checkpoint began, or nobody noted it."""
 
     @property
     def texts(self) -> QueryTexts:
@@ -158,6 +160,7 @@ class Deployment:
 
     def _query(self, number: int) -> dict[str, Any]:
         plan, timeouts, model, old = self.catalog.plans[number], self.timeouts[number], self.models[number], self.old[number]
+        since = self.since[number]
         return {
             "name": plan.name,
             "fingerprint": plan.fingerprint,
@@ -166,6 +169,7 @@ class Deployment:
             "output": self.outputs[number].to_plain(),
             "timeouts": None if timeouts is None else timeouts.to_plain(),
             "model": None if model is None else {"file": model.file, "digest": model.digest},
+            **({} if since is None else {"since_ms": since}),
         }
 
     @property
@@ -187,6 +191,7 @@ class _Query:
     timeouts: OutputTopic | None
     model: StoredModel | None
     old: QueryTexts | None
+    since: int | None
 
 
 ModelOf = Callable[[str], bytes]
@@ -235,6 +240,7 @@ def _from_plain(plain: Mapping[str, Any], model_of: ModelOf) -> Deployment:
         files=files,
         models=tuple(query.model for query in ordered),
         old=tuple(query.old for query in ordered),
+        since=tuple(query.since for query in ordered),
     )
 
 
@@ -260,6 +266,7 @@ def _planned(described: Sequence[Mapping[str, Any]], running: QueryTexts, model_
             None if one["timeouts"] is None else OutputTopic.from_plain(one["timeouts"]),
             None if model is None else StoredModel(model["file"], model["digest"], model_of(model["digest"])),
             old,
+            one.get("since_ms"),
         )
 
 

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -47,7 +48,38 @@ COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What runs of a workload share."""
+
+    spark: SparkSession
+    folder: Path
+    workload: Workload
+    models: Path | None = None
+
+
 def main() -> None:
+    chosen = parsed()
+    figures: dict[str, Any] = {"seconds": chosen.seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with embedded_services() as services:
+            spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
+        for workload in (WORKLOADS[one] for one in chosen.workload):
+            capacity = chosen.capacity or measured_capacity(spark, folder, workload)
+            figures["capacity_per_s"][workload.name] = round(capacity)
+            print(f"{workload.name}: capacity {capacity:,.0f} events/s", flush=True)
+            if chosen.calm:
+                figures["calm_ratios"][workload.name] = calm_costs(spark, folder, workload, capacity, chosen.calm)
+                chosen.json.write_text(json.dumps(figures, indent=1))
+            else:
+                overloaded(Where(spark, folder, workload), capacity, chosen, figures)
+        spark.stop()
+    if chosen.plot:
+        draw(figures, chosen.plot)
+
+
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m ops.bench.overload", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,50 +95,29 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "overload.json")
     parser.add_argument("--plot", type=Path, help="folder for pictures")
     chosen = parser.parse_args()
-    shares = chosen.rate or ((1.2, 1.6, 2.0) if chosen.quick else SHARES)
-    shedders = chosen.shedder or (("random", "gspice") if chosen.quick else SHEDDERS)
-    seconds = chosen.seconds or (20 if chosen.quick else 60)
-    rows: list[Row] = []
-    figures = {"seconds": seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with embedded_services() as services:
-            spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
-        for workload in (WORKLOADS[one] for one in chosen.workload):
-            capacity = chosen.capacity or measured_capacity(spark, folder, workload)
-            figures["capacity_per_s"][workload.name] = round(capacity)
-            print(f"{workload.name}: capacity {capacity:,.0f} events/s", flush=True)
-            if chosen.calm:
-                figures["calm_ratios"][workload.name] = calm_costs(spark, folder, workload, capacity, chosen.calm)
-                chosen.json.write_text(json.dumps(figures, indent=1))
-                continue
-            diverging = unshed(Where(spark, folder, workload), capacity, seconds)
-            figures["unshed"].append(diverging)
-            print(f"{workload.name}: unshed at 120 %: {diverging}", flush=True)
-            known = {} if chosen.unforetold else foretold(workload, shedders, shares, folder, chosen.learn)
-            whole: Run | None = None
-            for shedder in filter(runs_in_application, shedders):
-                schedule = Schedule(issue_phases(shares, seconds), capacity)
-                place = Where(spark, folder, workload, train(workload, shedder, folder, chosen.learn))
-                run, whole, found = one_run(place, shedder, schedule, whole)
-                rows += [replace(row, foretold_recall=known.get((row.query, shedder, row.rate))) for row in found]
-                tell(found)
-                figures["runs"] = [row.to_plain() for row in rows]
-                figures["ratios"][f"{workload.name}/{shedder}"] = ratios_over_time(run)
-                chosen.json.write_text(json.dumps(figures, indent=1))
-        spark.stop()
-    if chosen.plot:
-        draw(rows, chosen.plot)
+    chosen.rate = chosen.rate or ((1.2, 1.6, 2.0) if chosen.quick else SHARES)
+    chosen.shedder = list(filter(runs_in_application, chosen.shedder or (("random", "gspice") if chosen.quick else SHEDDERS)))
+    chosen.seconds = chosen.seconds or (20 if chosen.quick else 60)
+    return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """What runs of a workload share."""
-
-    spark: SparkSession
-    folder: Path
-    workload: Workload
-    models: Path | None = None
+def overloaded(where: Where, capacity: float, chosen: argparse.Namespace, figures: dict[str, Any]) -> None:
+    """All runs of a workload; figures are written after each, since they take minutes."""
+    workload, folder = where.workload, where.folder
+    diverging = unshed(where, capacity, chosen.seconds)
+    figures["unshed"].append(diverging)
+    print(f"{workload.name}: unshed at 120 %: {diverging}", flush=True)
+    known = {} if chosen.unforetold else foretold(workload, chosen.shedder, chosen.rate, folder, chosen.learn)
+    schedule = Schedule(issue_phases(chosen.rate, chosen.seconds), capacity)
+    whole: Run | None = None
+    for shedder in chosen.shedder:
+        models = train(workload, shedder, folder, chosen.learn)
+        run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
+        rows = [replace(row, foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows]
+        tell(rows)
+        figures["runs"] += [row.to_plain() for row in rows]
+        figures["ratios"][f"{workload.name}/{shedder}"] = ratios_over_time(run)
+        chosen.json.write_text(json.dumps(figures, indent=1))
 
 
 def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> float:

@@ -84,7 +84,7 @@ def foretold(
     for share in shares:
         options += ["--rate", share]
     _cep("evaluate", *options)
-    return {(query, one["shedder"], f"{one['rate']:.0%}"): one["recall"] for one in json.loads(out.read_text())["standings"]}
+    return {(query, one["shedder"], f"{one['rate']:.0%}"): one["recall"] for one in json.loads(out.read_text())[0]["standings"]}
 
 
 def runs_in_application(shedder: str) -> bool:
