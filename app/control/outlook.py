@@ -131,9 +131,9 @@ class Outlook:
         return _of(self.waiting, streams)
 
     def capacity_per_s(self, streams: Sequence[str], plateau_ms: float) -> float | None:
-        """Records per second of these streams with which batches are just as long as they may be while nothing is shed, if all streams grow alike; None where that is no number. For reports: no decision asks for it."""
+        """Records per second of these streams with which batches are just as long as they may be, by what events cost now, if all streams grow alike; None where that is no number. For reports: no decision asks for it."""
         length_ms = self.length_ms(plateau_ms)
-        empty_ms, full_ms = self.unshed_ms({}), self.unshed_ms(self.during(length_ms))
+        empty_ms, full_ms = (self.unshed_ms(records, settled=False) for records in ({}, self.during(length_ms)))
         if self.rate <= 0 or full_ms <= empty_ms:
             return None
         return round(max(0.0, self.arrivals_per_s(streams) * (length_ms - empty_ms) / (full_ms - empty_ms)), 1)
