@@ -115,6 +115,8 @@ class Deployment:
     """The audit topic's verdicts; None in deployments from before there were any."""
     estimates: OutputTopic | None
     """The audit topic's estimates; None as well."""
+    decisions: OutputTopic | None
+    """The audit topic's decisions of the watchdog; None as well."""
     late_topic: str
     dead_letters_topic: str
     buckets: int
@@ -148,6 +150,7 @@ class Deployment:
             "reports": self.reports.to_plain(),
             **({} if self.verdicts is None else {"verdicts": self.verdicts.to_plain()}),
             **({} if self.estimates is None else {"estimates": self.estimates.to_plain()}),
+            **({} if self.decisions is None else {"decisions": self.decisions.to_plain()}),
             "late_topic": self.late_topic,
             "dead_letters_topic": self.dead_letters_topic,
             "buckets": self.buckets,
@@ -230,6 +233,7 @@ def _from_plain(plain: Mapping[str, Any], model_of: ModelOf) -> Deployment:
         reports=OutputTopic.from_plain(plain["reports"]),
         verdicts=OutputTopic.from_plain(plain["verdicts"]) if "verdicts" in plain else None,
         estimates=OutputTopic.from_plain(plain["estimates"]) if "estimates" in plain else None,
+        decisions=OutputTopic.from_plain(plain["decisions"]) if "decisions" in plain else None,
         late_topic=plain["late_topic"],
         dead_letters_topic=plain["dead_letters_topic"],
         buckets=plain["buckets"],

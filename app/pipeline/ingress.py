@@ -298,7 +298,8 @@ def _route(work: _Work, part: _Part) -> None:
 
 def _progress(directive: Directive) -> Progress:
     """What the directive says about time, as lateness sees it."""
-    return Progress(directive.greatest_times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+    idle, sources = frozenset(directive.idle), frozenset(directive.sources)
+    return Progress(directive.greatest_times, sources, idle, directive.stream_times, reached=directive.reached)
 
 
 def _selection_tally(plan: IngressPlan, batch: EventBatch, ingested: Ingested, sample: int) -> SelectionTally:

@@ -285,6 +285,7 @@ def prepare(
         audit_records(settings, registry, "ShedReport"),
         audit_records(settings, registry, "Verdict"),
         audit_records(settings, registry, "Estimate"),
+        audit_records(settings, registry, "WatchdogDecision"),
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,

@@ -183,6 +183,8 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
         yield "on_timeout: emit"
     if plan.shedding.shedder in MATCH_SHEDDERS:
         yield f"the shedder {plan.shedding.shedder}"
+    if plan.shedding.state_bytes is not None:
+        yield "limits: state_bytes"
 
 
 def _takes(runs: Runs) -> tuple[Take, ...]:
