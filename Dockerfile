@@ -24,6 +24,9 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m venv --without-pip /opt/venv \
  && python3 -m pip --python /opt/venv/bin/python install --disable-pip-version-check --no-input --require-hashes --only-binary :all: \
       --no-binary pyspark -r requirements.lock
+COPY ops/image/slim.sh ops/image/
+RUN ops/image/slim.sh "$(/opt/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
 # ---- jars: the Java artifacts, by the project's own bootstrap
 FROM venv AS jars
 # Jars for a checkpoint in S3, 13 MB; --build-arg S3=no leaves them out
@@ -80,7 +83,8 @@ COPY shedding shedding
 COPY app app
 # spark's own settings are left out: a folder on the class path that is not empty ends the archive's making
 RUN NUMBA_CACHE_DIR=/opt/cep/kernels python ops/image/warm_kernels.py \
- && SPARK_CONF_DIR=/nowhere NUMBA_CACHE_DIR=/opt/cep/kernels python -c 'from app.bootstrap.class_archive import make_class_archive; make_class_archive()' \
+ && SPARK_CONF_DIR=/nowhere NUMBA_CACHE_DIR=/opt/cep/kernels python -c 'from app.bootstrap.class_archive import class_archive, make_class_archive; make_class_archive(); raise SystemExit(class_archive() is None)' \
+ && python -c 'import os; from app.bootstrap.class_archive import driver_class_path; print(os.pathsep.join(map(str, driver_class_path())))' >cache/classes/path \
  && python -m compileall -q --invalidation-mode unchecked-hash app shedding \
  && chmod -R a+rX /opt/cep
 USER 10001:0

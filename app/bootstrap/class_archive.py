@@ -1,7 +1,7 @@
 """Spark's classes, parsed and verified once: Java's class data sharing maps them from a file, which takes a third off a start.
 
-Made once per Java, Spark and connector (50 s, after the kernels), for the driver's JVM, which is the only one in local mode. Nothing depends on it: without it, or
-where it does not fit, the JVM reads its jars as ever. Measurements: ``ops/decisions/0034-latency.md``.
+Made once per Java, Spark and connector (50 s, after the kernels), for the driver's JVM, which is the only one in local mode; executors of the image have its class path
+and map it as well. Nothing depends on it: without it, or where it does not fit, the JVM reads its jars as ever. Measurements: ``ops/decisions/0034-latency.md``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from app.bootstrap.progress import say, step
 from app.bootstrap.turn import exclusive
 
 _TRAINING = "app.pipeline.class_training"
+_ALONE = {"SPARK_LOCAL_IP": "127.0.0.1"}
+"""Else Spark looks its machine's name up, which nobody knows while an image is built."""
 _LONGEST_S = 300
 _PAUSE_S = 0.1
 
@@ -86,7 +88,9 @@ def _trained(draft: Path, said: Path, stopped: Callable[[], bool]) -> int | None
     with said.open("wb") as log:
         command = [sys.executable, "-m", _TRAINING, str(draft)]
         # a session of its own: Ctrl-C is for the application, which ends it then with all that it started
-        training = subprocess.Popen(command, cwd=PROJECT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+        training = subprocess.Popen(
+            command, cwd=PROJECT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **_ALONE}
+        )
         try:
             while training.poll() is None and time.monotonic() < deadline and not stopped():
                 time.sleep(_PAUSE_S)

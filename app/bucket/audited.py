@@ -19,7 +19,7 @@ from app.bucket.chunk import compacted_batch, pack_events, unpack_events
 from app.bucket.composition import reach_ms
 from app.bucket.hold import FOREVER, NEVER
 from app.bucket.lists import some_of
-from app.bucket.matching import Found
+from app.bucket.matching import Clock, Found, no_clock
 from app.bucket.rematch import Rematch
 from app.bucket.route import partition_keys
 from app.bucket.snapshot import Part
@@ -88,6 +88,8 @@ class GroupAudit:
         self._reaches = {query: UNBOUNDED_MS if reach is None else reach for query, reach in reaches.items()}
         self.reach_ms = max(self._reaches.values())
         self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
+        self._upkeep_ns = 0
+        """What remembering took since it was last told."""
         self._own = {query: self._layout.own_words(query) for query in self._plans}
         sampled = [self._own[query] for query, plan in self._plans.items() if self._sample and is_sampled(plan)]
         self._spared = np.bitwise_or.reduce([np.zeros(self._layout.words, np.uint64), *sampled])
@@ -97,16 +99,20 @@ class GroupAudit:
             if is_audited(plan)
         }
 
-    def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
-        """Remembers what was shed, or spared because it is of the control sample: events, and the items that each was to lose, uint64 (events, words)."""
+    def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64], clock: Clock = no_clock) -> None:
+        """Remembers what was shed, or spared because it is of the control sample: events, and the items that each was to lose, uint64 (events, words). What it took by the clock is told with the next step."""
+        began = clock()
         keys, _ = self._keys_of(batch)
         spared = np.where(in_sample(keys, self._sample)[:, None], bitmaps & self._spared, np.uint64(0))
         parts: tuple[tuple[NDArray[np.uint64], Kind], ...] = ((bitmaps & ~spared, "shed"), (spared, "spared"))
         for bits, kind in parts:
             rows = np.flatnonzero(bits.any(axis=1))
             self.memory.add(compacted_batch(take(batch, rows)), bits[rows], kind)
+        self._upkeep_ns += clock() - began
 
-    def judged(self, news: Sequence[Found], batch: EventBatch, bitmaps: NDArray[np.uint64], watermark_ms: int) -> list[Found]:
+    def judged(
+        self, news: Sequence[Found], batch: EventBatch, bitmaps: NDArray[np.uint64], watermark_ms: int, clock: Clock = no_clock
+    ) -> list[Found]:
         """What was found in a step, with verdicts where queries are audited.
 
         Args:
@@ -114,14 +120,23 @@ class GroupAudit:
             batch: that the group was fed.
             bitmaps: uint64 (events, words), as what.
             watermark_ms: after the step.
+            clock: tells what judging costs; it is a cost of the query that is judged, and remembering one of all that are, in equal parts.
         """
+        began = clock()
         if len(batch) and self.memory.blind:
             self.memory.begin(int(batch.time.max()) + 1)
             self.memory.blind = False
         self.memory.add(compacted_batch(batch), bitmaps, "fed")
-        judged = [self._judged(found) for found in news]
+        self._upkeep_ns += clock() - began
+        judged = [self._timed(found, clock) for found in news]
+        began = clock()
         if NEVER < watermark_ms < FOREVER:
             self.memory.forget(watermark_ms - 2 * self.reach_ms)
+        self._upkeep_ns += clock() - began
+        watched = sum(found.query in self._plans for found in news)
+        if watched:
+            each, self._upkeep_ns = self._upkeep_ns // watched, 0
+            judged = [replace(one, cost_ns=one.cost_ns + each) if one.query in self._plans else one for one in judged]
         return judged
 
     def go_on(self, other: GroupAudit | None, *, same_bits: bool) -> None:
@@ -154,6 +169,12 @@ class GroupAudit:
         self.memory.shed_unknown(shed_before_ms - 1)
         for part in _pieces(name, parts) if same_bits else ():
             self.memory.add(*unpack_events(parts[part]), _kind_of(part), int(part.rpartition("-")[2]))
+
+    def _timed(self, found: Found, clock: Clock) -> Found:
+        """A query's matches, judged, and what that took."""
+        began = clock()
+        judged = self._judged(found)
+        return replace(judged, cost_ns=judged.cost_ns + clock() - began)
 
     def _judged(self, found: Found) -> Found:
         found = self._sampled(found)

@@ -149,7 +149,7 @@ class Bucket:
         self._drains.learn(section for chunk in opened for section in chunk.sections)
         for chunk in opened:
             for section in chunk.sections:
-                self._take_in(chunk.stream, section, late)
+                self._take_in(chunk.stream, section, late, clock)
         for chunk in opened:
             self._learn_times(chunk.stream, chunk.greatest_times)
         for stream, rule in self._rules.items():
@@ -163,7 +163,7 @@ class Bucket:
             watermarks = self._watermarks(state, progress)
             news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
             if state.audit is not None:
-                news = state.audit.judged(news, batch, bitmaps, watermarks.default_ms)
+                news = state.audit.judged(news, batch, bitmaps, watermarks.default_ms, clock)
             state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
             if state.matching.group.composed:
@@ -351,7 +351,7 @@ class Bucket:
                 if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
                     self._watermark[stream] = watermark[stream]
 
-    def _take_in(self, stream: str, section: Section, late: list[NDArray[np.int64]]) -> None:
+    def _take_in(self, stream: str, section: Section, late: list[NDArray[np.int64]], clock: Clock) -> None:
         state = self._groups.get(section.group)
         if state is None or state.matching.layout.fingerprint != section.layout:
             raise SnapshotError(f"bucket {self.number}: a chunk was made under another catalog")
@@ -359,7 +359,7 @@ class Bucket:
         if section.hidden:
             if state.audit is not None:
                 on_time = np.flatnonzero(batch.time >= self._floor(state, stream))
-                state.audit.hide(take(batch, on_time), bitmaps[on_time])
+                state.audit.hide(take(batch, on_time), bitmaps[on_time], clock)
             return
         batch, bitmaps = _without(batch, bitmaps, batch.time < self._floor(state, stream), late)
         if state.order is not None and len(section.keys):

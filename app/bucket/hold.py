@@ -48,6 +48,7 @@ class Progress:
         idle: sources that the watermark leaves out.
         stream_times: streams that are silent as a whole: the time (ms) to which the clock has carried them, as if such an event had been seen.
         closing: no more input will come: watermarks go to infinity.
+        reached: streams that had come further before this batch than follows from the rest (sources that were idle speak again): the time, ms, without the allowed lateness.
     """
 
     greatest_times: Mapping[int, int] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Progress:
     idle: frozenset[int] = frozenset()
     stream_times: Mapping[str, int] = field(default_factory=dict)
     closing: bool = False
+    reached: Mapping[str, int] = field(default_factory=dict)
 
 
 def stream_watermark(rules: TimeRules, greatest_times: Mapping[int, int], progress: Progress) -> int:
@@ -93,10 +95,12 @@ def judge_lateness(batch: EventBatch, rules: TimeRules, progress: Progress) -> J
     """Judges the events of one task, in the order given (that of the offsets within a source), one after the other.
 
     An event is late when its time is less than its own source's watermark at that moment; after a source was left out as idle, also when
-    it is less than the stream's watermark before this batch.
+    it is less than the stream's watermark before this batch, also when the source speaks again.
     """
     own = {source: time for source, time in progress.greatest_times.items() if rules.owns(source)}
     floor = stream_watermark(rules, own, Progress(own, progress.sources, progress.idle, progress.stream_times))
+    if rules.stream in progress.reached:
+        floor = max(floor, progress.reached[rules.stream] - rules.allowed_lateness_ms)
     numbers, place = _places(batch.source)
     greatest = np.array([own.get(source, NEVER) for source in numbers.tolist()], dtype=np.int64)
     late = np.empty(len(batch), dtype=np.bool_)

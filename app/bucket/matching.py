@@ -15,6 +15,7 @@ from app.bucket.engines import QueryEngine, new_engine, restore_engine, taken_ov
 from app.bucket.family import Family, families_of, is_family_state, shape_of
 from app.bucket.route import group_identity, in_partitions
 from app.bucket.temporal import MemoryOf
+from app.cep.door import state_bytes
 from app.cep.engine import Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
@@ -37,6 +38,7 @@ class Found:
         cost_ns: what it took, by the clock that was handed in.
         verdicts: on the matches; None where nobody judges them.
         withheld: matches that are known to be false and are not written, with their verdicts (``output.hold_for_verdict``).
+        state_bytes: that partial matches take after the step, of queries that have a limit for them.
         sample: int64 (2, groups), what the control sample says (`app.audit.sample.counted`); None while nothing is shed.
     """
 
@@ -50,6 +52,7 @@ class Found:
     verdicts: Verdicts | None = None
     withheld: tuple[Matches, Verdicts] | None = None
     sample: NDArray[np.int64] | None = None
+    state_bytes: int = 0
 
     @property
     def news(self) -> bool:
@@ -64,6 +67,8 @@ class Found:
         )
 
 
+LEAST_PART = 64
+"""Of a query's limit for its state: what a bucket holds is reckoned roughly below."""
 NAMED = 5
 """Queries that an error names."""
 Ending = Callable[[QueryEngine, int], tuple[int, int]]
@@ -234,7 +239,9 @@ class GroupMatching:
                 named(error, [self._plans[query].name])
                 raise
             self._asleep[query] = tally.pending == 0 and tally.live_events == 0
-            found.append(Found(query, matches, tally, batch, engine.timeouts, shed, clock() - began))
+            limit = self._plans[query].shedding.state_bytes
+            held = 0 if limit is None else state_bytes(engine, limit // LEAST_PART)
+            found.append(Found(query, matches, tally, batch, engine.timeouts, shed, clock() - began, state_bytes=held))
         return found
 
     def states(self) -> Iterator[tuple[int, Sequence[Buffer]]]:

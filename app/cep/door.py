@@ -145,6 +145,11 @@ def tables_of(plan: Plan) -> dict[str, Any]:
     return _WAYS[way_of(plan)].tables(plan)
 
 
+def state_bytes(engine: Engine, above: int) -> int:
+    """What an engine's partial matches take, bytes; 0 where they cannot be ended. Rough, and too much, up to ``above``; to be asked between feeds."""
+    return engine.state_bytes(above) if tells_partial_matches(engine) else 0
+
+
 def tells_partial_matches(engine: Engine) -> TypeGuard[RunsEngine]:
     """Whether an engine's partial matches can be looked at and ended (`live_runs`, `end_runs`, `bound_events`)."""
     return isinstance(engine, RunsEngine)

@@ -54,6 +54,7 @@ COMMANDS = (
         'Print the script that completes commands and options: `eval "$(cep completion bash)"` in the shell\'s start-up file.',
     ),
     Command("topics", "streams", "Create the topics of an application."),
+    Command("reconcile", "running", "Publish the composite events that shedding lost, and retract those that it made up.", kernels=True),
     Command("checkpoint", "running", "Look into the application's checkpoint, and get out of trouble."),
 )
 

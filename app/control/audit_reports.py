@@ -1,10 +1,11 @@
-"""What is told about a finished batch on the audit topic: what shedders dropped, and what limits kept from being made."""
+"""What is told about a finished batch on the audit topic: what shedders dropped, and what limits kept from being made or from staying."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from app.control.directives import Directive
+from app.control.levels import shedder_of_matches
 from app.control.reports import QueryTally
 from app.control.shed_reports import ShedReport
 from app.control.totals import BatchTotals
@@ -27,7 +28,7 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
                 shedder=shedding.shedder,
                 asked_drop_ratio=shedding.drop_ratio,
                 considered=tally.judged_matches if matching else tally.candidates,
-                dropped=tally.ended_matches if matching else tally.shed,
+                dropped=tally.ended_matches - tally.evicted_matches if matching else tally.shed,
                 level="PARTIAL_MATCHES" if matching else "EVENTS",
                 latency_ms=shedding.unshed_latency_ms,
                 latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
@@ -58,16 +59,22 @@ def _memory_reports(directive: Directive, totals: BatchTotals, plans: Mapping[st
 
 def _limit_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:
     for query, tally in sorted(totals.queries.items()):
-        made = {"matches_per_event": tally.matches, "partial_matches_per_partition": tally.partial_matches}
+        plan = plans.get(query)
+        considered = {
+            "matches_per_event": tally.matches + tally.limited_matches,
+            "partial_matches_per_partition": tally.partial_matches + tally.limited_runs,
+            "state_bytes": tally.judged_matches,
+        }
         for limit, count in tally.limited().items():
+            ended = limit == "state_bytes"
             yield ShedReport(
                 decided_at_ms=directive.decided_at_ms,
                 query=query,
-                version=plans[query].version if query in plans else 0,
+                version=0 if plan is None else plan.version,
                 batch=directive.batch,
-                shedder="limits",
-                asked_drop_ratio=0.0,
-                considered=made[limit] + count,
+                shedder=shedder_of_matches(plan) if ended and plan is not None else "limits",
+                asked_drop_ratio=directive.state_shares.get(query, 0.0) if ended else 0.0,
+                considered=considered[limit],
                 dropped=count,
                 level="PARTIAL_MATCHES",
                 limit=limit,

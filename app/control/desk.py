@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 from app.control.registry_watch import Notice, Ruling
 from app.errors import CepError
@@ -14,6 +15,13 @@ PAUSE_S = 0.5
 
 class DeskError(CepError):
     """The driver did not answer in time, or refused."""
+
+
+class RegistryDesk(Protocol):
+    """Whom tasks ask what to do without a schema registry."""
+
+    def registry(self, notice: Notice) -> Ruling:
+        """See `Desk.registry`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from app.asc.sequence import Sequence
+from app.control.decision_reports import DecisionReport
 from app.control.shed_reports import QualityReport, ShedReport
 from app.errors import SnapshotError
 
@@ -80,6 +81,9 @@ class Directive:
         schema_ids: registry ids of output schemas, by subject.
         shed_reports: of the batch before, to be written to the audit topic by this one.
         estimates: of what shedding costs, to be written to the audit topic by this batch.
+        reached: by stream that had come further before this batch than the batch can tell, the time without its allowed lateness, ms (`app.control.reached`).
+        state_shares: by query whose state is too large (``limits.state_bytes``), the share of its partial matches to end before the batch.
+        decisions: of the watchdog about this batch that are worth telling, to be written to the audit topic by it.
         selection: by stream; a stream without orders is selected in the initial order.
         coming: fingerprint of a deployment that will soon be used: whoever has time gets ready for it. Empty while there is none.
     """
@@ -99,6 +103,9 @@ class Directive:
     selection: Mapping[str, SelectionOrders] = field(default_factory=dict)
     coming: str = ""
     estimates: tuple[QualityReport, ...] = ()
+    decisions: tuple[DecisionReport, ...] = ()
+    state_shares: Mapping[str, float] = field(default_factory=dict)
+    reached: Mapping[str, int] = field(default_factory=dict)
 
     def drop_ratio(self, query: str) -> float:
         """The share of the query's events to drop.
@@ -128,6 +135,9 @@ class Directive:
             "selection": {stream: orders.to_plain() for stream, orders in sorted(self.selection.items())},
             "coming": self.coming,
             **({"estimates": [asdict(one) for one in self.estimates]} if self.estimates else {}),
+            **({"decisions": [one.to_plain() for one in self.decisions]} if self.decisions else {}),
+            **({"state_shares": dict(sorted(self.state_shares.items()))} if self.state_shares else {}),
+            **({"reached": dict(sorted(self.reached.items()))} if self.reached else {}),
         }
 
     def to_json(self) -> bytes:
@@ -179,6 +189,9 @@ def _from_plain(plain: Mapping[str, Any]) -> Directive:
         selection={stream: SelectionOrders.from_plain(orders) for stream, orders in plain["selection"].items()},
         coming=plain.get("coming", ""),
         estimates=tuple(map(QualityReport.from_plain, plain.get("estimates", ()))),
+        decisions=tuple(map(DecisionReport.from_plain, plain.get("decisions", ()))),
+        state_shares=dict(plain.get("state_shares", {})),
+        reached=dict(plain.get("reached", {})),
     )
 
 
@@ -195,5 +208,6 @@ class Frozen:
 
     def of_batch(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         """The same for another batch, in which nothing is shed and nothing told."""
-        directive = replace(self.directive, batch=batch, greatest_times=dict(greatest_times), shedding={}, shed_reports=(), estimates=())
+        silent: dict[str, Any] = {"shedding": {}, "shed_reports": (), "estimates": (), "decisions": (), "state_shares": {}}
+        directive = replace(self.directive, batch=batch, greatest_times=dict(greatest_times), **silent)
         return Frozen(directive, self.memory)

@@ -21,6 +21,15 @@ def sheds_matches(plan: Plan) -> bool:
     return METHODS[plan.shedding.shedder].level == "partial matches"
 
 
+LEAST_PROGRESS = "least-progress"
+"""Who ends partial matches of a query whose shedder knows nothing of them, where its state is too large (`app.owners.endings`)."""
+
+
+def shedder_of_matches(plan: Plan) -> str:
+    """Who says which of the query's partial matches are worth least."""
+    return plan.shedding.shedder if sheds_matches(plan) else LEAST_PROGRESS
+
+
 class Levels:
     """Remembers how many partial matches queries have without shedding."""
 

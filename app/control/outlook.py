@@ -122,6 +122,22 @@ class Outlook:
 
         return Goal(tuple(queries), plateau_ms, excess, admission, at_length, relaxed, eased)
 
+    def arrivals_per_s(self, streams: Sequence[str]) -> float:
+        """Records that arrive on these streams; on all of them, where they are other queries' composite events."""
+        return 1000 * _of(self.rates, streams)
+
+    def backlog(self, streams: Sequence[str]) -> float:
+        """Records of these streams that wait, those of the batch among them."""
+        return _of(self.waiting, streams)
+
+    def capacity_per_s(self, streams: Sequence[str], plateau_ms: float) -> float | None:
+        """Records per second of these streams with which batches are just as long as they may be, by what events cost now, if all streams grow alike; None where that is no number. For reports: no decision asks for it."""
+        length_ms = self.length_ms(plateau_ms)
+        empty_ms, full_ms = (self.unshed_ms(records, settled=False) for records in ({}, self.during(length_ms)))
+        if self.rate <= 0 or full_ms <= empty_ms:
+            return None
+        return round(max(0.0, self.arrivals_per_s(streams) * (length_ms - empty_ms) / (full_ms - empty_ms)), 1)
+
     def best_ms(self, length_ms: float, most: NDArray[np.float64]) -> float:
         """How long batches are, and a little more, when everything is shed that may be: what is kept of a bound that cannot be."""
         nothing = self.duration_ms(self.costs.load({}), most)
@@ -131,6 +147,11 @@ class Outlook:
 
     def _unmoved(self, _: Ratios) -> Goal:
         raise AssertionError("a goal that asks for nothing is in reach")
+
+
+def _of(records: Records, streams: Sequence[str]) -> float:
+    own = [records[name] for name in streams if name in records]
+    return sum(own) if own else sum(records.values())
 
 
 def _nothing(_: Ratios) -> float:

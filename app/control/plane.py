@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.bucket.hold import Progress
 from app.config.settings import Settings
 from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
+from app.control.decisions import Decisions
 from app.control.desk import Desk
 from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
@@ -34,15 +36,18 @@ from app.control.observations import Done, Streams, observation_of
 from app.control.outages import Outage
 from app.control.quality import Quality
 from app.control.query_set import GOOD, QuerySet
+from app.control.reached import reached
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
+from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
 from app.control.watchdog import Forecast, PlannedBatch, Watchdog, WatchedQuery
 from app.events.batch import PARTITION_BITS, source_number
 from app.events.topics import topic_numbers
 from app.observe.logs import get_logger, levels, set_level
 from app.observe.metrics import Metrics
-from app.observe.progress import Progress, read_progress
+from app.observe.progress import Progress as SparkProgress
+from app.observe.progress import read_progress
 from app.query.plan import Catalog, Plan
 from app.storage.open import open_store
 
@@ -112,6 +117,7 @@ class ControlPlane:
         self._most_records = settings.kafka.max_offsets_per_trigger
         self._watchdog = Watchdog((), settings.watchdog, self._most_records)
         self._levels = Levels()
+        self._decisions = Decisions()
         self._quality = Quality()
         self._sequences: Sequences | None = None
         self._idle = IdleSources(
@@ -208,6 +214,7 @@ class ControlPlane:
             if first:
                 self._idle.restore(memory.get("idle", {}), self._clock())
                 self._levels.restore(memory.get("levels", {}))
+                self._decisions.restore(memory.get("decisions", {}))
             kept = {} if latest is None else latest.memory.get("selection", {})
             sequences.restore(kept if self._sequences is None else self._sequences.snapshot())
             gone = () if self._catalog is None else {plan.name for plan in self._catalog.catalog.plans}
@@ -467,12 +474,13 @@ class ControlPlane:
     def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         if self._log is None or self._catalog is None:
             raise NotReadyError("no catalog runs yet")
-        before, totals = self._log.logged(batch - 1), self._log.totals(batch - 1)
+        before, totals, earlier = self._log.logged(batch - 1), self._log.totals(batch - 1), self._log.totals(batch - 2)
         with self._lock:
             now = self._clock()
             self._listen(batch, now)
             self._watchdog.plan(PlannedBatch(batch, now, self._records_of(batch)))
             running, silence, forecast = self._catalog, self._idle.decide(greatest_times, now), self._watchdog.forecast
+            known = Progress(greatest_times, frozenset(self._idle.sources), frozenset(silence.idle), silence.stream_times)
             plans = {plan.name: plan for plan in running.catalog.current}
             unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
             self._levels.see({} if before is None else before.shedding, totals)
@@ -495,12 +503,20 @@ class ControlPlane:
                 schema_ids=running.schema_ids,
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
                 estimates=self._quality.reports(batch, now, plans),
+                decisions=self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans),
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
+                reached=reached(before, known, self._topics_by_stream()),
+                state_shares=state_shares(plans, totals, earlier),
             )
             self._named = running.deployment
             self._announced += bool(self._coming)
-            memory = {"watchdog": self._watchdog.snapshot(), "idle": self._idle.snapshot(), "levels": self._levels.snapshot()}
+            memory = {
+                "watchdog": self._watchdog.snapshot(),
+                "idle": self._idle.snapshot(),
+                "levels": self._levels.snapshot(),
+                "decisions": self._decisions.snapshot(),
+            }
             return Frozen(directive, memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()})
 
     def _records_of(self, batch: int) -> dict[str, int] | None:
@@ -558,7 +574,7 @@ class ControlPlane:
         elif totals.counts.get("late", 0) or totals.counts.get("dead", 0):
             self._originals.worked()
 
-    def _remember(self, progress: Progress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
+    def _remember(self, progress: SparkProgress, totals: BatchTotals, greatest_times: Mapping[int, int]) -> None:
         self._last_totals, self._greatest_times = totals, dict(greatest_times)
         for topic_partition in progress.end:
             if topic_partition[0] in self._numbers:
@@ -567,7 +583,7 @@ class ControlPlane:
                     known = self._newest_broker_ms.get(topic_partition, source.newest_broker_ms)
                     self._newest_broker_ms[topic_partition] = max(known, source.newest_broker_ms)
 
-    def _count_gaps(self, progress: Progress, totals: BatchTotals) -> None:
+    def _count_gaps(self, progress: SparkProgress, totals: BatchTotals) -> None:
         """What Spark says after the batch: offsets without records, and rows that its source read."""
         known = self._numbers.keys() - {self._settings.topics.heartbeat}  # whose records are no events
         places = {self._source(*place): place for place in progress.end if place[0] in known}
@@ -602,6 +618,10 @@ class ControlPlane:
         named = ((number, self._settings.stream_of(topic)) for topic, number in self._numbers.items())
         return {number: stream for number, stream in named if stream is not None}
 
+    def _topics_by_stream(self) -> dict[str, frozenset[int]]:
+        names = set(self._streams.values())
+        return {name: frozenset(number for number, stream in self._streams.items() if stream == name) for name in sorted(names)}
+
     def _set_log_level(self, logger: str, level: str) -> None:
         set_level(logger, level)
         log.info("log level changed", changed=logger or "all loggers", to=level.upper())
@@ -610,7 +630,14 @@ class ControlPlane:
         return self.metrics.value(name, **labels) or 0.0
 
     def _show_catalog(self, running: RunningCatalog) -> None:
-        for name in ("cep_query_info", "cep_latency_bound_seconds", "cep_drop_ratio", "cep_realised_drop_ratio", "cep_partial_matches"):
+        for name in (
+            "cep_query_info",
+            "cep_latency_bound_seconds",
+            "cep_drop_ratio",
+            "cep_realised_drop_ratio",
+            "cep_partial_matches",
+            "cep_query_state_bytes",
+        ):
             self.metrics.clear(name)
         self.metrics.set("cep_catalog_generation", running.catalog.version)
         for plan in running.catalog.plans:
@@ -637,7 +664,9 @@ def _log_limits(batch: int, totals: BatchTotals) -> None:
     """A query that explodes is somebody's mistake; what it loses is counted."""
     for query, tally in sorted(totals.queries.items()):
         for limit, count in tally.limited().items():
-            log.warning("limit reached", query=query, batch_id=batch, limit=limit, not_made=count)
+            log.warning(
+                "limit reached", query=query, batch_id=batch, limit=limit, **{"ended" if limit == "state_bytes" else "not_made": count}
+            )
 
 
 def _log_shedding(batch: int, before: Mapping[str, float], after: Mapping[str, float], forecast: Forecast | None) -> None:

@@ -52,13 +52,15 @@ class QueryTally:
         shed: of these, dropped for this query (also when another query still got the event).
         matches: composite events.
         partial_matches: live at the end of the batch.
-        cost_ns: processor time of the owners for matching and encoding; of tasks, nothing.
+        cost_ns: processor time of the owners for matching, judging and encoding; of tasks, nothing.
         limited_matches, limited_runs: matches and partial matches that the query's limits kept from being made.
         judged_matches, ended_matches: partial matches that a shedder was asked about before the batch, and those of them that it ended.
         tuples_shed: tuples of temporal queries that went because memory is bounded.
         tuples_kept: tuples held at the end of the batch by such queries.
         confirmed, refuted, unverifiable: verdicts on composite events that shedding may have made (`app.audit.verdicts`).
         withheld: of the refuted ones, those that were not written.
+        state_bytes: that partial matches take at the end of the batch, of queries that have a limit for them.
+        evicted_matches: of the ended ones, those that went because the query's state was too large.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -82,6 +84,8 @@ class QueryTally:
     refuted: int = 0
     unverifiable: int = 0
     withheld: int = 0
+    state_bytes: int = 0
+    evicted_matches: int = 0
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -89,8 +93,12 @@ class QueryTally:
         return {"confirmed": self.confirmed, "false_positive": self.refuted, "unverifiable": self.unverifiable}
 
     def limited(self) -> dict[str, int]:
-        """By limit that was reached, what it kept from being made."""
-        counts = {"matches_per_event": self.limited_matches, "partial_matches_per_partition": self.limited_runs}
+        """By limit that was reached, what it kept from being made, or from staying."""
+        counts = {
+            "matches_per_event": self.limited_matches,
+            "partial_matches_per_partition": self.limited_runs,
+            "state_bytes": self.evicted_matches,
+        }
         return {limit: count for limit, count in counts.items() if count}
 
 

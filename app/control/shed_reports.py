@@ -22,7 +22,7 @@ class ShedReport:
         utility_threshold: what lies below it was dropped; None for shedders without utilities.
         latency_ms: latency that was predicted without shedding.
         cost_ms: time that the tasks spent on deciding what to drop, all queries together.
-        limit: which of the query's ``limits:`` kept the dropped ones from being made; None for shedders.
+        limit: which of the query's ``limits:`` kept the dropped ones from being made, or from staying; None where a latency bound was the reason.
     """
 
     decided_at_ms: int

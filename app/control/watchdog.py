@@ -147,6 +147,7 @@ class Forecast:
         waiting: records that wait, the batch's own among them.
         latency_ms: of the batch's oldest event, at the ratios chosen.
         bottleneck: what most of the batch's time would go to without shedding.
+        outlook: what was known of the batch.
     """
 
     waiting: float
@@ -155,7 +156,8 @@ class Forecast:
     latency_ms: float
     in_reach: bool
     costs: CostModel
-    bottleneck: Place = "fixed"
+    bottleneck: Place
+    outlook: Outlook
 
 
 class Watchdog:
@@ -385,4 +387,5 @@ class Watchdog:
             in_reach,
             model,
             max(parts, key=lambda part: parts[part]),
+            outlook,
         )

@@ -99,7 +99,11 @@ def _schema(plan: Plan, name: str, doc: str) -> dict[str, Any]:
             {"name": "query", "type": "string"},
             {"name": "version", "type": "int"},
             {"name": "time", "type": time, "doc": "match time"},
-            {"name": "detected_at", "type": time, "doc": "when the micro-batch that detected it was decided"},
+            {
+                "name": "detected_at",
+                "type": time,
+                "doc": "when it was built, by the clock of whoever built it; a repeated micro-batch writes the same id at another time",
+            },
             _window(plan),
             {"name": "partition_key", "type": ["null", "string"], "default": None, "doc": "values of the equivalence attributes"},
             {"name": "fields", "type": {"type": "record", "name": f"{name}Fields", "fields": returned}},

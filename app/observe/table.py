@@ -98,7 +98,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "cep_limited_total",
         "counter",
-        "Matches and partial matches that a query's limits kept from being made, by limit.",
+        "Matches and partial matches that a query's limits kept from being made, or partial matches from staying (state_bytes), by limit.",
         ("query", "limit"),
     ),
     Metric(
@@ -120,7 +120,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "cep_query_cost_seconds_total",
         "counter",
-        "Processor time that owners spent on matching a query and on encoding what it found.",
+        "Processor time that owners spent on matching a query, on judging what it found while it sheds, and on encoding it.",
         ("query",),
     ),
     Metric("cep_selection_events_total", "counter", "Events of the stream that selection was asked about.", ("stream",)),
@@ -185,8 +185,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_state_rows", "gauge", "Live events of all engines."),
     Metric("cep_state_bytes", "gauge", "Bytes of the newest snapshots and the log entries since."),
     Metric("cep_partial_matches", "gauge", "Live instances or partial matches of the query.", ("query",)),
+    Metric(
+        "cep_query_state_bytes",
+        "gauge",
+        "Bytes that partial matches of the query and the events in them take, where limits.state_bytes bounds them.",
+        ("query",),
+    ),
     Metric("cep_waiting", "gauge", "Held events and negated ends that only time will release."),
-    Metric("cep_executors", "gauge", "Executors that are alive."),
     Metric("cep_checkpoint_last_success_timestamp_seconds", "gauge", "When the last batch was committed."),
     Metric("cep_dead_letters_total", "counter", "Records written to the dead-letter topic.", ("reason",)),
     Metric("cep_heartbeats_total", "counter", "Heartbeats written because the input was silent."),

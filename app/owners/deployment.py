@@ -115,6 +115,8 @@ class Deployment:
     """The audit topic's verdicts; None in deployments from before there were any."""
     estimates: OutputTopic | None
     """The audit topic's estimates; None as well."""
+    decisions: OutputTopic | None
+    """The audit topic's decisions of the watchdog; None as well."""
     late_topic: str
     dead_letters_topic: str
     buckets: int
@@ -124,6 +126,8 @@ class Deployment:
     """By query; None for those whose shedders go by no model."""
     old: tuple[QueryTexts | None, ...]
     """By query; what an old version that goes on is planned from, None for the running ones."""
+    since: tuple[int | None, ...]
+    """By query; when its present version was put beside others that ran already, ms; None: it runs since the checkpoint began, or nobody noted it."""
 
     @property
     def texts(self) -> QueryTexts:
@@ -146,6 +150,7 @@ class Deployment:
             "reports": self.reports.to_plain(),
             **({} if self.verdicts is None else {"verdicts": self.verdicts.to_plain()}),
             **({} if self.estimates is None else {"estimates": self.estimates.to_plain()}),
+            **({} if self.decisions is None else {"decisions": self.decisions.to_plain()}),
             "late_topic": self.late_topic,
             "dead_letters_topic": self.dead_letters_topic,
             "buckets": self.buckets,
@@ -155,6 +160,7 @@ class Deployment:
 
     def _query(self, number: int) -> dict[str, Any]:
         plan, timeouts, model, old = self.catalog.plans[number], self.timeouts[number], self.models[number], self.old[number]
+        since = self.since[number]
         return {
             "name": plan.name,
             "fingerprint": plan.fingerprint,
@@ -163,6 +169,7 @@ class Deployment:
             "output": self.outputs[number].to_plain(),
             "timeouts": None if timeouts is None else timeouts.to_plain(),
             "model": None if model is None else {"file": model.file, "digest": model.digest},
+            **({} if since is None else {"since_ms": since}),
         }
 
     @property
@@ -184,6 +191,7 @@ class _Query:
     timeouts: OutputTopic | None
     model: StoredModel | None
     old: QueryTexts | None
+    since: int | None
 
 
 ModelOf = Callable[[str], bytes]
@@ -225,12 +233,14 @@ def _from_plain(plain: Mapping[str, Any], model_of: ModelOf) -> Deployment:
         reports=OutputTopic.from_plain(plain["reports"]),
         verdicts=OutputTopic.from_plain(plain["verdicts"]) if "verdicts" in plain else None,
         estimates=OutputTopic.from_plain(plain["estimates"]) if "estimates" in plain else None,
+        decisions=OutputTopic.from_plain(plain["decisions"]) if "decisions" in plain else None,
         late_topic=plain["late_topic"],
         dead_letters_topic=plain["dead_letters_topic"],
         buckets=plain["buckets"],
         files=files,
         models=tuple(query.model for query in ordered),
         old=tuple(query.old for query in ordered),
+        since=tuple(query.since for query in ordered),
     )
 
 
@@ -256,6 +266,7 @@ def _planned(described: Sequence[Mapping[str, Any]], running: QueryTexts, model_
             None if one["timeouts"] is None else OutputTopic.from_plain(one["timeouts"]),
             None if model is None else StoredModel(model["file"], model["digest"], model_of(model["digest"])),
             old,
+            one.get("since_ms"),
         )
 
 

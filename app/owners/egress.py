@@ -1,7 +1,8 @@
 """What leaves the application: composite events, timeouts, shed reports, late events and dead letters as records of the Kafka sink.
 
 All kinds leave through one sink of one query, so they are delivered together. A repeated batch makes the same records: nothing here
-reads the clock, times come from the directive.
+reads the clock, times come from the directive. Only `detected_at` of composite events is the moment at which an owner built them, so it alone may differ when a batch is repeated;
+who looks for duplicates goes by ``ce_id``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import fastavro
 import pyarrow as pa
 
 from app.bucket.composite import CompositeEvent
+from app.control.decision_reports import DecisionReport
 from app.control.shed_reports import QualityReport, ShedReport
 from app.delivery.composite_schema import field_name
 from app.delivery.originals import Original
@@ -202,10 +204,11 @@ def add_composite_events(
         records.add(output.topic, None if event.key is None else event.key.encode(), value, headers)
 
 
-def add_reports(records: Records, reports: Iterable[ShedReport | QualityReport], output: OutputTopic) -> None:
-    """What shedding did in the batch before, or what it cost over minutes, one record per query."""
-    for report in reports:
-        add_audit_record(records, output, report.query, report.to_avro())
+def add_reports(records: Records, reports: Iterable[ShedReport | QualityReport | DecisionReport], output: OutputTopic | None) -> None:
+    """What shedding did in the batch before, what it cost over minutes, or what was decided, one record per query; nothing where there is no output for it."""
+    if output is not None:
+        for report in reports:
+            add_audit_record(records, output, report.query, report.to_avro())
 
 
 def add_audit_record(records: Records, output: OutputTopic, query: str, value: dict[str, Any]) -> None:

@@ -14,8 +14,10 @@ from app.bucket.engines import QueryEngine
 from app.bucket.matching import NO_ENDINGS, Ending
 from app.cep.door import LiveRuns, end_runs, live_runs, tells_partial_matches
 from app.control.directives import Directive
+from app.control.levels import sheds_matches
 from app.evaluation.known_matches import known_matches, progress_of_items
 from app.owners.deployment import load_deployment
+from app.owners.least_progress import LeastProgress
 from app.owners.models import restored
 from app.query.plan import Plan
 from shedding.candidates import Mask
@@ -30,12 +32,12 @@ class Judge:
 
     Attributes:
         plan: the query's, for the runs evaluator.
-        model: of its shedder.
+        model: of its shedder; of one that knows nothing of partial matches, what goes by their progress.
         progress: int32 (items,), see `app.evaluation.known_matches.progress_of_items`.
     """
 
     plan: Plan
-    model: Model[Any]
+    model: Model[Any] | LeastProgress
     progress: NDArray[np.int32]
 
     def ending(self, share: float) -> Ending:
@@ -74,9 +76,21 @@ def together(kept: Mask, identity: NDArray[np.uint64]) -> Mask:
     return np.bincount(number, weights=kept)[number] > 0
 
 
+def ended_for_memory(directive: Directive, query: str) -> bool:
+    """Whether the query's state was too large, and not its latency bound the reason to end partial matches: the larger share contains the other one."""
+    return directive.state_shares.get(query, 0.0) > _latency_share(directive, query)
+
+
+def _latency_share(directive: Directive, query: str) -> float:
+    own = directive.shedding.get(query)
+    return own.share if own is not None and own.place == "matching" else 0.0
+
+
 def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
     """By query (index in the catalog of the directive's deployment), what is to be ended before its batch."""
-    shares = {query: own.share for query, own in directive.shedding.items() if own.place == "matching" and own.share > 0}
+    asked = {*directive.shedding, *directive.state_shares}
+    shares = {query: max(_latency_share(directive, query), directive.state_shares.get(query, 0.0)) for query in asked}
+    shares = {query: share for query, share in shares.items() if share > 0}
     if not shares:
         return NO_ENDINGS
     plans = load_deployment(checkpoint, directive.deployment).catalog.plans
@@ -92,6 +106,8 @@ def _judge(checkpoint: str, deployment: str, query: int, seed: int) -> Judge:
     known = load_deployment(checkpoint, deployment)
     plan, stored = known.catalog.plans[query], known.models[query]
     shedder = plan.shedding.shedder
+    if not sheds_matches(plan):
+        return Judge(plan, LeastProgress(seed=seed), progress_of_items(plan))
     if stored is None and METHODS[shedder].learns:
         raise AssertionError(f"the deployment {deployment} has no model of {plan.name}")
     return Judge(plan, unlearned(shedder, seed) if stored is None else restored(stored), progress_of_items(plan))

@@ -18,7 +18,7 @@ from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.owners.arrivals import Arrivals
 from app.owners.deployment import Deployment
 from app.owners.egress import Limit, Records, add_composite_events, add_reports
-from app.owners.endings import endings_of
+from app.owners.endings import ended_for_memory, endings_of
 from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
@@ -84,8 +84,8 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
     if bucket.number == 0:
         add_reports(records, work.directive.shed_reports, work.deployment.reports)
-        if work.deployment.estimates is not None:
-            add_reports(records, work.directive.estimates, work.deployment.estimates)
+        add_reports(records, work.directive.estimates, work.deployment.estimates)
+        add_reports(records, work.directive.decisions, work.deployment.decisions)
     troubles = add_letters(records, [*arrived.refused, *_late_of_bucket(output)], work.deployment, work.settings)
     work.spent.phase("encode")
     return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)
@@ -93,15 +93,16 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
 
 def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:
     """Encodes what one query found, and counts it."""
-    deployment, directive, name = work.deployment, work.directive, work.settings.name
+    deployment, name = work.deployment, work.settings.name
     plan = deployment.catalog.plans[found.query]
     started = thread_time_ns()  # what others do on this machine is no cost of the query
+    built_ms = _clock_ms()
     latencies, total_ms = [0] * (len(LATENCY_BOUNDS_MS) + 1), 0
     if len(found.matches):
         events = list(composite_events(plan, found.matches, deployment.topics))
-        add_composite_events(records, events, deployment.outputs[found.query], name, directive.decided_at_ms)
+        add_composite_events(records, events, deployment.outputs[found.query], name, built_ms)
         _tell_verdicts(records, found.verdicts, events, work)
-        now_ms = int(time() * 1000)
+        now_ms = _clock_ms()
         for arrived_ms in arrivals.of_last_events(found.matches).tolist():
             latency = max(0, now_ms - arrived_ms)
             latencies[latency_bucket(latency)] += 1
@@ -112,7 +113,7 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     timeouts, told = found.timeouts, deployment.timeouts[found.query]
     if timeouts is not None and told is not None and len(timeouts):
         expired = composite_events(plan, timeouts, deployment.topics, "timeout")
-        add_composite_events(records, expired, told, name, directive.decided_at_ms)
+        add_composite_events(records, expired, told, name, built_ms)
     return QueryTally(
         plan.name,
         matches=len(found.matches),
@@ -125,10 +126,16 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         limited_runs=found.tally.limited_runs,
         judged_matches=found.shed[0],
         ended_matches=found.shed[1],
+        evicted_matches=found.shed[1] if ended_for_memory(work.directive, plan.name) else 0,
+        state_bytes=found.state_bytes,
         tuples_shed=found.tally.shed_tuples,
         tuples_kept=found.tally.live_events if plan.shedding.bounds_memory else 0,
         **counted(found),
     )
+
+
+def _clock_ms() -> int:
+    return int(time() * 1000)
 
 
 def _tell_verdicts(

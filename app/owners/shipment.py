@@ -36,7 +36,7 @@ class Refused:
 class Arrived:
     """What a bucket got in one batch, from all tasks.
 
-    Sorted, because tasks deliver in any order, and a repeated batch must write the same bytes.
+    Sorted, because tasks deliver in any order, and a repeated batch must write the same records.
     """
 
     chunks: Sequence[Payload]

@@ -23,7 +23,7 @@ from app.events.registry import Registry, Subjects
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.orders import OwnerSettings
 from app.pipeline.answers import RememberedRegistry
-from app.pipeline.batches import Batches, BatchRules, Taker
+from app.pipeline.batches import Answers, Batches, BatchRules, Plane, Taker
 from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.moving import move_to_readers, settled_numbers
@@ -33,6 +33,7 @@ from app.pipeline.preparation import compile_queries, prepare, read_streams, reg
 from app.pipeline.progress import ProgressListener
 from app.pipeline.schemas import KeptDecisions, SchemaKeeping
 from app.pipeline.session import slots_of
+from app.pipeline.task_answers import answers_of_batch
 from app.pipeline.warming import find_owners
 
 
@@ -112,7 +113,9 @@ class Opened:
 
 
 @contextmanager
-def matching(spark: SparkSession, settings: Settings, plane: ControlPlane, take: Taker | None = None) -> Iterator[Batches]:
+def matching(
+    spark: SparkSession, settings: Settings, plane: Plane, take: Taker | None = None, answers: Answers = answers_of_batch
+) -> Iterator[Batches]:
     """The owners of a session's executors, found and told of the application."""
     slots = slots_of(spark)
     rules = BatchRules(settings.spark.buckets, settings.spark.batch_attempts, strict=settings.delivery.on_accounting_breach == "fail")
@@ -120,7 +123,7 @@ def matching(spark: SparkSession, settings: Settings, plane: ControlPlane, take:
         first = None
         if take is None and settings.kafka.fail_on_data_loss:
             first = cleanup.enter_context(closing(Witness(consumer_options(settings.kafka)))).first
-        batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take, first=first)
+        batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take, first=first, answers=answers)
         cleanup.callback(batches.close)
         find_owners(spark, batches, slots.slots)
         yield batches

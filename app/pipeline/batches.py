@@ -12,17 +12,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from app.control.accounts import First, breaches, unread
+from app.control.accounts import Breach, First, Planned, breaches, unread
 from app.control.directives import Directive
 from app.control.placement import Holding, OwnerId, Placement
-from app.control.plane import ControlPlane
 from app.control.totals import BatchTotals, add_up, head_of
 from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger, log_failure
@@ -31,7 +30,7 @@ from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
 from app.pipeline.causes import cause, lies_outside
-from app.pipeline.task_answers import answers_of_batch, look_around, owners_beside
+from app.pipeline.task_answers import TaskAnswer, answers_of_batch, look_around, owners_beside
 
 PHASES = ("decide", "wait", "ingress", "match", "add-up")
 """What the driver's time in a batch goes to: the directive; owners that still tend their state, or are found; the ingress job; all owners; totals."""
@@ -42,6 +41,37 @@ WAIT_FOR_OWNERS_S = 120.0
 
 Taker = Callable[[int, pa.Table], None]
 """Takes the output records of a batch, where they do not go to Kafka."""
+Answers = Callable[[DataFrame], list[TaskAnswer]]
+"""Runs the tasks of a batch."""
+
+
+class Plane(Protocol):
+    """Who decides about batches, and remembers what became of them; see `app.control.plane.ControlPlane`."""
+
+    def begin_run(self) -> int:
+        """Counts this run."""
+
+    def directive(self, batch: int) -> Directive:
+        """The same for every attempt of a batch."""
+
+    def settle(self) -> None:
+        """Waits until the directive survives a crash."""
+
+    def finish(self, totals: BatchTotals, owners: int = 0) -> None:
+        """Takes what became of a batch."""
+
+    def planned(self, batch: int) -> Planned | None:
+        """The offsets of a batch."""
+
+    def untouched(self, planned: Planned, totals: BatchTotals) -> dict[tuple[str, int], tuple[int, int]]:
+        """Planned topic partitions of which nothing came."""
+
+    def count_failed_attempt(self) -> None:
+        """An attempt has failed."""
+
+    def count_breaches(self, breaches: Sequence[Breach]) -> None:
+        """Accounts do not close."""
+
 
 log = get_logger(__name__)
 
@@ -102,19 +132,21 @@ class Batches:
         token: of the application's owners.
         take: gets output records where there is no Kafka.
         first: asks the broker for a record where none was read; None: nobody is asked.
+        answers: runs a batch's tasks.
     """
 
     def __init__(
         self,
-        plane: ControlPlane,
+        plane: Plane,
         rules: BatchRules,
         settings: OwnerSettings,
         token: str,
         take: Taker | None = None,
         *,
         first: First | None = None,
+        answers: Answers = answers_of_batch,
     ) -> None:
-        self._first = first
+        self._first, self._answers = first, answers
         self._plane, self._rules, self._settings, self._take = plane, rules, settings, take
         self._owners = Owners(token, settings)
         self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
@@ -241,7 +273,7 @@ class Batches:
         """Runs the ingress; gives back its tasks' reports, and the owners that the tasks have beside them."""
         orders = TaskOrders(self._settings.application, self._attempt, directive, self._places())
         frame.sparkSession.sparkContext.setLocalProperty(PROPERTY, orders.to_text())
-        answers = answers_of_batch(frame)
+        answers = self._answers(frame)
         return [answer.report for answer in answers], owners_beside(answers)
 
     def _places(self) -> tuple[OwnerPlace, ...]:

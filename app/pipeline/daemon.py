@@ -6,6 +6,8 @@ Set as ``spark.python.daemon.module``; Spark starts it as ``python -m app.pipeli
 """
 
 import gc
+import os
+from collections.abc import MutableMapping
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -32,6 +34,15 @@ def worker(sock: Any, authenticated: bool) -> int:  # noqa: FBT001 - as Spark ca
         return 1
 
 
+def leave_memory_to_the_pod(environment: MutableMapping[str, str]) -> None:
+    """Takes Spark's limit of workers away: ``spark.executor.pyspark.memory`` by the executor's cores, of *address space* (``RLIMIT_AS``).
+
+    A worker has 0.6 GB of that when it is forked, of which it uses a tenth, so two cores and 1 GB would be no room for anything; and owners, whose memory
+    that setting is meant for as well, are not limited by it at all. The pod's limit counts them all.
+    """
+    environment.pop("PYSPARK_EXECUTOR_MEMORY_MB", None)
+
+
 def load_kernels() -> None:
     """Machine code that all forks have in common."""
     for kernel in DECLARED:
@@ -40,6 +51,7 @@ def load_kernels() -> None:
 
 
 if __name__ == "__main__":
+    leave_memory_to_the_pod(os.environ)
     load_kernels()
     gc.collect()
     gc.freeze()  # see app.pipeline.worker; and the workers' collections leave the daemon's pages shared

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from app.asc.selected import SelectedEvents
 from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, Ingested, IngressPlan
-from app.control.desk import Desk
+from app.control.desk import RegistryDesk
 from app.control.directives import Directive
 from app.control.reports import QueryTally, SelectionTally, StageReport
 from app.control.selection import packed, sampled_rows
@@ -54,7 +54,7 @@ class TaskSettings:
 
     checkpoint: str
     schemas: SchemaKeeping
-    desk: Desk
+    desk: RegistryDesk
     """Asks the driver."""
     stall_after_s: float = 300.0
     """After so long a task writes where it is to its standard error."""
@@ -298,7 +298,8 @@ def _route(work: _Work, part: _Part) -> None:
 
 def _progress(directive: Directive) -> Progress:
     """What the directive says about time, as lateness sees it."""
-    return Progress(directive.greatest_times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+    idle, sources = frozenset(directive.idle), frozenset(directive.sources)
+    return Progress(directive.greatest_times, sources, idle, directive.stream_times, reached=directive.reached)
 
 
 def _selection_tally(plan: IngressPlan, batch: EventBatch, ingested: Ingested, sample: int) -> SelectionTally:

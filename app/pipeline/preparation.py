@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -281,31 +282,45 @@ def prepare(
         tuple(stream_of_topic.get(number) for number in range(len(labels))),
         tuple(outputs),
         tuple(old[plan].timeouts if plan in old else _timeouts(settings, registry, plan) for plan in catalog.plans),
-        _audit_records(settings, registry, "ShedReport"),
-        _audit_records(settings, registry, "Verdict"),
-        _audit_records(settings, registry, "Estimate"),
+        audit_records(settings, registry, "ShedReport"),
+        audit_records(settings, registry, "Verdict"),
+        audit_records(settings, registry, "Estimate"),
+        audit_records(settings, registry, "WatchdogDecision"),
         settings.topics.late,
         settings.topics.dead_letters,
         settings.spark.buckets,
         files_of(compiled),
         tuple(old[plan].model if plan in old else models.get(plan.name) for plan in catalog.plans),
         tuple(old[plan].texts if plan in old else None for plan in catalog.plans),
+        (None,) * len(catalog.plans),
     )
     return deployment if past is None else numbered(deployment, past.deployment)
 
 
-def _audit_records(settings: Settings, registry: Subjects, record: str) -> OutputTopic:
-    """Records of one kind on the audit topic."""
+def audit_records(settings: Settings, registry: Subjects, record: str) -> OutputTopic:
+    """Records of one kind on the audit topic; registers their schema.
+
+    Raises:
+        DependencyError: the registry cannot be asked.
+        ConfigurationError: it refuses the schema.
+    """
     topic, schema = settings.topics.audit, (SCHEMAS / f"{record}.avsc").read_text(encoding="utf-8")
     return OutputTopic(topic, _registered(settings, registry, f"{topic}-cep.{record}", schema), schema)
 
 
 def numbered(deployment: Deployment, before: Deployment) -> Deployment:
-    """The deployment with the generation of the one before where nothing else changed, and with the next one otherwise."""
+    """The deployment with the generation of the one before where nothing else changed, and with the next one otherwise; queries that it did not have run since now."""
+    deployment = replace(deployment, since=_since(deployment, before))
     same = replace(deployment, catalog=replace(deployment.catalog, version=before.catalog.version))
     if same.fingerprint == before.fingerprint:
         return same
     return replace(deployment, catalog=replace(deployment.catalog, version=before.catalog.version + 1))
+
+
+def _since(deployment: Deployment, before: Deployment) -> tuple[int | None, ...]:
+    known = {(plan.name, plan.fingerprint): since for plan, since in zip(before.catalog.plans, before.since, strict=True)}
+    now_ms = int(time.time() * 1000)
+    return tuple(known.get((plan.name, plan.fingerprint), now_ms) for plan in deployment.catalog.plans)
 
 
 def without_models(compiled: Compilation, deployment: Deployment) -> list[tuple[str, str]]:

@@ -6,7 +6,9 @@ name to Python for every record costs 1 µs of CPU per record (kafka-facts.md, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -50,23 +52,86 @@ def kafka_records(
         topics: by number, those of the settings among them; the settings' own when not given.
         most_records: of a batch; the settings' own when not given.
     """
-    with_headers = any(stream.wire == "guid-header" for stream in settings.streams.values())
     options = {
+        **_kafka_options(settings),
         "subscribe": ",".join(settings.source_topics),
         "startingOffsets": settings.kafka.starting_offsets,
         "maxOffsetsPerTrigger": str(most_records or settings.kafka.max_offsets_per_trigger),
+    }
+    records = spark.readStream.format("kafka").options(**options).load()
+    return record_columns(records, topics or settings.source_topics, *_header_columns(settings))
+
+
+def kafka_ranges(
+    spark: SparkSession,
+    settings: Settings,
+    topics: Sequence[str],
+    ranges: Mapping[tuple[str, int], tuple[int, int]],
+    without: DataFrame | None = None,
+) -> DataFrame:
+    """The same columns of the records in some ranges of offsets, read once.
+
+    Args:
+        spark: the session.
+        settings: of the application.
+        topics: by number.
+        ranges: by topic and partition, the first offset and the one after the last.
+        without: topic, partition and offset of records that are left out; few enough for every task to have them.
+    """
+    records = ranged_records(spark, settings, ranges, headers=bool(_header_columns(settings)))
+    if without is not None:
+        records = records.join(sql.broadcast(without), ["topic", "partition", "offset"], "left_anti")
+    return record_columns(records, topics, *_header_columns(settings))
+
+
+def ranged_records(
+    spark: SparkSession, settings: Settings, ranges: Mapping[tuple[str, int], tuple[int, int]], *, headers: bool = False
+) -> DataFrame:
+    """The records in some ranges of offsets as Spark's Kafka source has them; see `kafka_ranges`."""
+    options = {
+        **_kafka_options(settings),
+        "assign": _by_topic({place: place[1] for place in ranges}),
+        "startingOffsets": _by_topic({place: {str(place[1]): start} for place, (start, _) in ranges.items()}),
+        "endingOffsets": _by_topic({place: {str(place[1]): end} for place, (_, end) in ranges.items()}),
+        "includeHeaders": str(headers).lower(),
+    }
+    return spark.read.format("kafka").options(**options).load()
+
+
+def _by_topic(parts: Mapping[tuple[str, int], Any]) -> str:
+    """Partitions as a list, or offsets by partition, by topic: JSON as Spark's source takes it.
+
+    >>> _by_topic({("a", 0): 0, ("a", 1): 1}), _by_topic({("a", 0): {"0": 7}})
+    ('{"a": [0, 1]}', '{"a": {"0": 7}}')
+    """
+    topics: dict[str, Any] = {}
+    for (topic, _), part in parts.items():
+        if isinstance(part, dict):
+            topics.setdefault(topic, {}).update(part)
+        else:
+            topics.setdefault(topic, []).append(part)
+    return json.dumps(topics)
+
+
+def _kafka_options(settings: Settings) -> dict[str, str]:
+    """What does not depend on what is read."""
+    options = {
         "failOnDataLoss": str(settings.kafka.fail_on_data_loss).lower(),
         "kafka.max.poll.records": str(settings.kafka.max_poll_records),
         "kafka.max.partition.fetch.bytes": str(settings.kafka.max_partition_fetch_bytes),
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
         "kafka.isolation.level": settings.kafka.isolation_level,
-        "includeHeaders": str(with_headers).lower(),
+        "includeHeaders": str(bool(_header_columns(settings))).lower(),
         **jvm_options(settings.kafka),
     }
     if settings.kafka.group_id_prefix:
         options["groupIdPrefix"] = settings.kafka.group_id_prefix
-    records = spark.readStream.format("kafka").options(**options).load()
-    return record_columns(records, topics or settings.source_topics, *(["headers"] if with_headers else []))
+    return options
+
+
+def _header_columns(settings: Settings) -> list[str]:
+    """Headers are read where a stream keeps its schema id there."""
+    return ["headers"] if any(stream.wire == "guid-header" for stream in settings.streams.values()) else []
 
 
 def recorded_records(

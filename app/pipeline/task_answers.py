@@ -56,6 +56,12 @@ def answers_of_batch(frame: DataFrame) -> list[TaskAnswer]:
     return [TaskAnswer.unpack(row.getBinary(0)) for row in planned.rdd().collect()]
 
 
+def answers_of_read(frame: DataFrame) -> list[TaskAnswer]:
+    """The same for a frame that is read once, outside of a streaming query: it is planned here."""
+    planned: Any = frame._jdf.queryExecution()  # noqa: SLF001 - as above
+    return [TaskAnswer.unpack(row.getBinary(0)) for row in planned.toRdd().collect()]
+
+
 def look_around(spark: SparkSession, tasks: int) -> set[tuple[str, int]]:
     """Owners beside the tasks of a job of so many; it waits until there is an executor."""
     rows = spark.range(0, tasks, 1, tasks).select("id").mapInArrow(nothing_done, ANSWER_DDL).toArrow()

@@ -267,6 +267,8 @@ class Shedding:
     """Of temporal queries: tuples kept per key; None: all."""
     catch_up: OneOf["shed", "complete"] | None = None
     """After an outage: the bound for new events first, or completeness; None: as the settings say."""
+    state_bytes: int | None = None
+    """``limits.state_bytes``: beyond, partial matches are ended; None: no limit. It stands here because what is dropped decides nothing about what state means."""
 
     @property
     def bounds_memory(self) -> bool:

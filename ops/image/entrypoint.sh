@@ -24,8 +24,14 @@ while eval "[ -n \"\${SPARK_JAVA_OPT_$n+x}\" ]"; do
 done
 # Executors copy spark.jars into their working directory, and the image's is read-only.
 mkdir -p /tmp/work && cd /tmp/work
+# The archive of classes holds for one beginning of the class path: the driver's, which holds all of Spark
+jars="$SPARK_HOME/jars/*"
+if [ "${CEP_CLASS_ARCHIVE:-}" != off ] && [ -f /opt/cep/cache/classes/path ]; then
+    jars=$(cat /opt/cep/cache/classes/path)
+    for archive in /opt/cep/cache/classes/*.jsa; do set -- "$@" "-XX:SharedArchiveFile=$archive"; done
+fi
 # Spark tells executors a SPARK_CONF_DIR that does not exist here
-classpath="/opt/cep/ops/image/spark:$SPARK_HOME/jars/*${SPARK_CLASSPATH:+:$SPARK_CLASSPATH}${SPARK_EXTRA_CLASSPATH:+:$SPARK_EXTRA_CLASSPATH}"
+classpath="$jars:/opt/cep/ops/image/spark${SPARK_CLASSPATH:+:$SPARK_CLASSPATH}${SPARK_EXTRA_CLASSPATH:+:$SPARK_EXTRA_CLASSPATH}"
 exec "$JAVA_HOME/bin/java" "$@" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" -cp "$classpath" \
     org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
     --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \

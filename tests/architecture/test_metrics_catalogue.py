@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("_seconds", "_bytes", "_ratio", "_records", "_info", "_rows", "_per_second", "_total")
 PLAIN_GAUGES = {
     "cep_partial_matches",
-    "cep_executors",
     "cep_owners",
     "cep_waiting",
     "cep_idle_partitions",

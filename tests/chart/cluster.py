@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +26,8 @@ from app.local.generators import GeneratedStream, generate
 from app.local.registry import Registry, embedded_registry
 
 PROJECT = Path(__file__).resolve().parents[2]
-TOOLS = PROJECT.parent / "shared" / "tools"
+TOOLS = Path(os.environ.get("CEP_TOOLS") or PROJECT.parent / "shared" / "tools")
+"""Where `build-image`, `run-image` and `fakekube` are."""
 HOST = "host.fakekube.internal"
 """This machine's name inside the fake cluster."""
 RETAIL_SCHEMAS = ("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
@@ -105,7 +108,8 @@ class Cluster:
             "streams": streams("/opt/cep/schemas"),
             "queries": {"inline": {"shoplifting.yaml": QUERIES["shoplifting"]}},
             "settings": {"kafka": {"starting_offsets": "earliest"}},
-            "executor": {"requestCores": "100m", "memory": "512m", "pysparkMemory": "768m"},
+            # less for Python than the address space of a worker when it is forked: that must not be held against it
+            "executor": {"requestCores": "100m", "memory": "512m", "pysparkMemory": "512m", "memoryOverhead": "768m"},
             "driver": {"resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "3Gi"}}},
         }
 
@@ -114,6 +118,49 @@ class Cluster:
         file = self.folder / "values.yaml"
         file.write_text(yaml.safe_dump({**self.values(), **more}), encoding="utf-8")
         return self.helm(command, RELEASE, str(PROJECT / "helm"), "-f", str(file), "--wait", "--timeout", "300s")
+
+    def driver_says(self, path: str) -> str:
+        """What the driver's HTTP server answers, whatever its status; nothing while there is none."""
+        for pod in self.pods("driver"):
+            try:
+                with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8080{path}", timeout=10) as answer:
+                    return answer.read().decode()
+            except urllib.error.HTTPError as answer:
+                return answer.read().decode()
+            except OSError:
+                continue
+        return ""
+
+    def owners(self) -> int:
+        """How many processes that can hold buckets the driver knows."""
+        lines = [line for line in self.driver_says("/metrics").splitlines() if line.startswith("cep_owners ")]
+        return int(float(lines[0].split()[1])) if lines else 0
+
+    def queries(self) -> dict[str, Any]:
+        """What the driver tells of its queries."""
+        return json.loads(self.driver_says("/queries") or "{}")
+
+    def running(self) -> set[str]:
+        """Names of the queries that run."""
+        return {query["query"] for query in self.queries().get("queries", ()) if query["status"] == "running"}
+
+    def edit_queries(self, texts: dict[str, str]) -> None:
+        """Lays texts over the release's ConfigMap of queries, as `kubectl edit` would."""
+        data = {"data": {f"{name}.yaml": text for name, text in texts.items()}}
+        self.kubectl("patch", "configmap", f"{RELEASE}-cep-queries", "--type=merge", "-p", json.dumps(data))
+
+    def processes(self, pod: str) -> list[str]:
+        """Names of the processes of a pod."""
+        return self.kubectl("exec", pod, "--", "sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null", codes=None).split()
+
+    def files(self, pod: str, folder: str) -> list[str]:
+        """Files below a folder of a pod, with their sizes, by name."""
+        listing = self.kubectl("exec", pod, "--", "find", folder, "-type", "f", "-printf", r"%P %s\n")
+        return sorted(listing.splitlines())
+
+    def mapped(self, pod: str) -> str:
+        """Archives of classes that processes of a pod have in memory."""
+        return self.kubectl("exec", pod, "--", "sh", "-c", r"grep -h '\.jsa$' /proc/[0-9]*/maps 2>/dev/null", codes=None)
 
     def outside_settings(self) -> Path:
         """A settings file for commands that run on this machine."""

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from app.bootstrap.places import cache_folder
+from tests.chart.cluster import TOOLS
 
 PROJECT = Path(__file__).resolve().parents[2]
 CHART = PROJECT / "helm"
@@ -64,12 +65,12 @@ def image() -> Path:
     """The built image as `build-image` leaves it, made from this tree; CEP_IMAGE names one that is built already."""
     if told := os.environ.get("CEP_IMAGE"):
         return Path(told)
-    tool = PROJECT.parent / "shared" / "tools" / "build-image"
+    tool = TOOLS / "build-image"
     if not tool.exists() or os.geteuid() != 0:
-        pytest.skip("needs build-image beside the project, and root")
+        pytest.skip("needs build-image (CEP_TOOLS, or beside the project) and root")
     out = cache_folder() / "image"
     done = subprocess.run(
-        [sys.executable, str(tool), "-o", str(out), str(PROJECT)], capture_output=True, text=True, check=False, timeout=1500
+        [sys.executable, str(tool), "-o", str(out), str(PROJECT)], capture_output=True, text=True, check=False, timeout=3000
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return out

@@ -15,6 +15,7 @@ from app.local.generators import generate
 from ops.bench.processes import LOCAL_CLUSTER, Family, Process, spark_home
 from tests.kafka.application import Application, expected_composites, records_of, until
 from tests.kafka.test_whole_way import apply_topics, send, settings_for
+from tests.undated import undated
 
 START_MS = 1_780_000_000_000
 KILLS = 24 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
@@ -75,18 +76,18 @@ def test_whoever_is_killed_the_committed_output_is_that_of_an_undisturbed_run(em
     wanted = {event.id for events in expected.values() for event in events}
     topics = sorted({output.topic for output in deployment.outputs})
 
-    def found() -> dict[str, list[bytes]]:
-        by_id: dict[str, list[bytes]] = {}
+    def found() -> dict[str, list[str]]:
+        by_id: dict[str, list[str]] = {}
         for record in records_of(embedded.broker.bootstrap_servers, *topics):
             if record.headers["ce_source"].startswith(b"/cep-kills/"):
-                by_id.setdefault(record.headers["ce_id"].decode(), []).append(record.value)
+                by_id.setdefault(record.headers["ce_id"].decode(), []).append(undated(record.value))
         return by_id
 
     until(lambda: wanted <= set(found()), seconds=120, pause=1.0, alive=application.alive)
     assert application.stop() == 0
     emitted = found()
     assert set(emitted) == wanted
-    assert all(len(set(values)) == 1 for values in emitted.values()), "a repeated batch must write the same bytes"
+    assert all(len(set(values)) == 1 for values in emitted.values()), "a repeated batch must write the same but for the moment"
     twice = sum(len(values) > 1 for values in emitted.values())
     print(f"{dict(killed)} killed; {len(wanted)} composite events, {twice} of them written more than once")
     assert sum(killed.values()) == KILLS

@@ -13,6 +13,7 @@ from app.local.sending import Sender, at_once
 from app.query.compile import read_queries
 from app.query.resolved.vocabulary import UNKNOWN
 from tests.kafka.application import ROOT, Application, expected_composites, records_of, until
+from tests.undated import undated
 
 START_MS = 1_780_000_000_000
 
@@ -94,11 +95,11 @@ def test_killed_and_restarted_application_emits_exactly_what_the_engine_finds(em
     wanted = {event.id for events in expected.values() for event in events}
     topics = sorted({output.topic for output in application.deployment().outputs})
 
-    def found() -> dict[str, set[bytes]]:
-        by_id: dict[str, set[bytes]] = {}
+    def found() -> dict[str, set[str]]:
+        by_id: dict[str, set[str]] = {}
         own = [r for r in records_of(embedded.broker.bootstrap_servers, *topics) if r.headers["ce_source"].startswith(b"/cep-kill/")]
         for record in own:  # thefts go to one topic, whichever test finds them
-            by_id.setdefault(record.headers["ce_id"].decode(), set()).add(record.value)
+            by_id.setdefault(record.headers["ce_id"].decode(), set()).add(undated(record.value))
         return by_id
 
     # the last quotes wait until their topic partitions count as idle and heartbeats carry the time on
@@ -108,5 +109,5 @@ def test_killed_and_restarted_application_emits_exactly_what_the_engine_finds(em
     late = records_of(embedded.broker.bootstrap_servers, "kill.late")
     assert not late, f"{len(late)} late events: {late[:3]}"
     assert set(emitted) == wanted
-    assert all(len(values) == 1 for values in emitted.values()), "a repeated batch must write the same bytes"
+    assert all(len(values) == 1 for values in emitted.values()), "a repeated batch must write the same but for the moment"
     assert all(expected[query] for query in [*queries, "theft-after-theft"]), "every query finds something, or the test shows nothing"

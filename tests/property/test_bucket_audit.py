@@ -21,7 +21,7 @@ from app.bucket.bucket import Bucket
 from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
-from app.bucket.matching import Found
+from app.bucket.matching import Clock, Found, no_clock
 from app.bucket.recording import match_sorted
 from app.bucket.rescale import rescaled
 from app.bucket.route import partition_keys
@@ -55,7 +55,15 @@ def shedding(places: set[Place]) -> Gate:
     return gate
 
 
-def fed(catalog: Catalog, rules: TimeRules, steps: list[list[EventBatch]], gate: Gate, buckets: int, restarts: set[int]) -> Iterator[Found]:
+def fed(
+    catalog: Catalog,
+    rules: TimeRules,
+    steps: list[list[EventBatch]],
+    gate: Gate,
+    buckets: int,
+    restarts: set[int],
+    clock: Clock = no_clock,
+) -> Iterator[Found]:
     """What is found, batch by batch."""
     plan = IngressPlan(catalog, rules, buckets)
     states = [Bucket(catalog, [rules], number, ("t",)) for number in range(buckets)]
@@ -70,7 +78,7 @@ def fed(catalog: Catalog, rules: TimeRules, steps: list[list[EventBatch]], gate:
         for bucket, own in enumerate(chunks):
             if number in restarts:
                 states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot(), ("t",))
-            yield from states[bucket].advance(own, progress).found
+            yield from states[bucket].advance(own, progress, clock=clock).found
 
 
 def judged(catalog: Catalog, found: Iterable[Found]) -> Iterator[Judged]:

@@ -20,6 +20,7 @@ from app.evaluation.known_matches import progress_of_items
 from app.events.batch import in_total_order, take
 from app.events.files import parse_events
 from app.owners.endings import Judge
+from app.owners.least_progress import LeastProgress
 from app.query.compile import compile_texts
 from app.query.resolved.vocabulary import Streams
 from shedding.candidates import JudgedMatches, Mask
@@ -67,7 +68,7 @@ def test_a_restored_bucket_ends_the_same_partial_matches(data: st.DataObject) ->
     batch = in_total_order(file.batch)
     rules = TimeRules(plan.streams[0], 0)
     steps = in_steps(data, batch)
-    model = data.draw(st.sampled_from([unlearned("pm-random", seed=2), AllAlike()]))
+    model = data.draw(st.sampled_from([unlearned("pm-random", seed=2), AllAlike(), LeastProgress(seed=2)]))
     judge = Judge(plan, model, progress_of_items(plan))
     shares = [data.draw(st.sampled_from([0.0, 0.3, 0.7, 1.0])) for _ in (*steps, None)]
     endings = [{0: judge.ending(share)} if share else {} for share in shares]
@@ -84,7 +85,7 @@ def test_a_restored_bucket_ends_the_same_partial_matches(data: st.DataObject) ->
         assert matches <= everything, "ending partial matches invents nothing"
 
 
-@pytest.mark.parametrize("model", [unlearned("pm-random", seed=1), AllAlike()])
+@pytest.mark.parametrize("model", [unlearned("pm-random", seed=1), AllAlike(), LeastProgress(seed=1)])
 def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(model: Model[JudgedMatches]) -> None:
     text = "name: q\nevent: SEQ(A a, B b)\nwithin: 10 s\nwhere: '[k]'\nshedding: {shedder: pm-random, latency_bound: 1 s}\n"
     lines = [{"type": "A" if k < 1000 else "B", "time": k, "k": k % 1000} for k in range(2000)]

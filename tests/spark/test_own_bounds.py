@@ -11,6 +11,7 @@ from app.config.settings import load_settings
 from app.local.generators import generate
 from tests.spark.recorded import KnownSchemas, run_recorded, write_parquet
 from tests.spark.test_recorded_topics import START_MS, build_world
+from tests.undated import undated_row
 
 FILES = 8
 DEAR = """
@@ -53,7 +54,7 @@ def run(spark, folder):
     written, directives, planes = {}, {}, []
 
     def take(batch, table) -> None:
-        written[batch] = sorted((row["topic"], row["key"] or b"", row["value"], str(row["headers"])) for row in table.to_pylist())
+        written[batch] = sorted(map(undated_row, table.to_pylist()))
         pq.write_table(table, folder / f"out-{batch:04}.parquet")
         directives[batch] = planes[0].directive(batch).to_json()
 

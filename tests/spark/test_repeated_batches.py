@@ -1,4 +1,4 @@
-"""A batch that Spark repeats does exactly what it did: same directive, same events shed, same bytes out."""
+"""A batch that Spark repeats does exactly what it did: same directive, same events shed, same records out, but for the moment at which composite events were built."""
 
 import json
 
@@ -12,6 +12,7 @@ from app.control.watchdog import Watchdog
 from app.local.generators import generate
 from shedding.registry import METHODS
 from tests.spark.recorded import ROOT, KnownSchemas, recorded, run_recorded, write_parquet
+from tests.undated import undated_row
 
 START_MS = 1_780_000_000_000
 FILES = 10
@@ -67,20 +68,20 @@ def run(spark, folder) -> tuple[dict[int, list[tuple]], dict[int, bytes]]:
 
     def take(batch: int, table) -> None:
         rows = table.to_pylist()
-        written[batch] = sorted((row["topic"], row["key"] or b"", row["value"]) for row in rows)
+        written[batch] = sorted(map(undated_row, rows))
         directives[batch] = planes[0].directive(batch).to_json()
 
     run_recorded(spark, settings, str(folder / "topics"), KnownSchemas(), take, before=lambda ready: planes.append(ready.plane))
     return written, directives
 
 
-def test_the_last_batch_repeated_sheds_the_same_events_and_writes_the_same_bytes(spark, world, monkeypatch):
+def test_the_last_batch_repeated_sheds_the_same_events_and_writes_the_same_records(spark, world, monkeypatch):
     monkeypatch.setattr(Watchdog, "ratios", property(lambda _: {"hasty": 0.6}))
     written, directives = run(spark, world)
     last = max(written)
     assert last == FILES - 1
     assert b'"drop_ratio":0.6' in directives[last]
-    shed = [value for topic, _, value in written[last] if topic == "cep.audit"]
+    shed = [value for topic, _, value, _ in written[last] if topic == "cep.audit"]
     assert shed, "shed reports of the batch before leave with this one"
     (report,) = json.loads(directives[last])["shed_reports"]
     shedder = (world / "shedder").read_text()
@@ -91,7 +92,7 @@ def test_the_last_batch_repeated_sheds_the_same_events_and_writes_the_same_bytes
     else:  # of the partial matches that there would be; some were ended before
         assert report["level"] == "PARTIAL_MATCHES"
         assert 0.1 < realised < 0.65
-    assert [topic for topic, _, _ in written[last]].count("cep.hasty") > 0
+    assert [topic for topic, *_ in written[last]].count("cep.hasty") > 0
     commit = world / "checkpoint" / "spark" / "commits" / str(last)
     commit.unlink()
     (commit.parent / f".{last}.crc").unlink(missing_ok=True)

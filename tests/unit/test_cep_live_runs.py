@@ -105,3 +105,24 @@ def test_negations_at_the_ends_and_those_before_count_too() -> None:
     assert found_by(last, events("ABC")) == [[0, 1, 2]]
     assert found_by(last, events("ABBC")) == [[0, 1, 3]], "the second B is not the first after A"
     assert abandoned_plans(plan_of("SEQ(A a, B b)")) == ()
+
+
+def test_state_in_bytes_follows_what_is_alive_and_a_restart_changes_nothing() -> None:
+    plan = plan_of("SEQ(A a, B b, C c)", within="1000 s")
+    engine, selection = RunsEngine(plan), Selection(Catalog.of((plan,)), None)
+    batch = events("A" * 300 + "B" * 100, [k % 50 for k in range(400)])
+    items, (rows, own) = np.zeros(len(batch), np.uint64), selection.select(batch).of_query(0)
+    items[rows] = own
+    empty = engine.state_bytes(0)
+    engine.feed(batch, items, Watermarks(int(batch.time[-1])))
+    full = engine.state_bytes(0)
+    assert full > empty + 300 * 64
+    assert RunsEngine.restore(plan, engine.snapshot()).state_bytes(0) == full
+    live = live_runs(engine)
+    assert end_runs(engine, live, np.arange(len(live)) >= len(live) // 2) == len(live) // 2
+    assert engine.state_bytes(1 << 40) == full, "nobody looks while there is room"
+    half = engine.state_bytes(0)
+    assert 0.3 * full < half < 0.8 * full
+    assert RunsEngine.restore(plan, engine.snapshot()).state_bytes(0) == half
+    assert end_runs(engine, live_runs(engine), np.zeros(len(live_runs(engine)), np.bool_)) == len(live) - len(live) // 2
+    assert engine.state_bytes(0) == empty

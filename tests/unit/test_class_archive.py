@@ -45,6 +45,12 @@ def test_an_archive_is_made_once_and_found(jars, training):
     assert archives.class_archive().read_text() == "archive"
 
 
+def test_the_training_does_not_ask_for_the_machines_name(jars, training):
+    training(f"import os\nassert os.environ['SPARK_LOCAL_IP'] == '127.0.0.1'\n{WRITES}")
+    archives.make_class_archive()
+    assert archives.class_archive(), "nobody knows that name while an image is built"
+
+
 def test_another_jar_wants_another_archive(jars, training):
     training(WRITES)
     archives.make_class_archive()

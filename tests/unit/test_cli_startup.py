@@ -56,7 +56,7 @@ def test_commands_about_commands_import_nothing_heavy(arguments):
 
 def test_commands_are_completed_without_their_modules():
     said, imported, kernels = run(_CEP_COMPLETE="complete_bash", COMP_WORDS="cep re", COMP_CWORD="1")
-    assert said.split() == ["replay", "record"]
+    assert said.split() == ["replay", "record", "reconcile"]
     assert (imported, kernels) == (set(), 0)
 
 

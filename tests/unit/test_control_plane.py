@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.config.settings import Settings
+from app.control.accounts import Breach
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
@@ -175,6 +176,18 @@ def test_a_stream_that_wakes_waits_for_all_its_partitions(world: World) -> None:
     assert world.plane.directive(1).idle == ()
 
 
+def test_a_stream_that_speaks_again_does_not_fall_behind_where_the_clock_had_carried_it(world: World) -> None:
+    world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment"), {2: [("readings", 0)]}.get)
+    world.plane.assign([("readings", 0), ("readings", 1)])
+    world.run(0, 100, duration_ms=5_000)
+    carried = world.plane.directive(1).stream_times["retail"]
+    assert world.plane.directive(1).reached == {}, "the batch knows by itself"
+    world.run(1, 0, duration_ms=100)
+    directive = world.plane.directive(2)
+    assert PART0 not in directive.idle
+    assert directive.reached == {"retail": carried}
+
+
 def test_restarted_driver_gives_the_same_directives_and_goes_on(world: World) -> None:
     world.run(0, 100)
     logged = world.plane.directive(1)
@@ -201,11 +214,15 @@ def test_overload_raises_the_ratio_and_the_next_directive_reports_it(world: Worl
     assert report.realised_drop_ratio == pytest.approx(asked, abs=1e-5)
     assert report.cost_ms == 5.0
     assert world.plane.metrics.value("cep_events_shed_total", query="q", shedder="random") > 0  # type: ignore[operator]
+    told = [decision for batch in range(13) for decision in world.plane.directive(batch).decisions]
+    assert (told[0].reason, told[0].query, told[0].drop_ratio > 0) == ("SHEDDING_BEGINS", "q", True)
+    assert len(told) < sum(world.plane.directive(batch).drop_ratio("q") > 0 for batch in range(13)), "not once per batch"
     world.plane.settle()
     # A killed and restarted driver knows what was decided, and decides on by what was known.
     world.plane.close()
     world.start(shedder="random", latency_bound_ms=4_000)
     assert world.plane.directive(12) == last
+    assert not world.plane.directive(13).decisions, "what was told is not told again"
     assert world.plane.directive(13).drop_ratio("q") == pytest.approx(last.drop_ratio("q"), abs=0.1)
 
 
@@ -323,6 +340,12 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+def test_breaches_are_counted_by_account(world: World) -> None:
+    world.plane.count_breaches([Breach("rows", "1 of 2"), Breach("rows", "2 of 3"), Breach("source", "")])
+    counted = {one: world.plane.metrics.value("cep_accounting_breaches_total", account=one) for one in ("rows", "source", "events")}
+    assert counted == {"rows": 2, "source": 1, "events": None}
 
 
 def test_lost_heartbeats_are_counted_and_logged_once_per_outage(world: World) -> None:

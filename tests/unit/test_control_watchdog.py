@@ -55,6 +55,14 @@ def test_loose_bounds_give_last_and_all_bounds_are_kept(times: float) -> None:
     assert max(tight.std(), loose.std()) < 0.05
 
 
+def test_judging_that_shedding_brings_about_leaves_less_for_events_and_does_not_run_away() -> None:
+    bare, judged = (at_capacity(costly(judging_ms=cost), 1.6).run(a_watchdog(ONE), until_ms=120 * SECOND) for cost in (0.0, 150.0))
+    assert judged.late(0.99, 30 * SECOND) <= BOUND
+    kept = [1 - plant.asked("q", 30 * SECOND) for plant in (bare, judged)]
+    assert kept[1].std() < 0.05
+    assert kept[1].mean() == pytest.approx(kept[0].mean() * (450 - 150) / 450, rel=0.2), "of half the plateau less the fixed cost"
+
+
 def test_without_overload_nothing_is_shed() -> None:
     plant = at_capacity(costly(), 0.4).run(a_watchdog(ONE), until_ms=120 * SECOND)
     assert not plant.asked("q").any()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import random
+import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from app.errors import SnapshotError
 from app.owners.home import Home, MissingDeliveryError
 from app.owners.snapshots import read_snapshot
 from app.storage.store import StorageAwayError
+from tests.undated import DETECTED_AT, head, undated_row
 from tests.unit.owners_world import BUCKETS, World
 
 BATCHES = 10
@@ -371,3 +375,18 @@ def test_whatever_dies_and_when_the_composite_events_are_those_of_an_undisturbed
     for home in homes:
         home.close()
     assert found == expected
+
+
+def test_a_composite_event_says_when_it_was_built_and_again_nothing_else_differs(world: World, homes: list[Home]) -> None:
+    written: list[list[dict]] = []
+    for _ in range(2):  # a driver that was killed before the batch was committed
+        homes.append(world.home())
+        before = time.time()
+        returned = [homes[-1].advance(world.order(batch), world.batches[batch].deliveries)[1] for batch in range(3)]
+        rows = [row for stream in chain.from_iterable(returned) for row in pa.ipc.open_stream(stream).read_all().to_pylist()]
+        heads = [head(row["value"])[0] for row in rows if row["topic"] == "cep.hasty"]
+        assert heads
+        assert all(int(1000 * before) / 1000 <= one[DETECTED_AT].timestamp() <= time.time() for one in heads)
+        written.append(rows)
+    first, again = (sorted(map(undated_row, rows)) for rows in written)
+    assert first == again

@@ -111,6 +111,14 @@ class RunsEngine:
         self._reads.append(read_matches(parts, self._policies.report(parts, found, final=final)))
         state[at.MATCHES] = 0
 
+    def state_bytes(self, above: int) -> int:
+        """Bytes of live partial matches and of the events that they hold; without texts. What is dead counts as well while all of it is no more than ``above``: telling them apart takes a look at everything."""
+        used = self._store.used_bytes()
+        if used > above:
+            self._store.compact(self._tables, self._known.texts, self._layout, self._policies, now=clipped(self._safe.default_ms))
+            used = self._store.used_bytes()
+        return used
+
     def parts(self) -> RunParts:
         """The engine's arrays as they stand now, for those who look inside (`app.cep.runs.live`)."""
         return RunParts(self._layout, self._tables, self._machine(), self._known.texts, self._store)

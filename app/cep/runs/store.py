@@ -196,6 +196,18 @@ class RunStore:
         self.state[at.OCCUPIED] = refill_slots(key_places(len(tables.keys)), self.slots, slots, 0)
         self.slots = slots
 
+    def used_bytes(self) -> int:
+        """Of the rows in use of all tables that follow partial matches: what is live, and what is dead and not swept yet."""
+        state = self.state
+        tables = (
+            (self.nodes, at.NODES),
+            (self.cells, at.ROWS),
+            (self.crossed, at.CROSSINGS),
+            (self.negated, at.NEGATED),
+            (self.waiting, at.WAITS),
+        )
+        return sum(int(state[counter]) * table.shape[1] * table.itemsize for table, counter in tables)
+
     def saved(self) -> Mapping[str, NDArray[np.int64]]:
         """Arrays from which `load` makes the same memory; call `compact` before."""
         state = self.state

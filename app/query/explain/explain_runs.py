@@ -130,6 +130,8 @@ def runs_lines(plan: Plan, runs: Runs) -> Iterator[str]:
         f"limits: {limits.matches_per_event:,} matches per event, {limits.partial_matches_per_partition:,} partial matches per partition; "
         "what is beyond is not made, and told"
     )
+    if plan.shedding.state_bytes is not None:
+        yield f"state: {plan.shedding.state_bytes:,} bytes; partial matches of least worth are ended beyond (in the application)"
     yield f"events seen: {_seen(plan, runs)}"
     yield f"partial matches: {_kept(plan)}"
 

@@ -223,6 +223,8 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
         yield "on_timeout: emit beside window:, after: or emit: longest"
     if plan.shedding.shedder in MATCH_SHEDDERS:
         yield f"the shedder {plan.shedding.shedder}"
+    if plan.shedding.state_bytes is not None:
+        yield "limits: state_bytes"
 
 
 def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[int, int]]]:

@@ -17,6 +17,7 @@ from app.query.planning.planning_runs import RunsPlanner, needs_runs, ranks_of, 
 from app.query.resolved import resolved as r
 from app.query.resolved.folding import fold
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC
+from app.query.tree.document import Document
 
 FALSE = e.Comparison("=", e.Literal(Kind.INTEGER, 0), e.Literal(Kind.INTEGER, 1))
 """The condition that never holds, in a form that every engine can run."""
@@ -134,7 +135,7 @@ def headed(query: r.Resolved | r.ResolvedTemporal, items: tuple[Item, ...]) -> P
         returns=query.returns,
         columns=(),
         output=Output(output_value(output, "topic"), output_value(output, "key"), bool(output_value(output, "hold_for_verdict"))),
-        shedding=shedding_of(document.record("shedding")),
+        shedding=replace(shedding_of(document.record("shedding")), state_bytes=_state_bytes(document)),
     )
 
 
@@ -239,6 +240,11 @@ def output_value(record: object, key: str) -> Any:
     """A value of ``output:``."""
     found = record.get(key) if isinstance(record, dict) else None
     return found.value if found is not None else None
+
+
+def _state_bytes(document: Document) -> int | None:
+    found = document.record("limits").get("state_bytes")
+    return None if found is None else int(found.value)
 
 
 def shedding_of(record: object) -> Shedding:

@@ -261,6 +261,11 @@ QUERY = Record(
                         "Most partial matches of a partition kept at once",
                         default=1_000_000,
                     ),
+                    Key(
+                        "state_bytes",
+                        Number(1, integer=True),
+                        "Most bytes of partial matches and of the events that they hold, in all buckets together; beyond, those of least worth are ended. Default: no limit",
+                    ),
                 )
             ),
             "Guards against queries that explode",

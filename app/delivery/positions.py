@@ -1,0 +1,76 @@
+"""Where records are in their topics: by time, first and last. Asks the broker; reads nothing but single records, commits nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from time import monotonic
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from app.errors import DependencyError
+
+ANSWER_S = 30.0
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Positions:
+    """One consumer, assigned by hand. For one thread.
+
+    Args:
+        options: of the client; see `app.delivery.security.consumer_options`.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        own = {"group.id": "cep-positions", "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0}
+        self._servers = options.get("bootstrap.servers", "")
+        self._consumer = Consumer({**options, **own, "enable.partition.eof": True})
+
+    def close(self) -> None:
+        """Leaves the broker."""
+        self._consumer.close()
+
+    def bounds(self, topics: Iterable[str]) -> dict[Place, tuple[int, int]]:
+        """The first offset that is there, and the one after the last, of every partition.
+
+        Raises:
+            DependencyError: a topic does not exist, or no answer.
+        """
+        try:
+            known = self._consumer.list_topics(timeout=ANSWER_S).topics
+            if missing := [topic for topic in topics if topic not in known or known[topic].error is not None]:
+                raise DependencyError(f"there is no topic {', '.join(missing)}")
+            places = [(topic, partition) for topic in topics for partition in sorted(known[topic].partitions)]
+            found = {place: self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWER_S) for place in places}
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        return {place: (low, high) for place, (low, high) in found.items()}
+
+    def at(self, times_ms: Mapping[Place, int]) -> dict[Place, int | None]:
+        """The first offset with that Kafka timestamp or a later one, so all before are earlier; None where there is none.
+
+        Raises:
+            DependencyError: no answer.
+        """
+        asked = [TopicPartition(topic, partition, max(0, time)) for (topic, partition), time in times_ms.items()]
+        if not asked:
+            return {}
+        try:
+            answers = self._consumer.offsets_for_times(asked, timeout=ANSWER_S)
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        return {(one.topic, one.partition): None if one.offset < 0 else one.offset for one in answers}
+
+    def time_at(self, place: Place, offset: int) -> int | None:
+        """The Kafka timestamp of the first record from an offset on, ms; None where there is none."""
+        deadline = monotonic() + ANSWER_S
+        self._consumer.assign([TopicPartition(*place, offset)])
+        while monotonic() < deadline:
+            message = self._consumer.poll(1.0)
+            if message is not None:
+                return None if message.error() is not None else message.timestamp()[1]
+        return None
+
+    def _unreachable(self, error: KafkaException) -> DependencyError:
+        return DependencyError(f"no answer from the brokers {self._servers}: {error.args[0].str()}")

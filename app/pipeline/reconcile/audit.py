@@ -1,0 +1,51 @@
+"""A reconciliation on the audit topic: one record for each query, and for its timeouts, of which anything was published (`schemas/Reconciliation.avsc`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.bucket.hold import FOREVER, NEVER
+from app.config.settings import Settings
+from app.events.registry import Registry
+from app.owners.egress import encode
+from app.pipeline.preparation import audit_records, registry_settings
+from app.pipeline.reconcile.corrections import Publisher
+from app.pipeline.reconcile.outcome import Outcome, Row
+
+RECORD = "Reconciliation"
+
+
+def add_audit_records(publisher: Publisher, settings: Settings, outcome: Outcome) -> None:
+    """What was published, and what shedding had cost.
+
+    Raises:
+        DependencyError, ConfigurationError: the registry does not answer, or refuses the schema.
+    """
+    output = audit_records(settings, Registry(registry_settings(settings.schema_registry)), RECORD)
+    for row in outcome.rows:
+        if row.difference.missing or row.difference.false:
+            value = encode(output, audit_value(outcome, row))
+            publisher.add(output.topic, row.kind.query.encode(), value, (("content-type", b"application/avro"),))
+
+
+def audit_value(outcome: Outcome, row: Row) -> dict[str, Any]:
+    """One record."""
+    one = row.difference
+    return {
+        "time": outcome.time_ms,
+        "query": row.kind.query,
+        "version": row.version,
+        "kind": "TIMEOUTS" if row.kind.timeouts else "COMPOSITE_EVENTS",
+        "shed_from": outcome.shed.begin,
+        "shed_to": outcome.shed.end,
+        "compared_from": None if row.scope.begin <= NEVER else row.scope.begin,
+        "compared_to": None if row.scope.end >= FOREVER else row.scope.end,
+        "complete": not row.cut,
+        "true_events": one.true,
+        "published": one.published,
+        "published_true": one.published_true,
+        "recall": one.recall,
+        "precision": one.precision,
+        "reconciled": len(one.missing),
+        "retracted": len(one.false),
+    }

@@ -1,0 +1,93 @@
+"""The difference becomes records: what is missing with the bytes that the application would have written, what is false as it stands there, taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from app.config.settings import Settings
+from app.delivery.originals import Original, OriginalReader
+from app.delivery.security import client_options, consumer_options
+from app.owners.egress import Headers, Limit, Records
+from app.owners.outlet import KafkaOutlet
+from app.pipeline.reconcile.found import TYPE, Found
+from app.pipeline.reconcile.identities import RECONCILED, RETRACTED, Difference, Kind
+
+REASON = "cep.reason"
+MISSED, FALSE = b"shed", b"false-positive"
+AT_ONCE = 10_000
+"""Records that wait for the broker together."""
+
+
+def corrected(headers: Headers, ending: str, reason: bytes) -> Headers:
+    """The headers of a composite event that is published late, or taken back.
+
+    >>> corrected((("ce_type", b"cep.theft.v1.reconciled"), ("ce_id", b"7")), RETRACTED, FALSE)
+    (('ce_type', b'cep.theft.v1.retracted'), ('ce_id', b'7'), ('cep.reason', b'false-positive'))
+    """
+    kept = [(name, _with_ending(value, ending) if name == TYPE else value) for name, value in headers if name != REASON]
+    return (*kept, (REASON, reason))
+
+
+def _with_ending(kind: bytes | None, ending: str) -> bytes:
+    return (kind or b"").removesuffix(RECONCILED.encode()) + ending.encode()
+
+
+class Publisher:
+    """Writes records to Kafka, each at least once.
+
+    Args:
+        settings: of the application.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = Limit(settings.topics.max_record_bytes, settings.topics.dead_letters)
+        self._outlet = KafkaOutlet(client_options(settings.kafka), settings.topics.max_record_bytes)
+        self._records = Records(self._limit)
+
+    def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Takes a record."""
+        self._records.add(topic, key, value, headers)
+        if len(self._records) >= AT_ONCE:
+            self.settle()
+
+    def settle(self) -> None:
+        """Waits until all that was taken is safe.
+
+        Raises:
+            DependencyError: the brokers do not take it.
+        """
+        self._outlet.send(self._records)
+        self._outlet.settle()
+        self._records = Records(self._limit)
+
+
+def publish_missing(publisher: Publisher, found: Found, differences: Mapping[Kind, Difference]) -> None:
+    """Publishes what does not stand on the topics and should."""
+    for kind, identity, record in found.records():
+        if identity in differences[kind].missing:
+            publisher.add(record.topic, record.key, record.value, corrected(record.headers, RECONCILED, MISSED))
+
+
+def retract(publisher: Publisher, settings: Settings, differences: Mapping[Kind, Difference]) -> int:
+    """Takes back what stands on the topics and should not; returns how many records were gone, or could not be read again."""
+    places = sorted((*place, offset) for one in differences.values() for place, offset in one.false.values())
+    gone = 0
+    for original in _originals(settings, places):
+        if original.found:
+            headers = corrected(original.headers, RETRACTED, FALSE)
+            publisher.add(original.topic, original.key, original.value, headers)
+        else:
+            gone += 1
+    return gone
+
+
+def _originals(settings: Settings, places: list[tuple[str, int, int]]) -> Iterator[Original]:
+    if not places:
+        return
+    reader = OriginalReader(consumer_options(settings.kafka))
+    try:
+        for (topic, partition), own in groupby(places, lambda place: place[:2]):
+            yield from reader.read(topic, partition, [offset for _, _, offset in own])
+    finally:
+        reader.close()

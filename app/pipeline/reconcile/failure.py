@@ -1,0 +1,29 @@
+"""What keeps a reconciliation from being made, in words for an operator."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from app.errors import CepError
+
+
+class ReconcileError(CepError):
+    """It cannot be said what the application would have found (exit code 1)."""
+
+
+def too_far_ahead(topic: str, ahead_ms: int) -> ReconcileError:
+    """What was believed of a topic does not hold."""
+    seconds = -(-ahead_ms // 1000)
+    return ReconcileError(
+        f"event times in {topic} are {seconds} s ahead of Kafka's timestamps, so earlier records may be of the interval as well\n"
+        f"hint: --ahead '{2 * seconds} s' begins so much earlier"
+    )
+
+
+def moment(time_ms: int) -> str:
+    """A time as people read it.
+
+    >>> moment(1_780_000_000_250)
+    '2026-05-28T20:26:40.250Z'
+    """
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,109 @@
+"""From which offsets on records must be read, so that all events of an interval are among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from app.bucket.hold import NEVER
+from app.delivery.positions import Place, Positions
+from app.pipeline.reconcile.failure import ReconcileError, moment, too_far_ahead
+from app.pipeline.reconcile.live import Live, topics_of
+from app.query.plan import Plan
+
+SETTLED_MS = 60_000
+"""So long after a change was prepared a query is certainly fed by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is read of a topic partition.
+
+    Attributes:
+        start: the first offset.
+        end: the one after the last.
+    """
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """From when on events are needed.
+
+    Attributes:
+        time: least event time, ms; `NEVER`: all.
+        ahead: by topic how far event times may be ahead of Kafka's timestamps, ms: an event from this time on has a timestamp from ``time - ahead`` on.
+        spare: how much of the interval is there for windows that reach beyond what was asked for, ms; for messages.
+    """
+
+    time: int
+    ahead: Mapping[str, int]
+    spare: int = 0
+
+
+def spans(positions: Positions, live: Live, topics: Iterable[str], since: Since) -> dict[Place, Span]:
+    """By topic partition what is to be read; those of which the application has read nothing are left out.
+
+    Raises:
+        ReconcileError: retention has deleted records that are needed, or event times are further ahead of Kafka's than was said.
+        DependencyError: the brokers do not answer.
+    """
+    bounds = positions.bounds(topics)
+    begun = {place: max(since.time, NEVER) for place in bounds}
+    found = {} if since.time <= NEVER else positions.at({place: time - since.ahead.get(place[0], 0) for place, time in begun.items()})
+    read = {}
+    for place, (low, _) in bounds.items():
+        first, end = live.first.get(place, 0), live.ends.get(place, 0)
+        wanted = first if since.time <= NEVER else found[place]
+        start = min(end, max(first, end if wanted is None else wanted))
+        if low > first and start <= low and end > first:
+            _refuse_deleted(positions, place, low, since)
+        if start < end:
+            read[place] = Span(start, end)
+        elif end > first and live.greatest.get(place, NEVER) >= since.time:
+            _refuse_ahead(positions, place, live, since)
+    return read
+
+
+def _refuse_ahead(positions: Positions, place: Place, live: Live, since: Since) -> None:
+    """The application has seen events that are needed, though no record has such a timestamp."""
+    newest = positions.time_at(place, live.ends[place] - 1)
+    earlier = since.time - since.ahead.get(place[0], 0)  # than this all are; known also where the log ends in markers of transactions
+    raise too_far_ahead(place[0], live.greatest[place] - (earlier if newest is None else newest))
+
+
+def _refuse_deleted(positions: Positions, place: Place, low: int, since: Since) -> None:
+    """Records before the first one that is left may be needed."""
+    topic, partition = place
+    oldest = positions.time_at(place, low)
+    if oldest is None or since.time <= NEVER:
+        hint = "only a run from the very beginning tells; leave such queries out with --query" if since.time <= NEVER else "they are gone"
+        raise ReconcileError(f"retention has deleted records of {topic}, partition {partition}, that are needed\nhint: {hint}")
+    possible = moment(oldest + since.ahead.get(topic, 0) + since.spare + 1)
+    raise ReconcileError(
+        f"records of {topic}, partition {partition}, from before {moment(oldest)} are deleted, and events from {moment(since.time)} on are needed\n"
+        f"hint: it is possible from --from {possible} on"
+    )
+
+
+def refuse_newcomers(positions: Positions, live: Live, plans: Iterable[Plan], read: Mapping[Place, Span]) -> None:
+    """A query that runs since some moment was never fed what came before.
+
+    Raises:
+        ReconcileError: records from before are needed.
+    """
+    begun = {
+        plan.name: since for plan, since in zip(live.deployment.catalog.plans, live.deployment.since, strict=True) if plan.draining is None
+    }
+    for plan in plans:
+        since = begun[plan.name]
+        for topic in () if since is None else topics_of([plan], live.deployment):
+            times = [positions.time_at(place, span.start) for place, span in read.items() if place[0] == topic]
+            oldest = min((time for time in times if time is not None), default=None)
+            if since is not None and oldest is not None and oldest < since + SETTLED_MS:
+                raise ReconcileError(
+                    f'query "{plan.name}" runs as it is since {moment(since)} only, and records of {topic} from {moment(oldest)} on are needed\n'
+                    "hint: begin later, or name other queries with --query"
+                )

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Takes out of the image's virtual environment what the application can never reach: `slim.sh SITE-PACKAGES`.
+# What is left runs everything of the README; ops/decisions/0013 has the sizes. Whole families go together: Spark asks every jar that is
+# there for its data sources, so spark-hive without Hive would fail each of its look-ups.
+set -eu
+cd "$1"
+
+# Spark Connect, its shell and Scala's compiler; RocksDB's state store (state is ours); Hive; Spark's machine learning and its algebra
+rm -r pyspark/jars/connect-repl pyspark/examples
+rm pyspark/jars/spark-connect_*.jar pyspark/jars/spark-repl_*.jar pyspark/jars/scala-compiler-*.jar pyspark/jars/jline-*.jar
+rm pyspark/jars/rocksdbjni-*.jar
+rm pyspark/jars/spark-hive*.jar pyspark/jars/derby*.jar pyspark/jars/datanucleus-*.jar pyspark/jars/libthrift-*.jar
+find pyspark/jars -name 'hive-*.jar' ! -name 'hive-storage-api-*.jar' -delete # that one is ORC's
+rm pyspark/jars/spark-mllib*.jar pyspark/jars/spark-graphx_*.jar pyspark/jars/breeze*.jar pyspark/jars/spire*.jar \
+   pyspark/jars/cats-kernel_*.jar pyspark/jars/algebra_*.jar pyspark/jars/lapack-*.jar pyspark/jars/arpack*.jar
+
+# Arrow's RPC, and what C++ programs compile against
+rm -r pyarrow/include
+find pyarrow -name '*flight*' -type f -delete
+
+# tests of libraries
+find . -type d -name tests -prune -exec rm -r {} +
