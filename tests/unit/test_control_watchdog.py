@@ -125,6 +125,19 @@ def test_what_a_batch_costs_whatever_is_in_it_foretells_no_dear_burst() -> None:
     assert not plant.asked("q").any()
 
 
+def test_what_one_long_batch_makes_the_next_one_shed_is_not_shed_by_those_after_it() -> None:
+    def slow(now: float) -> float:
+        return 2.6 if 1_060_000 < now < 1_060_700 else 1.0
+
+    plant = at_capacity(costly(slow=slow, noise=0.02, fixed_ms=100.0), 1.6).run(a_watchdog(ONE), until_ms=80 * SECOND)
+    before = plant.asked("q", 50 * SECOND, 60 * SECOND).mean()
+    longest = plant.durations.index(max(plant.durations[-60:]))
+    late, after = plant.ratios[longest + 1]["q"], plant.ratios[longest + 2]["q"]
+    assert late > before + 0.15
+    assert after < before + 0.1
+    assert plant.late(0.99, 50 * SECOND) <= BOUND
+
+
 @pytest.mark.parametrize(("slower", "seconds"), [(2, 5), (3, 3), (3, 5), (5, 3)])
 def test_a_neighbour_that_takes_the_processor_for_some_seconds_is_no_reason_to_shed(slower: float, seconds: float) -> None:
     def slow(now: float) -> float:
