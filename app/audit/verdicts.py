@@ -217,7 +217,8 @@ class Judge:
         refuted_by = np.full((len(digests), 2), -1, np.int64)
         own = _rows_of(spans, asked, *self._keys_of(asked.batch))
         left = MOST_SEARCHED
-        for some in [np.arange(len(own))] if self._movable else np.arange(len(own))[:, None]:
+        cheapest = np.argsort([len(one) for one in own], kind="stable")
+        for some in [cheapest] if self._movable else cheapest[:, None]:
             cost = np.cumsum([(len(own[k]) + (0 if self._movable else ASKING)) * STEPS for k in some.tolist()])
             asked_of = some[cost <= left]
             if len(asked_of):

@@ -89,7 +89,7 @@ class GroupAudit:
         self.reach_ms = max(self._reaches.values())
         self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
         self._upkeep_ns = 0
-        """What remembering took since it was last told."""
+        """What remembering took in this step."""
         self._own = {query: self._layout.own_words(query) for query in self._plans}
         sampled = [self._own[query] for query, plan in self._plans.items() if self._sample and is_sampled(plan)]
         self._spared = np.bitwise_or.reduce([np.zeros(self._layout.words, np.uint64), *sampled])
@@ -134,8 +134,12 @@ class GroupAudit:
             self.memory.forget(watermark_ms - 2 * self.reach_ms)
         self._upkeep_ns += clock() - began
         watched = sum(found.query in self._plans for found in news)
+        upkeep_ns, self._upkeep_ns = (
+            self._upkeep_ns,
+            0,
+        )  # of steps in which all of them slept nobody pays: it would be a query's first event that does
         if watched:
-            each, self._upkeep_ns = self._upkeep_ns // watched, 0
+            each = upkeep_ns // watched
             judged = [replace(one, cost_ns=one.cost_ns + each) if one.query in self._plans else one for one in judged]
         return judged
 

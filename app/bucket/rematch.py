@@ -16,6 +16,11 @@ from app.cep.matches import Matches
 from app.events.batch import EventBatch
 from app.query.plan import Plan, QueryGroup
 
+MOST_EVENTS = 20_000
+"""An engine that was asked about more is not kept: its tables stay as large as they were."""
+LATEST_MS = 1 << 60
+"""Then time begins anew."""
+
 
 class Rematch:
     """What a query finds in some events, all time being over.
@@ -40,12 +45,15 @@ class Rematch:
         """Events in total order, uint64 (events, words) as what they are fed; the matches have the events' own times."""
         if self._reach_ms is None:
             return self._fed(new_engine(self._plan), batch, bitmaps, FOREVER)
-        engine, self._engine = self._engine or new_engine(self._plan), None  # one that fails is not asked again
+        if self._engine is None or self._now_ms > LATEST_MS:
+            self._engine, self._now_ms = new_engine(self._plan), 0
+        engine, self._engine = self._engine, None  # one that fails is not asked again
         shift_ms = self._now_ms - int(batch.time[0])
         moved = replace(batch, time=batch.time + shift_ms)
         over_ms = int(moved.time[-1]) + self._reach_ms + 1
         matches = self._fed(engine, moved, bitmaps, over_ms)
-        self._engine, self._now_ms = engine, over_ms + self._reach_ms + 1
+        if len(batch) <= MOST_EVENTS:
+            self._engine, self._now_ms = engine, over_ms + self._reach_ms + 1
         return replace(matches, time=matches.time - shift_ms)
 
     def _fed(self, engine: QueryEngine, batch: EventBatch, bitmaps: NDArray[np.uint64], over_ms: int) -> Matches:

@@ -237,7 +237,10 @@ class Watchdog:
         running = self._running
         since_ms = float(max(1, planned.at_ms - running.begun_at_ms)) if running.begun_at_ms else 1.0
         running.begun_at_ms = planned.at_ms
-        if running.last_batch < 0 or 0 <= planned.at_ms - self._decided_at_ms < self._settings.interval:  # clocks may step back
+        if running.last_batch < 0:
+            return
+        if 0 <= planned.at_ms - self._decided_at_ms < self._settings.interval:  # clocks may step back
+            running.ratios = dict(running.steady)  # what the batch before needed for itself is its own
             return
         model = self._model = fit_costs(list(self._batches))
         self._decided_at_ms = planned.at_ms

@@ -47,7 +47,8 @@ class Pages:
         """int64 (shape), contents undefined."""
         size = prod(shape)
         self._requests += 1
-        if self._free and self._requests - self._free[0][0] > PATIENCE:
+        free = self._free  # another thread may put another list in its place
+        if free and self._requests - free[0][0] > PATIENCE:
             with self._lock:
                 self._free = [one for one in self._free if self._requests - one[0] <= PATIENCE]
         if size < SMALL:

@@ -251,6 +251,10 @@ WAITING_TEXTS = [
     'event: "SEQ(A a, !(A n), B+ b)"\nwhere: "[k]"\nwindow: {size: 4 events, slide: 2 events, per: partition}\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND sum(b.v) > 2"\nwithin: 9 ms\non_timeout: emit\n',
     'event: "SEQ(A a, AND(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\n',
+    'event: "SEQ(A a, B b, A c)"\nwhere: "[k]"\nmax_gap: 4 ms\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
+    'event: "SEQ(A a, B b, A c)"\nwhere: "[k]"\nwindow: {size: 8 ms, slide: 4 ms}\nstrategy: skip-till-next-match\n',
+    'event: "SEQ(A a, B b, A c)"\nwhere: "[k]"\nwithin: 6 ms\non_timeout: emit\nstrategy: skip-till-next-match\n',
+    'event: "SEQ(A a, !(A n), B b)"\nwhere: "[k] AND n.v > a.v"\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
 ]
 CHOOSING_TEXTS = [
     'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 9 ms\nafter: skip-past-last-event\n',

@@ -393,6 +393,19 @@ def test_repeated_observation_changes_nothing() -> None:
     assert watchdog.snapshot() == before
 
 
+def test_between_two_decisions_only_the_steady_ratio_holds() -> None:
+    watchdog = a_watchdog(ONE, interval="20 s")
+    plant = at_capacity(costly(), 1.6).run(watchdog, until_ms=30 * SECOND)
+    known = watchdog.snapshot()
+    known["running"] |= {"ratios": {"q": 0.95}, "steady": {"q": 0.3}}  # the last batch needed more than the rate does
+    watchdog.restore(known)
+    watchdog.plan(PlannedBatch(plant.batch, round(plant.now), None))
+    decided = watchdog.ratios
+    watchdog.plan(PlannedBatch(plant.batch + 1, round(plant.now) + 500, None))
+    assert watchdog.ratios == watchdog.snapshot()["running"]["steady"]
+    assert watchdog.ratios.keys() == decided.keys()
+
+
 def test_the_forecast_names_the_bottleneck() -> None:
     dear, cheap = a_watchdog(ONE), a_watchdog(ONE)
     at_capacity(costly(), 1.6).run(dear, batches=60)

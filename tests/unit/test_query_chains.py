@@ -69,6 +69,7 @@ def test_items_one_after_the_other_are_a_chain(plan: Plan) -> None:
         (plan_of("SEQ(!(B b), A a, C c)"), ["a negation at the start, or of several items"]),
         (plan_of("SEQ(A a, C c, !(B b))"), ["a negation at the end"]),
         (plan_of("SEQ(A a, !(B b), C c)", "[k] AND b.v > c.v"), ["a negation that reads an event behind it"]),
+        (plan_of("SEQ(A a, !(B b), C c+)", "[k] AND b.v > last(c.v)"), ["a negation that reads an event behind it"]),
         (plan_of("SEQ(A a, !(B b), C c)", more="strategy: {default: skip-till-next-match, b: partition-contiguity}\n"), ["a negation with a contiguous strategy"]),
         (plan_of("SEQ(A a, !(B b), C c)", more=NEXT + "limits: {matches_per_event: 3}\n"), ["limits: beside a negation"]),
         (plan_of("AND(A a, B b)"), ["AND"]),

@@ -38,7 +38,7 @@ class Standing:
         id: the composite event's, 16 bytes.
         correction: what the record is.
         place, offset: where it is.
-        timestamp_ms: Kafka's: of two records of one identity the later one counts.
+        timestamp_ms: Kafka's: of two records of one identity in different topic partitions the later one counts; in the same one the one behind the other, whatever clocks say.
     """
 
     id: bytes
@@ -64,9 +64,12 @@ class Ledger:
 
     def read(self, records: Iterable[Standing]) -> None:
         """Takes note of what is on the topics, in any order."""
-        for one in sorted(records, key=lambda one: (one.timestamp_ms, one.place, one.offset)):
+        last: dict[tuple[bytes, Place], Standing] = {}
+        for one in sorted(records, key=lambda one: one.offset):
             if not one.correction:
                 self.own.add(one.id)
+            last[one.id, one.place] = one
+        for one in sorted(last.values(), key=lambda one: (one.timestamp_ms, one.place)):
             if one.correction == "retracted":
                 self.standing.pop(one.id, None)
             else:

@@ -15,8 +15,12 @@ from app.pipeline.reconcile.span import Span
 from app.pipeline.source import ranged_records
 
 
-def late_events(spark: SparkSession, settings: Settings, positions: Positions, live: Live, read: Mapping[Place, Span]) -> DataFrame | None:
+def late_events(  # noqa: PLR0917 - what is read, and from when on
+    spark: SparkSession, settings: Settings, positions: Positions, live: Live, read: Mapping[Place, Span], ahead_ms: int
+) -> DataFrame | None:
     """Topic, partition and offset of late events among what is read; None where there are none.
+
+    Their timestamps are of the owners' clocks, which may be that much behind the producers'.
 
     Of streams with `ordered_by` only the run itself can say: there an event may be late for some queries and not for others.
 
@@ -29,7 +33,7 @@ def late_events(spark: SparkSession, settings: Settings, positions: Positions, l
     if not starts:
         return None
     bounds = positions.bounds([live.deployment.late_topic])
-    begins = positions.at(dict.fromkeys(bounds, min(starts)))
+    begins = positions.at(dict.fromkeys(bounds, min(starts) - ahead_ms))
     ranges = {place: (start, high) for place, (_, high) in bounds.items() if (start := begins[place]) is not None and start < high}
     if not ranges:
         return None

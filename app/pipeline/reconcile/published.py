@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 
 from pyspark.sql import Column, SparkSession
@@ -9,6 +10,7 @@ from pyspark.sql import functions as sql
 
 from app.config.settings import Settings
 from app.delivery.positions import Place, Positions
+from app.delivery.topics import TopicAdministrator
 from app.pipeline.reconcile.failure import ReconcileError, moment
 from app.pipeline.reconcile.found import ID, TIME, TYPE, Compared
 from app.pipeline.reconcile.identities import Correction, Kind, Standing, type_of
@@ -34,7 +36,7 @@ def published(
         DependencyError: the brokers do not answer.
     """
     types = {type_of(kind, one.version, how): (kind, how) for kind, one in compared.items() for how in CORRECTIONS}
-    ranges = _ranges(positions, compared, ahead_ms)
+    ranges = _ranges(settings, positions, compared, ahead_ms)
     if not ranges:
         return
     records = ranged_records(spark, settings, ranges, headers=True)
@@ -66,10 +68,13 @@ def header(name: str) -> Column:
     return sql.filter("headers", lambda header: header["key"] == name)[0]["value"].cast("string")
 
 
-def _ranges(positions: Positions, compared: Mapping[Kind, Compared], ahead_ms: int) -> dict[tuple[str, int], tuple[int, int]]:
+def _ranges(
+    settings: Settings, positions: Positions, compared: Mapping[Kind, Compared], ahead_ms: int
+) -> dict[tuple[str, int], tuple[int, int]]:
     topics = _begins(compared.values())
     bounds = positions.bounds(sorted(topics))
     starts = positions.at({place: topics[place[0]] - ahead_ms for place in bounds})
+    _refuse_emptied(settings, {place[0]: topics[place[0]] - ahead_ms for place, (low, high) in bounds.items() if low == high > 0})
     ranges = {}
     for place, (low, high) in bounds.items():
         start = starts[place]
@@ -83,6 +88,26 @@ def _ranges(positions: Positions, compared: Mapping[Kind, Compared], ahead_ms: i
         if start is not None and start < high:
             ranges[place] = start, high
     return ranges
+
+
+def _refuse_emptied(settings: Settings, begins: Mapping[str, int]) -> None:
+    """Of topic partitions of which retention has left nothing only the topic's retention says how far back that reaches.
+
+    Args:
+        settings: of the application.
+        begins: by topic with such a partition, from when on all that was published must be known, ms.
+
+    Raises:
+        ReconcileError: records from then on may be deleted.
+    """
+    for name, topic in TopicAdministrator(settings).existing(begins).items():
+        kept_ms = int(topic.config.get("retention.ms", "0"))
+        oldest = int(time.time() * 1000) - kept_ms
+        if kept_ms >= 0 and begins[name] < oldest:
+            raise ReconcileError(
+                f"records of {name} from before {moment(oldest)} are deleted: what was published then is not known\n"
+                f"hint: it is possible for composite events from {moment(oldest)} on"
+            )
 
 
 def _begins(compared: Collection[Compared]) -> dict[str, int]:

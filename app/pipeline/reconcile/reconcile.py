@@ -110,7 +110,7 @@ def _find(spark: SparkSession, work: _Work, positions: Positions, read: Mapping[
     end = work.aims.needed.end
     until = {stream: time if end >= FOREVER else min(end + 1, time) for stream, time in work.live.watermarks.items() if time > NEVER}
     work.telling.begins("matching without shedding", sum(span.end - span.start for span in read.values()))
-    most, late = batch_limits(work.settings).records, late_events(spark, work.settings, positions, work.live, read)
+    most, late = batch_limits(work.settings).records, late_events(spark, work.settings, positions, work.live, read, work.request.ahead_ms)
     with scratch_settings(work.settings, work.live.numbers) as own:
         terms = Terms(deployment, stored(own, deployment), read, until, work.ahead, most, int(time.time() * 1000))
         run_unshed(spark, own, terms, found.take, work.telling.reads, without=late)
@@ -126,7 +126,7 @@ def _read_published(
     """
     work.telling.begins("reading what was published", 0)
     standing: dict[Kind, list[Standing]] = {kind: [] for kind in ledgers}
-    for kind, one in published(spark, work.settings, positions, work.aims.compared, max(work.ahead.values(), default=0)):
+    for kind, one in published(spark, work.settings, positions, work.aims.compared, work.request.ahead_ms):
         standing[kind].append(one)
     for kind, own in standing.items():
         ledgers[kind].read(own)

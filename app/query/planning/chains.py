@@ -189,7 +189,7 @@ def _kill(plan: Plan, runs: Runs, places: dict[int, int], item: int, before: int
         raise _Obstacle("a negation with a contiguous strategy")
     known = {binding: place for binding, place in places.items() if place < before} | {own.bound_to: before}
     conditions = [join.condition for join in plan.joins if join.negated_item == own.bound_to]
-    if any(isinstance(node, e.AttributeOf) and node.item not in known for one in conditions for node in e.walk(one)):
+    if any(item not in known for condition in conditions for item in e.mentioned_items(condition)):
         raise _Obstacle("a negation that reads an event behind it")
     return Kill(item, before, tuple(_test(condition, known) for condition in conditions))
 
