@@ -77,9 +77,10 @@ def can_be_false(plan: Plan) -> bool:
     return plan.runs is not None or (negated and plan.shedding.allow_false_positives)
 
 
-def cares_for_distances_only(plan: Plan) -> bool:
-    """Whether a query finds the same in events that are all moved to another time."""
-    return (plan.runs is None or plan.runs.window is None) and not _speaks_of((plan.items, plan.joins, plan.runs), "time")
+def cares_for_distances_only(plan: Plan, reach_ms: int) -> bool:
+    """Whether a query finds the same in events that are all moved to another time, and what is far enough from each other has nothing to do with each other."""
+    clock = plan.runs is not None and plan.runs.window is not None
+    return reach_ms < UNBOUNDED_MS and not clock and not _speaks_of((plan.items, plan.joins, plan.runs), "time")
 
 
 def is_sampled(plan: Plan) -> bool:
@@ -143,7 +144,7 @@ class Judge:
             runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
         )
         self._looks_back, self._looks_ahead = whole or plan.items[0].negated, whole or plan.items[-1].negated
-        self._movable = cares_for_distances_only(plan) and reach_ms < UNBOUNDED_MS
+        self._movable = cares_for_distances_only(plan, reach_ms)
         self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
     def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory) -> Verdicts:

@@ -134,13 +134,11 @@ class GroupAudit:
             self.memory.forget(watermark_ms - 2 * self.reach_ms)
         self._upkeep_ns += clock() - began
         watched = sum(found.query in self._plans for found in news)
-        upkeep_ns, self._upkeep_ns = (
-            self._upkeep_ns,
-            0,
-        )  # of steps in which all of them slept nobody pays: it would be a query's first event that does
         if watched:
-            each = upkeep_ns // watched
+            each = self._upkeep_ns // watched
             judged = [replace(one, cost_ns=one.cost_ns + each) if one.query in self._plans else one for one in judged]
+        # of steps in which all of them slept nobody pays: it would be a query's first event that does
+        self._upkeep_ns = 0
         return judged
 
     def go_on(self, other: GroupAudit | None, *, same_bits: bool) -> None:
@@ -220,5 +218,5 @@ class GroupAudit:
 
     def _rematch(self, query: int) -> Rematch:
         plan, reach_ms = self._plans[query], self._reaches[query]
-        movable = reach_ms < UNBOUNDED_MS and cares_for_distances_only(plan)
+        movable = cares_for_distances_only(plan, reach_ms)
         return Rematch(query, plan, self._group, self._dispatch, reach_ms=reach_ms if movable else None)

@@ -11,6 +11,11 @@ from app.bucket.hold import NEVER, Progress, TimeRules, stream_watermark
 from app.control.directives import Directive
 
 
+def progress_by(directive: Directive, times: Mapping[int, int]) -> Progress:
+    """How far time is by what a directive says of its batch's topic partitions, given the greatest times (ms) of these."""
+    return Progress(times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+
+
 def reached(before: Directive | None, now: Progress, streams: Mapping[str, frozenset[int]]) -> dict[str, int]:
     """By stream the time that its watermark has come to, ms, without its allowed lateness; streams of which the batch knows as much by itself are missing.
 
@@ -21,7 +26,7 @@ def reached(before: Directive | None, now: Progress, streams: Mapping[str, froze
     """
     if before is None:
         return {}
-    past = Progress(now.greatest_times, frozenset(before.sources), frozenset(before.idle), before.stream_times)
+    past = progress_by(before, now.greatest_times)
     found = {}
     for stream, topics in streams.items():
         rules = TimeRules(stream, topics=topics)

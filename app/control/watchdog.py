@@ -268,12 +268,9 @@ class Watchdog:
             self._costs.restore(snapshot["costs"])
             self._handed = [query for query in self._running.behind if query in known]
         self._running.behind = self._complete()  # there was an outage, of whatever length
-        for name in ("ratios", "steady"):
-            setattr(
-                self._running,
-                name,
-                {query: ratio for query, ratio in running.get(name, running.get("ratios", {})).items() if query in known},
-            )
+        ratios = running.get("ratios", {})
+        self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
+        self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
 
     def go_on(self) -> None:
         """The catalog has changed, the run goes on: there was no outage."""

@@ -13,6 +13,7 @@ from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress
 from app.bucket.matching import Found
 from app.control.directives import Directive
+from app.control.reached import progress_by
 from app.control.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.owners.arrivals import Arrivals
@@ -58,7 +59,7 @@ def progress_of(order: Advance) -> Progress:
     times = dict(directive.greatest_times)
     for source, time_ms in order.greatest.items():
         times[source] = max(time_ms, times.get(source, time_ms))
-    return Progress(times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+    return progress_by(directive, times)
 
 
 def feed(bucket: Bucket, chunks: Sequence[Chunk], order: Advance, checkpoint: str) -> BucketOutput:

@@ -25,6 +25,7 @@ from app.bucket.hold import Progress
 from app.bucket.ingress import Gate, Ingested, IngressPlan
 from app.control.desk import RegistryDesk
 from app.control.directives import Directive
+from app.control.reached import progress_by
 from app.control.reports import QueryTally, SelectionTally, StageReport
 from app.control.selection import packed, sampled_rows
 from app.control.totals import pack_report
@@ -298,8 +299,7 @@ def _route(work: _Work, part: _Part) -> None:
 
 def _progress(directive: Directive) -> Progress:
     """What the directive says about time, as lateness sees it."""
-    idle, sources = frozenset(directive.idle), frozenset(directive.sources)
-    return Progress(directive.greatest_times, sources, idle, directive.stream_times, reached=directive.reached)
+    return replace(progress_by(directive, directive.greatest_times), reached=directive.reached)
 
 
 def _selection_tally(plan: IngressPlan, batch: EventBatch, ingested: Ingested, sample: int) -> SelectionTally:

@@ -28,7 +28,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import yaml
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -268,17 +268,17 @@ def timed_composites(settings: Settings, topic: str, query: str) -> np.ndarray:
     return np.array(found, dtype=np.float64).reshape(-1, 2)
 
 
-def everything(settings: Settings, topic: str) -> Iterator[Any]:
-    consumer = Consumer({**client_options(settings.kafka), "group.id": "bench", "enable.auto.commit": False})
-    for number in consumer.list_topics(topic).topics[topic].partitions:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
-        consumer.assign([TopicPartition(topic, number, 0)])
-        at = 0
-        while at < end:
-            for message in consumer.consume(10_000, timeout=5):
-                at = message.offset() + 1
-                yield message
-    consumer.close()
+def everything(settings: Settings, topic: str) -> Iterator[Message]:
+    """All records of a topic, one topic partition after the other."""
+    with closing(Consumer({**client_options(settings.kafka), "group.id": "bench", "enable.auto.commit": False})) as consumer:
+        for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+            end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+            consumer.assign([TopicPartition(topic, number, 0)])
+            at = 0
+            while at < end:
+                for message in consumer.consume(min(10_000, end - at), timeout=1):
+                    at = message.offset() + 1
+                    yield message
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from app.query.resolved.vocabulary import Streams
-from tests.naive.patterns import yaml_text
+from tests.naive.patterns import WholeQuery, yaml_text
 from tests.property.random_queries import cuts
 from tests.property.whole_language import is_valid_for, queries, streams
 
@@ -82,24 +82,30 @@ def test_any_split_of_the_input_finds_what_the_sorted_events_give(data: st.DataO
     query = data.draw(queries())
     lines = data.draw(streams(query))
     assume(is_valid_for(query, lines))
-    text = yaml_text(query)
-    note(text + "\n".join(map(json.dumps, lines)))
-    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
-    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
-    assume(not compiled.errors)
-    (plan,) = compiled.catalog.plans
+    catalog, events = compiled(query, lines)
+    (plan,) = catalog.plans
     event(f"{plan.evaluator}, ranks {plan.ranks}")
     source = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(lines), max_size=len(lines))), dtype=np.int64)
-    batch = replace(file.batch, source=source)
+    batch = replace(events, source=source)
     rules = TimeRules(plan.streams[0], 1_000_000)
-    whole = identities(compiled.catalog, match_sorted(compiled.catalog, in_total_order(batch)).found)
+    whole = identities(catalog, match_sorted(catalog, in_total_order(batch)).found)
     steps = in_steps(data, batch)
     restarts = data.draw(st.sets(st.integers(0, len(steps))))
     rules = replace(rules, allowed_lateness_ms=data.draw(st.sampled_from([1_000_000, _disorder(batch)])))
-    found = run(compiled.catalog, rules, steps, data.draw(st.integers(1, 3)), restarts)
+    found = run(catalog, rules, steps, data.draw(st.integers(1, 3)), restarts)
     note(f"missing {whole - found} surplus {found - whole}")
     assert found == whole
     assert max(found.values(), default=1) == 1
+
+
+def compiled(query: WholeQuery, lines: Sequence[Mapping[str, Any]]) -> tuple[Catalog, EventBatch]:
+    """A query that the compiler takes, over the types of some events, and these as they stand; a failing case shows both."""
+    text = yaml_text(query)
+    note(text + "\n".join(map(json.dumps, lines)))
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compilation = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    assume(not compilation.errors)
+    return compilation.catalog, file.batch
 
 
 def in_steps(data: st.DataObject, batch: EventBatch, most: int = 4) -> list[list[EventBatch]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -12,13 +11,9 @@ from hypothesis import strategies as st
 
 from app.bucket.recording import match_sorted
 from app.events.batch import EventBatch, in_total_order, take
-from app.events.files import parse_events
 from app.pipeline.reconcile.scope import Interval, needed_for, reach_of, scope_of
-from app.query.compile import compile_texts
 from app.query.plan import Catalog
-from app.query.resolved.vocabulary import Streams
-from tests.naive.patterns import yaml_text
-from tests.property.test_bucket_whole_language import identities
+from tests.property.test_bucket_whole_language import compiled, identities
 from tests.property.whole_language import is_valid_for, queries, streams
 
 LONG = settings(max_examples=max(150, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
@@ -29,16 +24,12 @@ def drawn(data: st.DataObject) -> tuple[Catalog, EventBatch]:
     query = data.draw(queries())
     lines = data.draw(streams(query))
     assume(lines and is_valid_for(query, lines))
-    text = yaml_text(query)
-    note(text + "\n".join(map(json.dumps, lines)))
-    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
-    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
-    assume(not compiled.errors)
-    (plan,) = compiled.catalog.plans
+    catalog, events = compiled(query, lines)
+    (plan,) = catalog.plans
     reach = reach_of(plan)
     assume(reach is not None)
     note(str(reach))
-    return compiled.catalog, in_total_order(file.batch)
+    return catalog, in_total_order(events)
 
 
 def found(catalog: Catalog, batch: EventBatch) -> Counter[Any]:

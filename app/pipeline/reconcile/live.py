@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from app.bucket.hold import Progress, stream_watermark
+from app.bucket.hold import stream_watermark
 from app.config.settings import SPARK_FOLDER, Settings
 from app.control.batch_log import TOTALS, BatchLog
+from app.control.reached import progress_by
 from app.events.topics import topic_name, topic_partition
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.spark_log import OF_FIRST_SOURCE, Offsets, read_offsets
@@ -84,7 +85,7 @@ def _look(settings: Settings) -> Live:
         raise ReconcileError(f"the checkpoint {uri} does not say which offsets batch {batch} has read")
     deployment = load_deployment(uri, directive.deployment)
     times = log.greatest_times_before(batch + 1)
-    progress = Progress(times, frozenset(directive.sources), frozenset(directive.idle), directive.stream_times)
+    progress = progress_by(directive, times)
     watermarks = {
         one.rules.stream: stream_watermark(one.rules, {s: t for s, t in times.items() if one.rules.owns(s)}, progress)
         for one in deployment.streams

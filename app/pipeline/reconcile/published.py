@@ -74,17 +74,15 @@ def _ranges(
     topics = _begins(compared.values())
     bounds = positions.bounds(sorted(topics))
     starts = positions.at({place: topics[place[0]] - ahead_ms for place in bounds})
-    _refuse_emptied(settings, {place[0]: topics[place[0]] - ahead_ms for place, (low, high) in bounds.items() if low == high > 0})
+    if emptied := {place[0] for place, (low, high) in bounds.items() if low == high > 0}:
+        _refuse_emptied(settings, {topic: topics[topic] - ahead_ms for topic in emptied})
     ranges = {}
     for place, (low, high) in bounds.items():
         start = starts[place]
         if low > 0 and start == low:
             oldest = positions.time_at(place, low)
             if oldest is not None and oldest > topics[place[0]] - ahead_ms:
-                raise ReconcileError(
-                    f"records of {place[0]}, partition {place[1]}, from before {moment(oldest)} are deleted: what was published then is not known\n"
-                    f"hint: it is possible for composite events from {moment(oldest + ahead_ms)} on"
-                )
+                raise _deleted(f"{place[0]}, partition {place[1]},", oldest, oldest + ahead_ms)
         if start is not None and start < high:
             ranges[place] = start, high
     return ranges
@@ -104,10 +102,14 @@ def _refuse_emptied(settings: Settings, begins: Mapping[str, int]) -> None:
         kept_ms = int(topic.config.get("retention.ms", "0"))
         oldest = int(time.time() * 1000) - kept_ms
         if kept_ms >= 0 and begins[name] < oldest:
-            raise ReconcileError(
-                f"records of {name} from before {moment(oldest)} are deleted: what was published then is not known\n"
-                f"hint: it is possible for composite events from {moment(oldest)} on"
-            )
+            raise _deleted(name, oldest, oldest)
+
+
+def _deleted(what: str, oldest_ms: int, possible_ms: int) -> ReconcileError:
+    return ReconcileError(
+        f"records of {what} from before {moment(oldest_ms)} are deleted: what was published then is not known\n"
+        f"hint: it is possible for composite events from {moment(possible_ms)} on"
+    )
 
 
 def _begins(compared: Collection[Compared]) -> dict[str, int]:

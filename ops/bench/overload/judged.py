@@ -63,7 +63,6 @@ class Row:
 class Query:
     """What a run and the unshed one found of a query; by identity also verdicts, and when the last event arrived (broker time in the run)."""
 
-    run: Run
     found: Mapping[str, Composite]
     true: Mapping[str, Composite]
     verdicts: Mapping[str, str]
@@ -74,7 +73,7 @@ class Query:
         """Of a run, and of the unshed one over the same events."""
         found, true = run.composites[query], whole.composites[query]
         verdicts = {one["composite_event"]: one["verdict"] for one in run.audits.get("Verdict", ()) if one["query"] == query}
-        return Query(run, found, true, verdicts, {key: run.last_ms(one) for key, one in {**true, **found}.items()})
+        return Query(found, true, verdicts, {key: run.last_ms(one) for key, one in {**true, **found}.items()})
 
     def between(self, composites: Iterable[str], begin_ms: float, end_ms: float) -> set[str]:
         """Those whose last event arrived in the time."""

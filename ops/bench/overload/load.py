@@ -51,15 +51,6 @@ def issue_phases(shares: Sequence[float], seconds: float, *, calm_s: float = 10.
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What a sender told: the clock (ms) when it began, and how late its latest event left at worst, in seconds."""
-
-    began_ms: float
-    events: int
-    behind_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Schedule:
     """When a workload's events are due.
 
@@ -91,7 +82,11 @@ class Schedule:
 
 
 class Sending:
-    """A process that sends a workload's first events, as they are due."""
+    """A process that sends a workload's first events, as they are due.
+
+    Attributes:
+        began_ms: the clock when its schedule began.
+    """
 
     def __init__(self, settings: Path, workload: Workload, schedule: Schedule) -> None:
         self._reader, writer = get_context("spawn").Pipe(duplex=False)
@@ -108,18 +103,18 @@ class Sending:
         """Until it is done, but not longer."""
         self._process.join(seconds)
 
-    def end(self) -> Sent:
-        """Waits for the end.
+    def end(self) -> float:
+        """Waits for the end; how late the latest event left at worst, in seconds.
 
         Raises:
             RuntimeError: it failed.
         """
         try:
-            events, behind_s = self._reader.recv()
+            behind_s: float = self._reader.recv()
         except EOFError as error:
             raise RuntimeError("the sender failed") from error
         self._process.join()
-        return Sent(self.began_ms, events, behind_s)
+        return behind_s
 
 
 def send_at_once(settings: Path, workload: Workload, events: int) -> None:
@@ -144,4 +139,4 @@ def _send(settings: Path, workload: Workload, schedule: Schedule, told: Connecti
         sender.check_topic()  # its schedule begins now
         told.send(time.time() * 1000)
         sent = sender.send(batches)
-    told.send((sent.events, sent.behind_s))
+    told.send(sent.behind_s)

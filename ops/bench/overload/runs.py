@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import fastavro
 import numpy as np
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
@@ -22,11 +22,10 @@ from app.config.settings import Settings
 from app.control.batch_log import DIRECTIVE, BatchLog
 from app.control.directives import Directive
 from app.control.watchdog import Watchdog
-from app.delivery.security import client_options
 from app.storage.open import open_store
 from ops.bench.overload.load import Schedule, Sending, send_at_once
 from ops.bench.overload.workloads import Place, Workload
-from ops.bench.pipeline import application, apply_topics, batches_of, per_second
+from ops.bench.pipeline import application, apply_topics, batches_of, everything, per_second
 
 POLL_S = 5
 """How often directives are fetched: the batch log keeps the last hundred batches."""
@@ -99,11 +98,11 @@ def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str
         while sending.going_on:
             sending.wait(POLL_S)
             _note_directives(settings, asked)
-        sent = sending.end()
+        behind_s = sending.end()
         time.sleep(POLL_S)  # what was sent last is on its way
         _note_directives(settings, asked)
     found, arrived, audits = composites_of(settings, workload), _arrivals(settings, workload.stream), audits_of(settings)
-    return Run(workload, settings, found, arrived, asked, audits, schedule, sent.began_ms, sent.behind_s)
+    return Run(workload, settings, found, arrived, asked, audits, schedule, sending.began_ms, behind_s)
 
 
 @contextmanager
@@ -142,7 +141,7 @@ def composites_of(settings: Settings, workload: Workload) -> dict[str, dict[str,
     found: dict[str, dict[str, Composite]] = {}
     for query in workload.queries:
         found[query] = {}
-        for message in _everything(settings, f"{settings.topics.prefix}.{query}"):
+        for message in everything(settings, f"{settings.topics.prefix}.{query}"):
             read = readers.read(message)
             places = tuple((event["partition"], event["offset"]) for event in read["events"])
             found[query][read["id"]] = Composite(read.get("partition_key"), places, message.timestamp()[1])
@@ -152,7 +151,7 @@ def composites_of(settings: Settings, workload: Workload) -> dict[str, dict[str,
 def audits_of(settings: Settings) -> dict[str, list[dict[str, Any]]]:
     """All audit records, by the name of their schema."""
     readers, found = _Readers(settings), {}
-    for message in _everything(settings, settings.topics.audit):
+    for message in everything(settings, settings.topics.audit):
         name = readers.schema(message)["name"].rpartition(".")[2]
         found.setdefault(name, []).append(readers.read(message))
     return found
@@ -180,27 +179,6 @@ class _Readers:
 
 def _arrivals(settings: Settings, topic: str) -> dict[int, NDArray[np.float64]]:
     found: dict[int, array[float]] = {}
-    for message in _everything(settings, topic):
+    for message in everything(settings, topic):
         found.setdefault(message.partition(), array("d")).append(message.timestamp()[1])
     return {partition: np.frombuffer(times, dtype=np.float64) for partition, times in found.items()}
-
-
-@contextmanager
-def _consumer(settings: Settings) -> Iterator[Consumer]:
-    consumer = Consumer({**client_options(settings.kafka), "group.id": "bench", "enable.auto.commit": False})
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def _everything(settings: Settings, topic: str) -> Iterator[Message]:
-    with _consumer(settings) as consumer:
-        for number in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-            end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
-            consumer.assign([TopicPartition(topic, number, 0)])
-            at = 0
-            while at < end:
-                for message in consumer.consume(min(10_000, end - at), timeout=1):
-                    at = message.offset() + 1
-                    yield message

@@ -20,7 +20,7 @@ from app.events.types import Kind
 from app.pipeline.preparation import compile_queries, read_streams, registry_settings
 from app.query.text.keys import RUN_SHEDDERS
 from ops.bench.overload.load import FIRST_MS
-from ops.bench.overload.workloads import ROOT, STREAMS, Workload
+from ops.bench.overload.workloads import ROOT, Workload
 from shedding.registry import METHODS
 
 SEED = 2
@@ -30,22 +30,8 @@ SEED = 2
 def recording(workload: Workload, folder: Path, events: int) -> tuple[Path, Path]:
     """Events of the workload's kind as a file, and settings to read them by."""
     file, settings = folder / f"{workload.name}.jsonl", folder / f"{workload.name}-settings.yaml"
-    kinds, key = STREAMS[workload.stream]
-    stream = {
-        "topics": [workload.stream],
-        "schemas": [str(ROOT / "schemas" / f"{kind}.avsc") for kind in kinds],
-        "time": "time",
-        "ordered_by": key,
-    }
-    settings.write_text(
-        yaml.safe_dump(
-            {
-                "kafka": {"bootstrap_servers": "unused:9092"},
-                "schema_registry": {"url": "http://unused"},
-                "streams": {workload.stream: stream},
-            }
-        )
-    )
+    unused = {"kafka": {"bootstrap_servers": "unused:9092"}, "schema_registry": {"url": "http://unused"}}
+    settings.write_text(yaml.safe_dump({**unused, "streams": workload.streams}))
     if not file.exists():
         options = ["--events", events, "--seed", SEED, "--start-ms", FIRST_MS, "--rate", workload.events_per_event_s, "--out", file]
         _cep("generate", workload.stream, *options)
@@ -72,8 +58,8 @@ def train(workload: Workload, shedder: str, folder: Path, events: int) -> Path |
 
 def foretold(
     workload: Workload, shedders: Sequence[str], shares: Sequence[float], folder: Path, events: int
-) -> dict[tuple[str, str], float]:
-    """Recall by shedder and name of the rate, as `cep evaluate` has it."""
+) -> dict[tuple[str, str, str], float]:
+    """Recall by query (the first that has a bound), shedder and name of the rate, as `cep evaluate` has it."""
     file, settings = recording(workload, folder, events)
     query = next(iter(workload.bounds_ms))
     text, out = folder / f"{query}.yaml", folder / f"{query}-foretold.json"

@@ -52,6 +52,13 @@ class Workload:
         """
         return {name: text + self._shedding(name, shedder) for name, text in self.queries.items()}
 
+    @property
+    def streams(self) -> dict[str, Any]:
+        """Its one stream, as settings have it."""
+        kinds, key = STREAMS[self.stream]
+        schemas = [str(ROOT / "schemas" / f"{kind}.avsc") for kind in kinds]
+        return {self.stream: {"topics": [self.stream], "schemas": schemas, "time": "time", "ordered_by": key, "partitions": PARTITIONS}}
+
     def _shedding(self, query: str, shedder: str | None) -> str:
         bound = self.bounds_ms.get(query)
         return "" if shedder is None or bound is None else f"shedding: {{shedder: {shedder}, latency_bound: {bound} ms}}\n"
@@ -71,14 +78,6 @@ class Place:
         (own / "queries").mkdir(parents=True)
         for name, text in workload.texts(shedder).items():
             (own / "queries" / f"{name}.yaml").write_text(text)
-        kinds, key = STREAMS[workload.stream]
-        stream = {
-            "topics": [workload.stream],
-            "schemas": [str(ROOT / "schemas" / f"{kind}.avsc") for kind in kinds],
-            "time": "time",
-            "ordered_by": key,
-            "partitions": PARTITIONS,
-        }
         plain: dict[str, Any] = {
             "kafka": {
                 "bootstrap_servers": self.services.broker.bootstrap_servers,
@@ -86,7 +85,7 @@ class Place:
                 "max_offsets_per_trigger": per_trigger,
             },
             "schema_registry": {"url": self.services.registry.url},
-            "streams": {workload.stream: stream},
+            "streams": workload.streams,
             "queries": {"paths": [str(own / "queries")], **({"models": str(self.models)} if shedder and self.models else {})},
             "topics": {"prefix": f"{label}-cep"},
             "checkpoint": {"path": str(own / "checkpoint")},
