@@ -147,7 +147,13 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
-        log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
+        log.info(
+            "running",
+            queries=[plan.name for plan in deployment.catalog.plans],
+            port=plane.port,
+            control_port=plane.control_port,
+            deployment=fingerprint,
+        )
         gc.collect()
         gc.freeze()  # what is there now stays: collections in the middle of a batch need not look at it
         _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
@@ -160,7 +166,10 @@ def _listening(settings: Settings) -> ControlPlane:
         return control_plane(settings)
     except OSError as error:
         http = settings.http
-        finding = Finding(f"http: cannot listen on {http.host}:{http.port}: {_words(error)}", hint="set http.port; 0 takes any free one")
+        where = f"{http.host}:{http.port}" + (
+            "" if http.control.port is None else f" and {http.control.host or http.host}:{http.control.port}"
+        )
+        finding = Finding(f"http: cannot listen on {where}: {_words(error)}", hint="set http.port; 0 takes any free one")
         raise ConfigurationError([finding]) from error
 
 
