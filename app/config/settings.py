@@ -108,6 +108,8 @@ class OAuth(_Section):
     """A file with the client's secret; executors must see the same path."""
     scope: str | None = None
     """The scope asked for; most brokers need none."""
+    ca_file: Path | None = None
+    """PEM certificates of the authority that signs the token endpoint's certificate; without it the system's are used."""
 
 
 class KafkaSecurity(_Section):

@@ -29,6 +29,7 @@ from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
+from app.owners.wire import WireKey
 from app.pipeline.causes import cause, lies_outside
 from app.pipeline.task_answers import TaskAnswer, answers_of_batch, look_around, owners_beside
 
@@ -129,7 +130,7 @@ class Batches:
         plane: decides and remembers.
         rules: how often, and how strictly.
         settings: told to owners.
-        token: of the application's owners.
+        key: of the owners' connections.
         take: gets output records where there is no Kafka.
         first: asks the broker for a record where none was read; None: nobody is asked.
         answers: runs a batch's tasks.
@@ -140,7 +141,7 @@ class Batches:
         plane: Plane,
         rules: BatchRules,
         settings: OwnerSettings,
-        token: str,
+        key: WireKey,
         take: Taker | None = None,
         *,
         first: First | None = None,
@@ -148,7 +149,7 @@ class Batches:
     ) -> None:
         self._first, self._answers = first, answers
         self._plane, self._rules, self._settings, self._take = plane, rules, settings, take
-        self._owners = Owners(token, settings)
+        self._owners = Owners(key, settings)
         self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
         self._attempt = 0
         self._asked_to_stop = threading.Event()
