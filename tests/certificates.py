@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 DAY = dt.timedelta(days=1)
@@ -42,16 +44,25 @@ class Authority:
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, password: str | None = None) -> Identity:
-        """A new certificate of this common name, whose key is PKCS#8, perhaps encrypted; issued again, the same files get another one."""
+        """A new certificate of this common name, whose key is PKCS#8, perhaps encrypted, as Java 17 can read it; issued again, the same files get another one."""
         key = ec.generate_private_key(ec.SECP256R1())
         here = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = _builder(subject, self._name, key).add_extension(here, critical=False).sign(self._key, hashes.SHA256())
         kept = Identity(self._folder / f"{name}.crt", self._folder / f"{name}.key")
-        encryption = NoEncryption() if password is None else BestAvailableEncryption(password.encode())
         replace(kept.certificate, certificate.public_bytes(Encoding.PEM).decode())
-        replace(kept.key, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode())
+        plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        replace(kept.key, plain if password is None else encrypted_for_java(plain, password))
         return kept
+
+
+def encrypted_for_java(key: str, password: str) -> str:
+    """The way that Java 17 reads; cryptography knows the newer one only."""
+    command = ["openssl", "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-passout", "env:PASSWORD"]
+    done = subprocess.run(
+        command, input=key, env={**os.environ, "PASSWORD": password}, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
 
 
 def replace(file: Path, text: str) -> None:

@@ -132,7 +132,7 @@ class KafkaSecurity(_Section):
     key_file: Path | None = None
     """PEM private key of this client (mutual TLS), PKCS#8: the JVM reads no other form."""
     key_password: SecretStr | None = None
-    """Password of the private key, where it is encrypted (``BEGIN ENCRYPTED PRIVATE KEY``)."""
+    """Password of the private key, where it is encrypted (``BEGIN ENCRYPTED PRIVATE KEY``). Java 17 reads PBES1 only (``openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES``)."""
     key_password_file: Path | None = None
     """A file with that password, at the same path in driver and executors."""
     verify_hostname: bool = True

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from app.config.secret_files import read_secret, reference, secret_file
 from app.config.settings import Kafka
 from app.delivery.client_options import for_java, for_librdkafka
+from app.delivery.key_checks import unfit_key
 from app.errors import Finding
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -198,6 +199,8 @@ def unfit_files(kafka: Kafka) -> list[Finding]:
                     f"kafka.security.{name}: Java's client cannot read {file} as it is: there is {' and '.join(unfit)} in it", hint=hint
                 )
             )
+    if security.key_file is not None:
+        found += unfit_key(security.key_file, has_password=security.key_password is not None)
     odd = [file for file in java_files(kafka) if set(str(file)) & set(":,}")]
     return found + [Finding(f"Java's client cannot be told of {file}: its path has a colon, a comma or a brace") for file in odd]
 

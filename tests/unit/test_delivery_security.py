@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
+from app.bootstrap.java import Java
 from app.config.secret_files import files_in, read_secret
 from app.config.settings import Kafka
+from app.delivery import key_checks
 from app.delivery.client_options import reach_of
 from app.delivery.security import client_options, consumer_options, jvm_options, shipped_consumer_options, shipped_options, unfit_files
 from app.errors import ConfigurationError
@@ -175,3 +185,19 @@ def test_the_token_endpoint_has_an_authority_of_its_own(files):
 def test_a_key_password_without_a_key_is_refused():
     with pytest.raises(ValueError, match="key_password needs a key_file"):
         Kafka.model_validate({"security": {"key_password": "x"}})
+
+
+def test_keys_that_java_cannot_read_are_told_before_anything_starts(files, monkeypatch):
+    authority = Authority(files)
+    kafka = mutual(authority, key_password_file=files / "key")
+    assert unfit_files(kafka) == []
+    assert "no kafka.security.key_password_file" in unfit_files(mutual(authority))[0].message
+    key = load_pem_private_key(kafka.security.key_file.read_bytes(), SECRETS["key"].encode())
+    today = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(SECRETS["key"].encode()))
+    kafka.security.key_file.write_bytes(today)
+    for version, wanted in ((17, 1), (25, 0)):
+        monkeypatch.setattr(key_checks, "find_java", lambda version=version: Java(Path("/java"), version, bundled=False))
+        assert len(unfit_files(kafka)) == wanted
+    kafka.security.key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    (finding,) = unfit_files(kafka)
+    assert "holds no PKCS#8 key" in finding.message
