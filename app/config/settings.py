@@ -463,6 +463,14 @@ class Http(_Section):
     liveness_timeout: Duration = Field(default="60 s", validate_default=True)
     """``/livez`` fails when the main loop has not come by for so long. The loop does not wait for batches, so a slow batch does not kill the pod."""
 
+    @property
+    def control_url(self) -> str:
+        """The one address that answers everything, as a tool on the same machine asks it."""
+        control = self.control
+        host = self.host if control.host is None or control.port is None else control.host
+        known = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - what is listened on, not asked
+        return f"{'http' if control.certificate_file is None else 'https'}://{known}:{self.port if control.port is None else control.port}"
+
 
 class Logging(_Section):
     """What is logged and how."""

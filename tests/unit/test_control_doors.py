@@ -79,6 +79,19 @@ def test_one_port_answers_everything_unless_the_control_port_is_one_of_its_own()
         assert [asked(control, path).status for path in ("/livez", "/metrics", "/queries", "/version")] == [200] * 4
 
 
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ({}, "http://127.0.0.1:8080"),
+        ({"host": "0.0.0.0", "port": 9000}, "http://127.0.0.1:9000"),
+        ({"host": "10.0.0.1", "control": {"port": 9001}}, "http://10.0.0.1:9001"),
+        ({"control": {"port": 9001, "host": "::", "certificate_file": "a", "key_file": "b"}}, "https://[::1]:9001"),
+    ],
+)
+def test_tools_on_the_same_machine_know_the_one_address_that_answers_everything(written, url):
+    assert Http.model_validate(written).control_url == url
+
+
 def test_a_second_port_that_cannot_be_had_leaves_the_first_one_free_again():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         (free,) = (one.getsockname()[1] for one in [socket.create_server(("127.0.0.1", 0))])
