@@ -23,6 +23,7 @@ from app.config.settings import Settings
 from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
 from app.delivery.security import client_options
+from app.delivery.shadow_offsets import committer
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding, SnapshotError
 from app.events.topics import topic_numbers
@@ -141,11 +142,14 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         cleanup.callback(_forget, spark, listener)
         batches = cleanup.enter_context(matching(spark, settings, plane))
         batches.prepare(fingerprint)
+        plane.held = lambda: {bucket: f"{holding.owner.host}:{holding.owner.port}" for bucket, holding in batches.holdings().items()}
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
+        if settings.shadow_group is not None:
+            plane.start_shadow_group(committer(client_options(settings.kafka), settings.shadow_group))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         gc.collect()
