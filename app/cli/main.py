@@ -10,16 +10,25 @@ from typer._completion_classes import completion_init
 from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
 from app.cli.later import PLAIN, Command, Later, group_of
-from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
+from app.errors import AccessRefusedError, CepError, CheckpointTakenError, ConfigurationError, DependencyError
 
 EXIT_CODES: dict[type[Exception], int] = {
     ConfigurationError: 78,
+    AccessRefusedError: 77,
     DependencyError: 69,
     SetupError: 69,
     CheckpointTakenError: 75,
     CepError: 1,
 }
-"""As in sysexits.h: 78 a configuration that cannot work, 69 something outside is missing, 75 a driver works on it; the first that fits counts."""
+"""As in sysexits.h: 78 a configuration that cannot work, 77 access refused, 69 something outside is missing, 75 a driver works on it; the first that fits counts.
+`app.cli.exits` is the table for people."""
+
+NEXT: dict[type[Exception], str] = {
+    ConfigurationError: "mend it, then try again; cep doctor checks settings, queries, topics, schemas and the checkpoint together",
+    DependencyError: "cep doctor says what of broker, schema registry and checkpoint answers",
+    CheckpointTakenError: "stop the application first, or name another checkpoint.path",
+}
+"""What to do next where an error does not say it better itself."""
 
 COMMANDS = (
     Command("run", "running", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
@@ -53,7 +62,11 @@ COMMANDS = (
         "",
         'Print the script that completes commands and options: `eval "$(cep completion bash)"` in the shell\'s start-up file.',
     ),
-    Command("topics", "streams", "Create the topics of an application."),
+    Command("topics", "streams", "Look at the topics of an application, and create them."),
+    Command("doctor", "running", "Check all that the application needs, and say what to do about what is wrong."),
+    Command("status", "running", "Show what the running application does, query by query."),
+    Command("tail", "streams", "Show composite events as they are on their topics."),
+    Command("dlq", "streams", "Look at dead letters, and send them again."),
     Command("reconcile", "running", "Publish the composite events that shedding lost, and retract those that it made up.", kernels=True),
     Command("checkpoint", "running", "Look into the application's checkpoint, and get out of trouble."),
 )
@@ -73,11 +86,17 @@ def entrance() -> None:
     """Complex event processing on Spark, with load shedding under a latency bound."""
 
 
+def with_next(error: Exception) -> str:
+    """What an error says, and what to do next."""
+    text, general = str(error), next((hint for kind, hint in NEXT.items() if isinstance(error, kind)), None)
+    return text if general is None or "hint: " in text else f"{text}\nhint: {general}"
+
+
 def main() -> None:
     """Run the command line."""
     completion_init()  # teaches typer the shells; its own way to it is two options of `cep` that cost every command 0.1 s
     try:
         cli()
     except (CepError, SetupError) as error:
-        print(error, file=sys.stderr)
+        print(with_next(error), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from app.errors import DependencyError
 
 REQUEST_S = 10.0
+PAUSE_S = 0.2
+PASSING = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS})
+"""A broker that has just begun to keep groups' offsets says so for a moment."""
 HINT = (
     "the group needs READ, its topics too; somebody who consumes in it keeps others from it; kafka.shadow_group.enabled: false does without"
 )
@@ -30,12 +34,19 @@ def committer(options: Mapping[str, str], group: str) -> Callable[[Mapping[tuple
         try:
             if not clients:
                 clients.append(AdminClient({**options, "log_level": 0}))
-            places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
-            asked = clients[0].alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)], request_timeout=REQUEST_S)
-            refused = [one for one in asked[group].result().topic_partitions if one.error is not None]
-        except KafkaException as error:
-            raise DependencyError(f"consumer group {group}: {error.args[0].str()}\nhint: {HINT}") from error
-        if refused:
-            raise DependencyError(f"consumer group {group}, topic {refused[0].topic}: {refused[0].error.str()}\nhint: {HINT}")
+            deadline = time.monotonic() + REQUEST_S
+            while (error := _refusal(clients[0], group, offsets)) is not None and error.code() in PASSING and time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+        except KafkaException as failure:
+            error = failure.args[0]
+        if error is not None:
+            raise DependencyError(f"consumer group {group}: {error.str()}\nhint: {HINT}")
 
     return commit
+
+
+def _refusal(client: AdminClient, group: str, offsets: Mapping[tuple[str, int], int]) -> KafkaError | None:
+    """Why the offsets were not committed; None: they were."""
+    places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
+    asked = client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)], request_timeout=REQUEST_S)
+    return next((one.error for one in asked[group].result().topic_partitions if one.error is not None), None)
