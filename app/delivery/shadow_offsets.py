@@ -19,13 +19,13 @@ HINT = (
 )
 
 
-def committer(options: Mapping[str, str], group: str) -> Callable[[Mapping[tuple[str, int], int]], None]:
+def committer(options: Callable[[], Mapping[str, str]], group: str) -> Callable[[Mapping[tuple[str, int], int]], None]:
     """A function that commits offsets, by topic and partition, to a group.
 
-    It raises DependencyError when the broker does not answer, or refuses. The client is made when it is first called.
+    It raises DependencyError when the broker does not answer, or refuses. The client is made when it is first called, and anew after a failure: secrets may have changed.
 
     Args:
-        options: of the client; see `app.delivery.security.client_options`.
+        options: gives those of the client; see `app.delivery.security.client_options`.
         group: its name.
     """
     clients: list[AdminClient] = []
@@ -33,13 +33,14 @@ def committer(options: Mapping[str, str], group: str) -> Callable[[Mapping[tuple
     def commit(offsets: Mapping[tuple[str, int], int]) -> None:
         try:
             if not clients:
-                clients.append(AdminClient({**options, "log_level": 0}))
+                clients.append(AdminClient({**options(), "log_level": 0}))
             deadline = time.monotonic() + REQUEST_S
             while (error := _refusal(clients[0], group, offsets)) is not None and error.code() in PASSING and time.monotonic() < deadline:
                 time.sleep(PAUSE_S)
         except KafkaException as failure:
             error = failure.args[0]
         if error is not None:
+            clients.clear()
             raise DependencyError(f"consumer group {group}: {error.str()}\nhint: {HINT}")
 
     return commit

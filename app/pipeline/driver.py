@@ -149,7 +149,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         if settings.shadow_group is not None:
-            plane.start_shadow_group(committer(client_options(settings.kafka), settings.shadow_group))
+            plane.start_shadow_group(committer(lambda: client_options(settings.kafka), settings.shadow_group))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         gc.collect()

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.screen import screen
 from app.config.settings import load_settings
 from app.pipeline.checkup.checks import Check, exit_code
 from app.pipeline.checkup.examine import examine
@@ -38,7 +39,7 @@ def doctor(
     Exit codes: 0 all is well (warnings do not count), else that of the first failure: 78 configuration, 77 access refused, 69 something outside is missing or amiss.
     """
     loaded = load_settings(settings, os.environ)
-    checks, console = [], Console(highlight=False, soft_wrap=True)
+    checks, console = [], screen()
     for check in examine(loaded, clock_ms, write=not read_only):
         checks.append(check)
         if output is Output.json:

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.screen import screen
 from app.config.durations import format_duration, parse_duration
 from app.config.settings import Settings, load_settings
 from app.errors import CepError, DependencyError
@@ -175,7 +176,7 @@ def _milliseconds(seconds: float | None) -> int | None:
 
 def show(found: Mapping[str, Any]) -> None:
     """The same for people."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     state = Text("ready", "green") if found["ready"] else Text(f"not ready: {'; '.join(found['not_ready'])}", "red")
     console.print(Text.assemble(f"cep {found['version']} at {found['url']}: ", state))
     lag, arriving = found["lag_records"], found["arrival_per_s"]
@@ -210,7 +211,7 @@ def _cells(one: Mapping[str, Any]) -> list[str | Text]:
     good = one["status"] in ("running", "draining", "disabled") and not one["broken"]
     state = f"{one['status']}{', file broken' if one['broken'] and one['status'] != 'broken' else ''}"
     return [
-        f"{one['query']}{'' if one['version'] is None else f' v{one["version"]}'}",
+        one["query"] if one["version"] is None else f"{one['query']} v{one['version']}",
         Text(state, "green" if good and one["status"] == "running" else "" if good else "red"),
         "–" if one["input_per_s"] is None else f"{one['input_per_s']:,.0f}",
         "–" if one["drop_ratio"] is None else f"{one['drop_ratio']:.0%}",
