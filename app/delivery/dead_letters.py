@@ -228,7 +228,8 @@ class SendingAgain:
         self._partitions = {name: len(topic.partitions) for name, topic in known.items()}
         prefix = settings.kafka.group_id_prefix
         self.transactional_id = f"{prefix}-{settings.application}-dlq" if prefix else f"{settings.application}-dlq"
-        self._producer = Producer({**client_options(settings.kafka), "transactional.id": self.transactional_id, "log_level": 0})
+        quiet = {"log_level": 0, "error_cb": lambda _: None}  # what is wrong is raised where it matters
+        self._producer = Producer({**client_options(settings.kafka), "transactional.id": self.transactional_id, **quiet})
         self._originals = OriginalReader(consumer_options(settings.kafka))
         self._guarded("begin transactions", lambda: self._producer.init_transactions(REQUEST_S))
 
@@ -254,8 +255,9 @@ class SendingAgain:
             for record in records:
                 self._produce(record)
             self._producer.commit_transaction(REQUEST_S)
-        except KafkaException:
-            self._producer.abort_transaction(REQUEST_S)
+        except KafkaException as error:
+            if not error.args[0].fatal():  # who is shut out has nothing left to undo
+                self._producer.abort_transaction(REQUEST_S)
             raise
 
     def _produce(self, record: Record) -> None:

@@ -16,7 +16,12 @@ PAUSE_S = 0.5
 REQUEST_S = 20.0
 WAIT_S = 30.0
 """Without any record, though the end is not reached: the broker is gone."""
-_FATAL = NOT_ALLOWED | {KafkaError._AUTHENTICATION, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 - so named
+_FATAL = (NOT_ALLOWED - {KafkaError.GROUP_AUTHORIZATION_FAILED}) | {
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - so named
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - so named
+}
+"""Errors after which nothing comes. The client asks for its group's coordinator, though it is in none: that it may not is no matter."""
 
 
 class Reading:
