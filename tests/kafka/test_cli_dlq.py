@@ -10,6 +10,7 @@ from app.delivery.originals import Original
 from app.delivery.reading import Reading
 from app.errors import CepError
 from app.owners.egress import Failure
+from tests.documented import documented
 from tests.kafka.application import records_of
 from tests.kafka.operating import World
 
@@ -45,6 +46,7 @@ def test_letters_are_listed_with_reason_origin_and_what_to_do(world, shell):
     assert "→ unknown-schema-id: register the schema, then cep dlq replay --reason unknown-schema-id" in ended.out
     lines = shell("dlq", "ls", "--settings", world.file, "--output", "json", "--reason", "unknown-schema-id", "--count", "1").lines
     (line,) = lines
+    assert set(line) == documented("`dlq ls`")
     assert (line["place"], line["topic"], line["partition"], line["offset"]) == ("0/2", stocks(world), 1, 9)
     assert (line["reason"], line["text"], line["timestamp"], line["sent_again"]) == ("unknown-schema-id", "why 9", 1_700_000_000_009, False)
     assert line["next"]
@@ -58,6 +60,7 @@ def test_a_letter_is_shown_whole(world, shell):
     )
     told = shell("dlq", "show", "0/0", "--settings", world.file, "--output", "json").lines[0]
     assert (told["key"], told["headers"], told["schema_id"]) == ("key", {"trace": "t1", "empty": None}, schema.schema_id)
+    assert set(told) == documented("`dlq ls`") | documented("`dlq show`")
     assert told["record"] is None
     assert "it is no record of its schema" in told["unreadable"]
     text = shell("dlq", "show", "0/1", "--settings", world.file)
@@ -80,6 +83,7 @@ def test_letters_go_back_as_they_were_each_once(world, embedded, shell):
     assert (dry.code, "2 dead letters would be sent again" in dry.out) == (0, True)
     assert in_topic(world, embedded, stocks(world)) == []
     first = shell("dlq", "replay", "--reason", "schema", "--settings", world.file, "--output", "json").lines[0]
+    assert set(first) == documented("`dlq replay`")
     assert first == {"sent": 1, "dry_run": False, "by_topic": {stocks(world): 1}, "already_sent": 0, "left_out": {}}
     second = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]
     assert (second["sent"], second["already_sent"]) == (1, 1)

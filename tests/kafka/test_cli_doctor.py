@@ -27,6 +27,7 @@ from app.pipeline.numbers import Numbers, store_numbers
 from app.query.compile import read_queries
 from app.query.resolved.vocabulary import UNKNOWN
 from tests.command_line import Ended, Shell
+from tests.documented import documented
 from tests.kafka.application import records_of
 from tests.kafka.gateway import Gateway
 from tests.kafka.guarded import Guarded, guarded_broker
@@ -65,6 +66,7 @@ def test_all_is_well_and_only_heartbeats_were_written(world, embedded, shell):
     ended, checks = asked(shell, world.file)
     assert ended.code == 0, ended.out
     assert "failed" not in {check["state"] for group in checks.values() for check in group}
+    assert {key for line in ended.lines for key in line} == documented("`doctor`")
     names = [
         "versions",
         "disk",

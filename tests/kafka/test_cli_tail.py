@@ -10,6 +10,7 @@ import time
 import pytest
 
 from app.bootstrap.places import PROJECT
+from tests.documented import documented
 from tests.kafka.application import until
 from tests.kafka.gateway import Gateway
 from tests.kafka.operating import World
@@ -39,6 +40,7 @@ def test_one_object_per_composite_event_says_all_of_it(world, shell):
     lines = shell("tail", "--settings", world.file, "--output", "json").lines
     assert len(lines) == 3
     first = lines[0]
+    assert {*first, "missing"} == documented("`tail`")
     assert (first["query"], first["version"], first["kind"], first["partition_key"]) == ("price-run", 1, "match", "k1")
     assert first["fields"] == RISE
     assert abs(first["written_at"] - time.time() * 1000) < 3_600_000

@@ -13,6 +13,7 @@ from app.control.query_set import QuerySet
 from app.errors import Finding, Location
 from app.local.ports import free_ports
 from app.observe.scrape import Scrape, between, quantile
+from tests.documented import documented
 from tests.unit.test_control_plane import T0, World
 
 
@@ -43,6 +44,7 @@ def test_one_object_says_what_runs_and_how(world, shell):
     assert (told["ready"], told["not_ready"], told["version"], told["lag_records"], told["batches"]) == (True, [], "0.1.0", 30, 1)
     assert told["last_reading"] == {"outcome": "reloaded", "read_at_ms": T0, "findings": []}
     (query,) = told["queries"]
+    assert (set(told), set(query)) == (documented("`status`"), documented("`status`, each of `queries`"))
     assert (query["query"], query["version"], query["status"], query["broken"]) == ("q", 2, "running", False)
     assert (query["drop_ratio"], query["shedder"], query["latency_bound_ms"], query["composite_events"]) == (0, "random", 4_000, 2)
     assert (query["input_per_s"], query["composite_events_per_s"]) == (None, None), "one look tells no rate"
