@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
 from app.cli.running import doctor
@@ -28,7 +28,7 @@ from app.query.compile import read_queries
 from app.query.resolved.vocabulary import UNKNOWN
 from tests.command_line import Ended, Shell
 from tests.documented import documented
-from tests.kafka.application import records_of
+from tests.kafka.application import records_of, until
 from tests.kafka.gateway import Gateway
 from tests.kafka.guarded import Guarded, guarded_broker
 from tests.kafka.operating import World
@@ -326,9 +326,23 @@ def test_readers_that_commit_nothing_need_no_permission_on_a_group(guarded, insi
         producer.produce(topic, value, partition=0)
     assert producer.flush(30) == 0
     guarded.allow(ResourceType.TOPIC, {topic: [READ, DESCRIBE]})
-    reader = OriginalReader(guarded.client("app"))
+    reader, witness = OriginalReader(guarded.client("app")), Witness(guarded.client("app"), timeout_s=60)
+    assert witness.first(topic, 0, 0, 2) == 0
+    told_of_the_group(guarded, topic)  # by now they have been told as well
     assert [(one.found, one.value, one.problem) for one in reader.read(topic, 0, [0, 1])] == [(True, b"a", ""), (True, b"b", "")]
-    reader.close()
-    witness = Witness(guarded.client("app"), timeout_s=60)
     assert witness.first(topic, 0, 1, 2) == 1
+    reader.close()
     witness.close()
+
+
+def told_of_the_group(guarded: Guarded, topic: str) -> None:
+    """Waits until the broker has refused another client its group, too."""
+    other = Consumer({**guarded.client("app"), "group.id": "other"})
+    other.assign([TopicPartition(topic, 0, 0)])
+
+    def refused() -> bool:
+        message = other.poll(1.0)
+        return message is not None and message.error() is not None and message.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+    until(refused, 60, 0.0)
+    other.close()
