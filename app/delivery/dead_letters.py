@@ -34,7 +34,7 @@ RECOVERABLE = ("unreadable", "oversized")
 """Letters without their value whose record may still be where it was."""
 FENCED = (KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED)  # noqa: SLF001 - so named
 
-Headers = tuple[tuple[str, bytes | None], ...]
+RecordHeaders = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -88,19 +88,19 @@ class Letter:
     missing: str
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: RecordHeaders
 
 
 def letter_of(message: Message) -> Letter | None:
     """The letter that a record of the topic is; None for a mark."""
-    headers: Headers = tuple((str(name), None if content is None else bytes(content)) for name, content in message.headers() or ())
+    headers: RecordHeaders = tuple((str(name), None if content is None else bytes(content)) for name, content in message.headers() or ())
     told = {name: (content or b"").decode(errors="replace") for name, content in headers}
     place = LetterPlace(message.partition(), message.offset())
     if MARK in told and REASON_HEADER not in told:
         return None
     ours = max((k for k, (name, _) in enumerate(headers) if name == TOPIC_HEADER), default=None)
     if ours is None:  # made by the application: a composite event that is too large
-        own: Headers = ()
+        own: RecordHeaders = ()
         origin, timestamp = (-1, -1), -1
     else:
         own = headers[:ours]
@@ -195,7 +195,7 @@ class Record:
     letter: Letter
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: RecordHeaders
 
 
 def record_of(letter: Letter, dead_letters: str, originals: Originals) -> Record | None:

@@ -32,7 +32,7 @@ from app.delivery.dead_letters import (
     TEXT_HEADER,
     TIMESTAMP_HEADER,
     TOPIC_HEADER,
-    Headers,
+    RecordHeaders,
 )
 from app.delivery.originals import Original
 from app.owners.deployment import OutputTopic
@@ -41,6 +41,7 @@ OUTPUT_DDL = "topic string, key binary, value binary, headers array<struct<key s
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 OUTPUT_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
 
+Headers = RecordHeaders
 OWN_HEADERS = ("__connect.errors.", "ce_", "cep.")
 
 LONGEST_TEXT = 2000

@@ -23,7 +23,6 @@ from app.config.settings import Settings
 from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
 from app.delivery.security import client_options
-from app.delivery.shadow_offsets import committer
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding, SnapshotError
 from app.events.topics import topic_numbers
@@ -46,6 +45,7 @@ from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import bound_arrow_batches
+from app.pipeline.shown import show_outside
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
 from app.pipeline.starting import spark_starting
@@ -142,15 +142,13 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         cleanup.callback(_forget, spark, listener)
         batches = cleanup.enter_context(matching(spark, settings, plane))
         batches.prepare(fingerprint)
-        plane.held = lambda: {bucket: f"{holding.owner.host}:{holding.owner.port}" for bucket, holding in batches.holdings().items()}
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
-        if settings.shadow_group is not None:
-            plane.start_shadow_group(committer(lambda: client_options(settings.kafka), settings.shadow_group))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
+        show_outside(settings, plane, batches)
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         gc.collect()
         gc.freeze()  # what is there now stays: collections in the middle of a batch need not look at it

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from app.config.settings import Settings
-from app.delivery.dead_letters import Headers
 from app.delivery.originals import Original, OriginalReader
 from app.delivery.security import client_options, consumer_options
-from app.owners.egress import Limit, Records
+from app.owners.egress import Headers, Limit, Records
 from app.owners.outlet import KafkaOutlet
 from app.pipeline.reconcile.found import TYPE, Found
 from app.pipeline.reconcile.identities import RECONCILED, RETRACTED, Difference, Kind

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.delivery.dead_letters import Headers
+from app.owners.egress import Headers
 from app.pipeline.reconcile.identities import Kind, Ledger, type_of
 from app.pipeline.reconcile.scope import Interval
 
