@@ -40,7 +40,6 @@ from app.control.query_set import GOOD, QuerySet
 from app.control.reached import reached
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
-from app.control.shadow_group import Commit, ShadowGroup
 from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
 from app.control.watchdog import Forecast, PlannedBatch, Watchdog, WatchedQuery
@@ -99,6 +98,7 @@ class ControlPlane:
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
         held: by bucket who holds it, for the log; whoever knows says so.
+        show_offsets: told after every batch up to where it has read the streams' topic partitions.
         committed: the newest batch that Spark has told of; -1 before the first.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
@@ -134,8 +134,8 @@ class ControlPlane:
         self._greatest_times: dict[int, int] = {}
         self._last_beat_ms = clock()
         self._heartbeat: HeartbeatWriter | None = None
-        self._shadow: ShadowGroup | None = None
         self.held: Callable[[], Held] = dict
+        self.show_offsets: Callable[[Mapping[tuple[str, int], int]], None] = lambda _: None
         self._told_size = False
         self._beats = Outage("heartbeats are not written", "heartbeats are written again")
         self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
@@ -299,10 +299,6 @@ class ControlPlane:
         )
         self._heartbeat.start()
 
-    def start_shadow_group(self, commit: Commit) -> None:
-        """Begins to commit the offsets of finished batches for lag tools."""
-        self._shadow = ShadowGroup(commit, self.metrics)
-
     @property
     def _running_log(self) -> BatchLog:
         if self._log is None:
@@ -415,8 +411,7 @@ class ControlPlane:
         self._note_originals(totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
-        if self._shadow is not None:
-            self._shadow.tell({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
+        self.show_offsets({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
         log_batch(progress, totals, before, self.held)
         self.committed = progress.batch
 
@@ -481,9 +476,6 @@ class ControlPlane:
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
-        if self._shadow is not None:
-            self._shadow.stop()
-            self._shadow = None
         self._server.close()
 
     def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:

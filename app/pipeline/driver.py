@@ -45,7 +45,7 @@ from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.session import bound_arrow_batches
-from app.pipeline.shown import show_outside
+from app.pipeline.shown import shown_outside
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
 from app.pipeline.starting import spark_starting
@@ -148,7 +148,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
-        show_outside(settings, plane, batches)
+        cleanup.enter_context(shown_outside(settings, plane, batches))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         gc.collect()
         gc.freeze()  # what is there now stays: collections in the middle of a batch need not look at it
