@@ -142,13 +142,13 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         cleanup.callback(_forget, spark, listener)
         batches = cleanup.enter_context(matching(spark, settings, plane))
         batches.prepare(fingerprint)
+        cleanup.enter_context(shown_outside(settings, plane, batches))
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
-        cleanup.enter_context(shown_outside(settings, plane, batches))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         gc.collect()
         gc.freeze()  # what is there now stays: collections in the middle of a batch need not look at it
