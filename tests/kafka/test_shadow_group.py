@@ -1,4 +1,4 @@
-"""What ordinary lag tools see of a running application: its shadow consumer group."""
+"""The shadow consumer group on a broker; `test_operating.py` looks at that of a running application."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceT
 
 from app.delivery.shadow_offsets import committer
 from app.errors import DependencyError
-from app.local.generators import generate
-from tests.kafka.application import Application, until
+from tests.kafka.application import until
 from tests.kafka.guarded import guarded_broker
-from tests.kafka.scraped import Scraped
-from tests.kafka.test_whole_way import START_MS, apply_topics, send, settings_for
 
 
 def group_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
@@ -60,35 +57,3 @@ def test_a_permission_that_is_granted_later_is_enough(tmp_path):
         guarded.allow(ResourceType.TOPIC, {"readings": [AclOperation.READ]})
         commit({("readings", 0): 1})
         assert group_offsets(admin, "lag") == {("readings", 0): 1}
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-def test_lag_tools_see_a_running_application_and_nothing_of_one_that_is_told_not_to(embedded, admin, tmp_path):
-    settings = settings_for("shadow", embedded, ["shoplifting"])
-    apply_topics(settings, tmp_path)
-    application = Application(tmp_path, settings)
-    try:
-        application.started()
-        sent = send(application, "retail", generate("retail", 3000, seed=5, start_ms=START_MS).batches)
-        read = lambda: sum(group_offsets(admin, "cep-shadow").get(("shadow.retail", number), 0) for number in range(3))  # noqa: E731
-        until(lambda: read() == sent, alive=application.alive)
-        seen = Scraped(application)
-        until(lambda: seen.look() or seen.moved("cep_shadow_commits_total"), alive=application.alive)
-        assert not seen.moved("cep_shadow_commit_errors_total")
-        assert ("shadow.heartbeat", 0) not in group_offsets(admin, "cep-shadow")
-        assert application.stop() == 0
-    finally:
-        application.kill()
-    (tmp_path / "silent").mkdir()
-    silent = settings_for("silent", embedded, ["shoplifting"], kafka={"shadow_group": {"enabled": False}})
-    apply_topics(silent, tmp_path / "silent")
-    application = Application(tmp_path / "silent", silent)
-    try:
-        application.started()
-        sent = send(application, "retail", generate("retail", 500, seed=5, start_ms=START_MS).batches)
-        until(lambda: application.has_consumed(sent, "silent.retail"), alive=application.alive)
-        assert application.stop() == 0
-        assert group_offsets(admin, "cep-silent") == {}
-    finally:
-        application.kill()
