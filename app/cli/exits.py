@@ -1,9 +1,14 @@
-"""Every code with which a command can end, in one table: ``python -m app.cli.exits > ops/exit-codes.md``; a test fails when it is stale."""
+"""How commands end: every code in one table, and what to do next where an error does not say.
+
+``python -m app.cli.exits > ops/exit-codes.md``; a test fails when it is stale.
+"""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+
+from app.errors import CheckpointTakenError, ConfigurationError, DependencyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,13 @@ EXITS = (
     Exit(130, "Ctrl-C.", "–", "nothing"),
 )  # fmt: skip
 
+NEXT: dict[type[Exception], str] = {
+    ConfigurationError: "mend it, then try again; cep doctor checks settings, queries, topics, schemas and the checkpoint together",
+    DependencyError: "cep doctor says what of broker, schema registry and checkpoint answers",
+    CheckpointTakenError: "stop the application first, or name another checkpoint.path",
+}
+"""What to do next where an error does not say it better itself."""
+
 _HEAD = """# Exit codes
 
 Made from `app/cli/exits.py` by `python -m app.cli.exits`; a test fails when it is stale.
@@ -80,6 +92,12 @@ All commands have the same codes. What went wrong is on standard error, as text,
 def table() -> str:
     """The table as Markdown."""
     return _HEAD + "".join(f"| {one.code} | {one.when} | {one.again} | {one.next} |\n" for one in EXITS)
+
+
+def with_next(error: Exception) -> str:
+    """What an error says, and what to do next."""
+    text, general = str(error), next((hint for kind, hint in NEXT.items() if isinstance(error, kind)), None)
+    return text if general is None or "hint: " in text else f"{text}\nhint: {general}"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typer._completion_classes import completion_init
 
 from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
+from app.cli.exits import with_next
 from app.cli.later import PLAIN, Command, Later, group_of
 from app.errors import AccessRefusedError, CepError, CheckpointTakenError, ConfigurationError, DependencyError
 
@@ -22,13 +23,6 @@ EXIT_CODES: dict[type[Exception], int] = {
 }
 """As in sysexits.h: 78 a configuration that cannot work, 77 access refused, 69 something outside is missing, 75 a driver works on it; the first that fits counts.
 `app.cli.exits` is the table for people."""
-
-NEXT: dict[type[Exception], str] = {
-    ConfigurationError: "mend it, then try again; cep doctor checks settings, queries, topics, schemas and the checkpoint together",
-    DependencyError: "cep doctor says what of broker, schema registry and checkpoint answers",
-    CheckpointTakenError: "stop the application first, or name another checkpoint.path",
-}
-"""What to do next where an error does not say it better itself."""
 
 COMMANDS = (
     Command("run", "running", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
@@ -84,12 +78,6 @@ cli = typer.Typer(name="cep", cls=group_of(COMMANDS, _prepare), no_args_is_help=
 @cli.callback()
 def entrance() -> None:
     """Complex event processing on Spark, with load shedding under a latency bound."""
-
-
-def with_next(error: Exception) -> str:
-    """What an error says, and what to do next."""
-    text, general = str(error), next((hint for kind, hint in NEXT.items() if isinstance(error, kind)), None)
-    return text if general is None or "hint: " in text else f"{text}\nhint: {general}"
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from app.cli import main
-from app.cli.exits import EXITS, table
-from app.cli.main import COMMANDS, NEXT, with_next
+from app.cli.exits import EXITS, NEXT, table, with_next
+from app.cli.main import COMMANDS
 from app.cli.running import run
 from app.errors import AccessRefusedError, CepError, CheckpointTakenError, ConfigurationError, DependencyError, Finding
 
