@@ -16,11 +16,10 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from app import __version__
-from app.config.settings import Logging
 from app.errors import CepError
-from app.observe.logs import configure_logging, get_logger
+from app.observe.logs import get_logger
 from app.owners.home import Home
+from app.owners.house_log import log_as_told
 from app.owners.inbox import Delivery, Inbox
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.wire import PROTOCOL, Buffer, Message, Wire, WireError
@@ -61,8 +60,7 @@ class Owner:
     def _open(self, message: Message) -> Answer:
         """An application begins, or begins anew: what was held for it before is forgotten."""
         settings = OwnerSettings.from_plain(message.head["settings"])
-        if settings.logging:
-            configure_logging(Logging.model_validate(settings.logging), settings.name, __version__, sys.stderr)
+        log_as_told(settings)
         with self._working:
             self._forget(settings.application)
             self._homes[settings.application] = Home(settings)

@@ -14,7 +14,6 @@ import typer
 
 from app import __version__
 from app.bootstrap.class_archive import make_class_archive
-from app.cli.exits import with_next
 from app.config.settings import load_settings
 from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
 from app.observe.logs import configure_logging
@@ -57,7 +56,7 @@ def run(
         threading.Thread(target=_end_in_any_case, args=(stop,), name="end", daemon=True).start()
         run_application(loaded, stop, settings)
     except tuple(kind for kind, _ in EXIT_CODES) as error:
-        print(with_next(error), file=sys.stderr)
+        print(error, file=sys.stderr)
         raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from error
 
 
