@@ -19,6 +19,7 @@ WITHOUT_OUTPUT = {
     "run": "its log is JSON lines (logging.format)",
     "demo": "a screen for people",
     "completion": "a shell's script",
+    "models show": "one object of JSON",
     "replay": "composite events, a line of JSON each; --stats has the figures",
     "generate": "events, a line of JSON each",
 }
