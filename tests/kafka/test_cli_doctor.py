@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,6 +115,33 @@ def test_a_registry_that_is_away(world, embedded, shell):
     assert gateway.url in failing(checks, "registry")["found"]
     assert "schema_registry.url" in failing(checks, "registry")["next"]
     assert states(checks, "topics") == {"ok"}, "the brokers are asked all the same"
+
+
+class _Guarded(BaseHTTPRequestHandler):
+    """A registry that lets nobody in."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b'{"error_code": 401, "message": "who are you?"}')
+
+    def log_message(self, format, *args) -> None:  # noqa: A002 - the base class' name
+        pass
+
+
+def test_a_registry_that_refuses_access_is_told_from_one_that_is_away(world, shell):
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Guarded) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        file = world.but(schema_registry__url=f"http://127.0.0.1:{server.server_port}")
+        ended, checks = asked(shell, file, "--read-only")
+        tail = shell("tail", "--settings", file, "--where", "rise > 1")
+        server.shutdown()
+    assert ended.code == 77
+    assert "refuses access" in failing(checks, "registry")["found"]
+    assert "schema_registry.username and password" in failing(checks, "registry")["next"]
+    assert tail.code == 77
+    assert "hint: are schema_registry.username" in tail.err
 
 
 def test_topics_that_are_missing_or_differ(embedded, tmp_path, admin, shell):

@@ -10,7 +10,7 @@ from app.config.settings import Settings
 from app.delivery.composite_schema import composite_schema, subject
 from app.errors import AccessRefusedError, CepError, DependencyError
 from app.events.registry import Registry
-from app.pipeline.checkup.checks import Check, attempted, failed, of_findings, ok, warning
+from app.pipeline.checkup.checks import Check, attempted, failed, of_error, of_findings, ok, warning
 from app.pipeline.preparation import errors_of, output_topic, read_query_set, read_streams, registry_settings
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Plan
@@ -31,12 +31,11 @@ def ask(settings: Settings) -> Asked:
     registry, url = Registry(registry_settings(settings.schema_registry)), settings.schema_registry.url
     try:
         registry.check()
+    except AccessRefusedError as error:
+        return Asked(registry, False, [of_error("registry", error)])
     except DependencyError as error:
-        refused = isinstance(error, AccessRefusedError) or "refuses access" in str(error)
-        hint = (
-            "are schema_registry.username and password right?" if refused else "is schema_registry.url right (with its path), and is it up?"
-        )
-        return Asked(registry, False, [failed("registry", str(error), hint, os.EX_NOPERM if refused else os.EX_UNAVAILABLE)])
+        hint = "is schema_registry.url right (with its path), and is it up?"
+        return Asked(registry, False, [failed("registry", str(error), hint, os.EX_UNAVAILABLE)])
     return Asked(registry, True, [ok("registry", f"{url} answers")])
 
 
@@ -68,7 +67,7 @@ def _written(settings: Settings, registry: Registry, compiled: Compilation) -> l
             if not _is_registered(settings, registry, plan):
                 new.append(plan.name)
         except CepError as error:
-            return [failed("schemas", str(error), "ask again when the registry answers", os.EX_UNAVAILABLE)]
+            return [of_error("schemas", error)]
     if not new:
         return []
     names = ", ".join(new)
