@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
+import yaml
 from confluent_kafka import Producer
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
+from app.config.settings import load_settings
+from app.delivery.topics import wanted_topics
 from app.local.generators import generate
+from app.pipeline.checkup.kafka import needed
+from app.query.compile import read_queries
+from app.query.resolved.vocabulary import UNKNOWN
 from tests.kafka.application import Application, until
+from tests.kafka.guarded import guarded_broker
 from tests.kafka.scraped import Scraped
 from tests.kafka.test_shadow_group import group_offsets
 from tests.kafka.test_whole_way import START_MS, apply_topics, send, settings_for
@@ -125,3 +134,35 @@ def test_nothing_is_committed_where_the_settings_say_so(embedded, admin, tmp_pat
         assert "batch finished" not in application.log.read_text()
     finally:
         application.kill()
+
+
+def test_the_permissions_that_doctor_asks_for_are_enough_and_lag_tools_see_nothing_before_they_may(embedded, tmp_path, shell):
+    """A broker that forbids what is not allowed; the user of the application gets what `app.pipeline.checkup` says, and no more."""
+    with guarded_broker(tmp_path) as guarded:
+        settings = settings_for("allowed", embedded, ["shoplifting"])
+        settings["kafka"] |= {"bootstrap_servers": guarded.servers, "security": guarded.security()}
+        application = Application(tmp_path, settings)
+        by_admin = tmp_path / "admin.yaml"
+        by_admin.write_text(yaml.safe_dump({**settings, "kafka": {**settings["kafka"], "security": guarded.security("admin")}}))
+        assert shell("topics", "apply", "--settings", by_admin).code == 0
+        loaded = load_settings(application.file, {})
+        wanted = wanted_topics(loaded, read_queries(loaded.queries.paths, UNKNOWN).catalog)
+        guarded.allow(ResourceType.TOPIC, {name: list(operations) for name, operations in needed(loaded, wanted).items()})
+        checks = shell("doctor", "--settings", application.file, "--output", "json")
+        assert (checks.code, [line["check"] for line in checks.lines if line["state"] == "warning"]) == (0, ["permissions"]), checks.out
+        try:
+            application.started()
+            sent = send(SimpleNamespace(file=by_admin), "retail", generate("retail", 2000, seed=5, start_ms=START_MS).batches)
+            until(lambda: application.has_consumed(sent, "allowed.retail"), 300, alive=application.alive)
+            seen = Scraped(application)
+            until(lambda: seen.look() or seen.moved("cep_shadow_commit_errors_total"), alive=application.alive)
+            assert not seen.moved("cep_shadow_commits_total")
+            log = application.log.read_text()
+            assert log.count("offsets are not committed to the shadow group") == 1
+            guarded.allow(ResourceType.GROUP, {"cep-allowed": [AclOperation.READ]})
+            until(lambda: seen.look() or seen.moved("cep_shadow_commits_total"), alive=application.alive)
+            shown = group_offsets(AdminClient(guarded.client("admin")), "cep-allowed")
+            assert sum(end for (topic, _), end in shown.items() if topic == "allowed.retail") == sent
+            assert application.stop() == 0
+        finally:
+            application.kill()
