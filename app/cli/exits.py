@@ -64,7 +64,7 @@ EXITS = (
     ),
     Exit(
         77,
-        "Broker or registry refuse access: wrong user or password, or a permission is missing. Only `cep doctor`, `cep tail`, `cep dlq` and `cep topics` tell it from 69.",
+        "Broker, registry or application refuse access: wrong user, password or token, or a permission is missing. `cep run` and others that cannot tell it end with 69.",
         "no",
         "mend the credentials, or grant what standard error names",
     ),

@@ -118,21 +118,34 @@ def test_nobody_there_is_69_with_the_next_step(shell):
 
 class _Stranger(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(404)
+        shown = self.headers.get("Authorization")
+        self.send_response(404 if self.server.token in (None, shown) else 401)
         self.end_headers()
 
     def log_message(self, format, *args) -> None:  # noqa: A002 - the base class' name
         pass
 
 
-def test_somebody_else_at_the_address_is_told(shell):
+def test_somebody_else_at_the_address_is_told_and_so_is_a_token_that_is_missing(shell, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("let me in\n")
     with ThreadingHTTPServer(("127.0.0.1", 0), _Stranger) as server:
+        server.token = None
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        ended = shell("status", "--url", f"http://127.0.0.1:{server.server_port}")
+        asked = ("status", "--url", f"http://127.0.0.1:{server.server_port}")
+        strange = shell(*asked)
+        server.token = "Bearer let me in"
+        refused, let_in = shell(*asked), shell(*asked, "--token-file", file)
         server.shutdown()
-    assert ended.code == 69
-    assert "is no cep" in ended.err
-    assert "hint: " in ended.err
+    assert strange.code == 69
+    assert "is no cep" in strange.err
+    assert "hint: " in strange.err
+    assert refused.code == 77
+    assert "hint: name a file with the right token" in refused.err
+    assert let_in.code == 69, "it is still no cep"
+    missing = shell(*asked, "--token-file", tmp_path / "none")
+    assert missing.code == 1
+    assert "--token-file: cannot read" in missing.err
 
 
 def test_the_settings_say_where_it_listens(world, shell, tmp_path):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,16 +17,16 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.running.asking import Asked, token_in
 from app.cli.screen import screen
 from app.config.durations import format_duration, parse_duration
 from app.config.settings import Settings, load_settings
-from app.errors import CepError, DependencyError
+from app.errors import CepError
 from app.observe.scrape import Scrape, between, quantile
 
-TIMEOUT_S = 10.0
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not listened on
 SHARE = 0.99
-READY = 200
+NOT_READY = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +37,14 @@ class Look:
     metrics: Scrape
 
 
-def status(
+def status(  # noqa: PLR0917 - the command's options
     settings: Annotated[Path | None, typer.Option("--settings", help="Settings file: says where the application listens.")] = None,
     url: Annotated[str | None, typer.Option("--url", help="Where it listens, as http://host:8080; wins over the settings.")] = None,
     over: Annotated[
         str, typer.Option("--over", help="For so long rates and latencies are looked at; 0 s: one look, without rates.")
     ] = "2 s",
+    token_file: Annotated[Path | None, typer.Option("--token-file", help="File with the token, where reading needs it.")] = None,
+    ca_file: Annotated[Path | None, typer.Option("--ca-file", help="PEM certificates of who signed the server's, for https.")] = None,
     output: OutputOption = Output.text,
 ) -> None:
     """Show what the running application does, query by query.
@@ -52,16 +52,16 @@ def status(
     State, input rate (events that the query could use), drop ratio, latency (99 of 100 are below) against its bound, recall and precision as estimated while it
     sheds, composite events, and the last reading of the query files. In Kubernetes: `kubectl port-forward` to the driver's http port, and --url.
 
-    Exit codes: 0 ready, 1 it answers but is not ready, or its query files are broken; 69 nobody answers.
+    Exit codes: 0 ready, 1 it answers but is not ready, or its query files are broken; 69 nobody answers, 77 the token is missing or wrong.
     """
     base = (url or address(load_settings(settings, os.environ))).rstrip("/")
-    pause_s = _duration_s(over)
-    ready, reasons = _readiness(base)
-    first = _look(base)
+    server, pause_s = Asked(base, token_in(token_file), ca_file), _duration_s(over)
+    ready, reasons = _readiness(server)
+    first = _look(server)
     if pause_s:
         time.sleep(pause_s)
-    second = _look(base) if pause_s else first
-    found = report(base, json.loads(_asked(base, "/queries")[1]), json.loads(_asked(base, "/version")[1]), first, second)
+    second = _look(server) if pause_s else first
+    found = report(base, json.loads(server.get("/queries")[1]), json.loads(server.get("/version")[1]), first, second)
     found |= {"ready": ready, "not_ready": reasons}
     if output is Output.json:
         write_json(found)
@@ -84,40 +84,17 @@ def _duration_s(text: str) -> float:
         raise CepError(f"--over: {error}") from error
 
 
-def _readiness(base: str) -> tuple[bool, list[str]]:
-    code, text = _asked(base, "/readyz?verbose")
-    return code == READY, [line.removeprefix("[-]") for line in text.splitlines() if line.startswith("[-]")]
+def _readiness(server: Asked) -> tuple[bool, list[str]]:
+    code, text = server.get("/readyz?verbose", also=NOT_READY)
+    return code != NOT_READY, [line.removeprefix("[-]") for line in text.splitlines() if line.startswith("[-]")]
 
 
-def _look(base: str) -> Look:
+def _look(server: Asked) -> Look:
     at_s = time.monotonic()
     try:
-        return Look(at_s, Scrape.of(_asked(base, "/metrics")[1]))
+        return Look(at_s, Scrape.of(server.get("/metrics")[1]))
     except ValueError as error:
-        raise _stranger(base) from error
-
-
-def _stranger(base: str) -> DependencyError:
-    return DependencyError(f"who answers at {base} is no cep\nhint: is it the port of the driver (http.port)? --url names another one")
-
-
-def _asked(base: str, path: str) -> tuple[int, str]:
-    """Status and text of an answer.
-
-    Raises:
-        DependencyError: there is none.
-    """
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{base}{path}", timeout=TIMEOUT_S) as answer:
-            return int(answer.status), answer.read().decode()
-    except urllib.error.HTTPError as error:
-        if path.startswith("/readyz"):
-            return error.code, error.read().decode(errors="replace")
-        raise _stranger(base) from error
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "reason", None) or error)
-        hint = "is the application running (cep run)? --url, or http.port of the settings, says where; in Kubernetes kubectl port-forward to the driver first"
-        raise DependencyError(f"nobody answers at {base}: {reason}\nhint: {hint}") from error
+        raise server.stranger() from error
 
 
 def report(base: str, told: Mapping[str, Any], version: Mapping[str, Any], first: Look, second: Look) -> dict[str, Any]:
