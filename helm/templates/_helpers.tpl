@@ -105,6 +105,9 @@ files and adds none then. */}}
 - name: spark-local-dir-1
   emptyDir:
     sizeLimit: {{ .Values.executor.localDirs.sizeLimit }}
+{{- if eq .Values.mode "client" }}
+{{ include "cep.internalVolume" . }}
+{{- end }}
 {{- with .Values.kafka.security.existingSecret }}
 - name: kafka-secret
   secret:
@@ -134,6 +137,9 @@ files and adds none then. */}}
   mountPath: /tmp
 - name: spark-local-dir-1
   mountPath: /var/lib/spark
+{{- if eq .Values.mode "client" }}
+{{ include "cep.internalMount" . }}
+{{- end }}
 {{- if .Values.kafka.security.existingSecret }}
 - name: kafka-secret
   mountPath: /etc/cep/kafka
@@ -150,12 +156,13 @@ files and adds none then. */}}
 {{- define "cep.settings" -}}
 {{- $conf := dict }}
 {{- $spark := dict "buckets" .Values.spark.buckets "stop_timeout" (printf "%d s" (int .Values.driver.stopTimeoutSeconds)) }}
-{{- $http := dict "host" "0.0.0.0" "port" (int .Values.service.httpPort) }}
+{{- $http := dict "host" "0.0.0.0" "port" (int .Values.service.httpPort) "control" (include "cep.controlSettings" . | fromYaml) }}
 {{- if eq .Values.mode "client" }}
 {{- $_ := mergeOverwrite $conf (include "cep.clientConf" . | fromYaml) }}
 {{- $_ := set $spark "master" "k8s://https://kubernetes.default.svc" }}
 {{- $_ := set $spark "ingress_tasks" (mul .Values.executor.instances .Values.executor.cores) }}
 {{- $_ := set $http "advertised_host" (include "cep.driverHost" .) }}
+{{- $_ := set $http "task_token_file" "/etc/cep/internal/token" }}
 {{- else }}
 {{- $_ := set $spark "master" (printf "local[%d]" (int .Values.driver.localCores)) }}
 {{- $_ := set $spark "ingress_tasks" .Values.driver.localCores }}
@@ -169,7 +176,7 @@ files and adds none then. */}}
 {{- range $name, $value := dict "mechanism" .mechanism "username" .username }}
 {{- if $value }}{{ $_ := set $security $name $value }}{{ end }}
 {{- end }}
-{{- range $name, $key := dict "password_file" .keys.password "ca_file" .keys.ca "certificate_file" .keys.certificate "key_file" .keys.privateKey }}
+{{- range $name, $key := dict "password_file" .keys.password "ca_file" .keys.ca "certificate_file" .keys.certificate "key_file" .keys.privateKey "key_password_file" .keys.privateKeyPassword }}
 {{- if $key }}{{ $_ := set $security $name (printf "/etc/cep/kafka/%s" $key) }}{{ end }}
 {{- end }}
 {{- end }}

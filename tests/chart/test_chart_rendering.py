@@ -36,7 +36,10 @@ def test_settings_file_is_one_that_the_application_accepts(render, permutation, 
     for section in (settings["kafka"]["security"], settings["schema_registry"]):
         if "password_file" in section:  # mounted in the pod; here any file will do
             section["password_file"] = str(tmp_path / "password")
+    if "task_token_file" in settings["http"]:
+        settings["http"]["task_token_file"] = str(tmp_path / "token")
     (tmp_path / "password").write_text("s", encoding="utf-8")
+    (tmp_path / "token").write_text("of 16 characters", encoding="utf-8")
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     accepted = load_settings(tmp_path / "settings.yaml", {})
     assert accepted.queries.paths == (tmp_path / "queries",)
@@ -89,7 +92,12 @@ def test_executors_find_the_driver_by_its_stable_name_before_it_is_ready(render)
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"].items() <= rendered.driver["metadata"]["labels"].items()
     ports = {p["name"]: p["containerPort"] for p in rendered.driver["spec"]["containers"][0]["ports"]}
-    assert ports == {"http": 8080, "driver": int(conf["spark.driver.port"]), "blocks": int(conf["spark.driver.blockManager.port"])}
+    assert ports == {
+        "http": 8080,
+        "control": 8081,
+        "driver": int(conf["spark.driver.port"]),
+        "blocks": int(conf["spark.driver.blockManager.port"]),
+    }
     assert {p["targetPort"] for p in service["spec"]["ports"]} == set(ports)
 
 
@@ -133,7 +141,7 @@ def test_local_mode_is_the_driver_alone(render):
     assert [o["metadata"]["name"] for o in rendered.objects if o["kind"] == "ServiceAccount"] == ["shop-cep-driver"]
     assert rendered.settings["spark"]["master"] == "local[3]"
     assert not [name for name in rendered.settings["spark"]["conf"] if "kubernetes" in name]
-    assert [p["name"] for p in rendered.one("Service", "-driver")["spec"]["ports"]] == ["http"]
+    assert [p["name"] for p in rendered.one("Service", "-driver")["spec"]["ports"]] == ["http", "control"]
 
 
 def test_query_texts_arrive_unchanged_although_they_hold_braces(render):

@@ -104,7 +104,7 @@ class Reader:
             now = load_settings(self.file, os.environ)
         except ConfigurationError as error:
             return error.findings
-        before, after = (one.model_dump() for one in (self.settings, now))
+        before, after = (one.comparable() for one in (self.settings, now))
         names = sorted(name for name in after if after[name] != before[name])
         if not names:
             return ()
