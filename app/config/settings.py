@@ -155,6 +155,15 @@ class KafkaSecurity(_Section):
         return self
 
 
+class ShadowGroup(_Section):
+    """A consumer group that nobody is in: after each batch the offsets that it has read up to are committed there, so that ordinary lag tools see the application."""
+
+    enabled: bool = True
+    """Whether they are committed. Nothing is ever read from there, and no batch waits for it or fails because of it: failures are logged once and counted (``cep_shadow_commit_errors_total``). The group and the streams' topics need the permission READ."""
+    name: str | None = Field(default=None, min_length=1)
+    """Name of the group; by default the application's, behind ``kafka.group_id_prefix`` and a dash where that is set. No consumer may be in it."""
+
+
 class Kafka(_Section):
     """The brokers and how they are read."""
 
@@ -180,6 +189,8 @@ class Kafka(_Section):
     """Which records of transactional producers are read. ``read_committed``: those of committed transactions, once they are committed; an open transaction holds its topic partition up until then. ``read_uncommitted``: all at once, those of aborted transactions as well."""
     group_id_prefix: str | None = None
     """Prefix of the source's consumer groups, for ACLs; Spark makes up ``spark-kafka-source-…`` without it."""
+    shadow_group: ShadowGroup = ShadowGroup()
+    """What lag tools see."""
 
     @model_validator(mode="after")
     def _options_allowed(self) -> Kafka:
@@ -599,6 +610,13 @@ class Settings(_Section):
         if clash:
             raise ValueError(f'topic "{clash[0]}" is both read as a stream and written by the application')
         return self
+
+    @property
+    def shadow_group(self) -> str | None:
+        """The consumer group that offsets are committed to for lag tools; None where there is to be none."""
+        group, prefix = self.kafka.shadow_group, self.kafka.group_id_prefix
+        default = f"{prefix}-{self.application}" if prefix else self.application
+        return (group.name or default) if group.enabled else None
 
     @property
     def source_topics(self) -> tuple[str, ...]:

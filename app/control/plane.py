@@ -23,6 +23,7 @@ from app.config.settings import Settings
 from app.config.task_token import token_file
 from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
+from app.control.batch_line import Held, log_batch
 from app.control.batch_log import BatchLog
 from app.control.batch_metrics import FinishedBatch, count_batch
 from app.control.decisions import Decisions
@@ -99,6 +100,8 @@ class ControlPlane:
         started: a flag behind ``/startupz``: Spark's context is up.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
+        held: by bucket who holds it, for the log; whoever knows says so.
+        show_offsets: told after every batch up to where it has read the streams' topic partitions.
         committed: the newest batch that Spark has told of; -1 before the first.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
     """
@@ -134,6 +137,8 @@ class ControlPlane:
         self._greatest_times: dict[int, int] = {}
         self._last_beat_ms = clock()
         self._heartbeat: HeartbeatWriter | None = None
+        self.held: Callable[[], Held] = dict
+        self.show_offsets: Callable[[Mapping[tuple[str, int], int]], None] = lambda _: None
         self._told_size = False
         self._beats = Outage("heartbeats are not written", "heartbeats are written again")
         self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
@@ -421,6 +426,8 @@ class ControlPlane:
         self._note_originals(totals)
         if totals.unaccounted():
             log.error("events unaccounted for", batch_id=progress.batch, events=totals.unaccounted())
+        self.show_offsets({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
+        log_batch(progress, totals, before, self.held)
         self.committed = progress.batch
 
     def queries(self) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ IMPATIENT_S = 1.0
 """How long a sweep may take after one that got no answer: a broker that is away must not hold the batch up once per letter."""
 PASSING = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT})  # noqa: SLF001 - so named
 """Errors after which the client goes on trying by itself."""
+NO_MATTER = KafkaError.GROUP_AUTHORIZATION_FAILED
+"""The client asks for its group's coordinator, though it is assigned by hand and commits nothing."""
 NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - so named
 
 
@@ -102,6 +104,8 @@ class OriginalReader:
                 if message is None:
                     continue
                 error = message.error()
+                if error is not None and error.code() == NO_MATTER:
+                    continue
                 if error is None:
                     if message.offset() in wanted:
                         found[message.offset()] = _original(message)

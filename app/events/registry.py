@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
 from app.config.secret_files import Mark, files_in, mark_of, resolved
-from app.errors import DependencyError
+from app.errors import AccessRefusedError, DependencyError
 from app.events.avro import AvroSchema, SchemaError, parse_schema
 
 Answer = TypeVar("Answer")
@@ -169,8 +169,10 @@ class Registry:
                 return None
             if error.http_status_code in refusals:
                 raise SchemaError(f"the schema registry refuses the schema: {error.error_message}") from error
-            what = "refuses access" if error.http_status_code in (401, 403) else "fails"
-            raise DependencyError(f"the schema registry at {self._settings.url} {what}: {error}") from error
+            if error.http_status_code in (401, 403):
+                hint = "are schema_registry.username and password right, and may this user read and register?"
+                raise AccessRefusedError(f"the schema registry at {self._settings.url} refuses access: {error}\nhint: {hint}") from error
+            raise DependencyError(f"the schema registry at {self._settings.url} fails: {error}") from error
         except Exception as error:
             # the HTTP library's own classes (connection refused, time-out, TLS), which depend on its version
             message = str(error) or type(error).__name__

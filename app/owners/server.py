@@ -21,6 +21,7 @@ from app.control.connections import Connections
 from app.errors import CepError
 from app.observe.logs import get_logger
 from app.owners.home import Home
+from app.owners.house_log import log_as_told
 from app.owners.inbox import Delivery, Inbox
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.wire import PROOF_S, PROTOCOL, Buffer, Message, WireError, WireKey, accepted
@@ -55,7 +56,7 @@ class Owner:
         try:
             return self._asked[message.head["op"]](message)
         except Exception as error:  # noqa: BLE001 - the owner must go on; the driver gets the reason
-            return _refusal(message.head.get("op"), error), ()
+            return _refusal(message.head, error), ()
 
     def _hello(self, message: Message) -> Answer:
         return {"protocol": PROTOCOL, "pid": os.getpid(), "host": socket.gethostname()}, ()
@@ -63,6 +64,7 @@ class Owner:
     def _open(self, message: Message) -> Answer:
         """An application begins, or begins anew: what was held for it before is forgotten."""
         settings = OwnerSettings.from_plain(message.head["settings"])
+        log_as_told(settings)
         with self._working:
             self._forget(settings.application)
             self._homes[settings.application] = Home(settings)
@@ -127,13 +129,13 @@ class Owner:
             home.close()
 
 
-def _refusal(op: object, error: Exception) -> dict[str, Any]:
+def _refusal(asked: Mapping[str, Any], error: Exception) -> dict[str, Any]:
     """What the driver is told: words, and the stack for whoever has its log at debug. Here a stack is printed of defects only, in case nobody gets the answer."""
     expected, stack = isinstance(error, CepError), "".join(traceback.format_exception(error))
     text = str(error) if expected else "".join(traceback.format_exception(error)[-3:])
     notes = " ".join(getattr(error, "__notes__", ()))
     told = f"{notes}: {text}" if notes else text
-    log.error("an order failed", op=op, reason=told if expected else stack)
+    log.error("an order failed", op=asked.get("op"), batch_id=asked.get("batch"), reason=told if expected else stack)
     return {"error": told, "kind": type(error).__name__, "stack": stack}
 
 

@@ -74,6 +74,7 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
         name=settings.application,
         max_record_bytes=settings.topics.max_record_bytes,
         stall_after_s=settings.spark.stall_after / 1000,
+        logging=settings.logging.model_dump(),
     )
 
 

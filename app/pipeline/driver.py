@@ -48,6 +48,7 @@ from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
 from app.pipeline.secret_checks import check_secrets
 from app.pipeline.session import bound_arrow_batches
+from app.pipeline.shown import shown_outside
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
 from app.pipeline.starting import spark_starting
@@ -145,6 +146,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         cleanup.callback(_forget, spark, listener)
         batches = cleanup.enter_context(matching(spark, settings, plane))
         batches.prepare(fingerprint)
+        cleanup.enter_context(shown_outside(settings, plane, batches))
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()

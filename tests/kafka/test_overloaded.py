@@ -296,6 +296,10 @@ ELSEWHERE = {
         "test_snapshots_that_were_passed_over_are_counted_over_all_buckets_and_batches",
     ),
     "cep_heartbeat_errors_total": ("tests/unit/test_control_plane.py", "test_lost_heartbeats_are_counted_and_logged_once_per_outage"),
+    "cep_shadow_commit_errors_total": (
+        "tests/unit/test_control_shadow_group.py",
+        "test_failures_are_counted_every_time_logged_once_and_over_with_the_first_success",
+    ),
     "cep_originals_errors_total": (
         "tests/unit/test_control_plane.py",
         "test_originals_that_could_not_be_read_are_counted_and_logged_once_per_outage",
