@@ -18,6 +18,7 @@ from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from app.control.health import QUESTIONS, Health
+from app.control.pages import Pages, no_pages
 from app.control.registry_watch import Notice, Ruling
 from app.observe.logs import get_logger
 
@@ -46,6 +47,7 @@ class Endpoints:
         log_levels: levels by logger, for ``/log-level``.
         set_log_level: sets that of a logger, all loggers' when it is empty; ValueError when there is no such level.
         registry: takes a task's notice about the schema registry, and rules.
+        pages: for people: the console.
     """
 
     token: str
@@ -56,6 +58,7 @@ class Endpoints:
     log_levels: Callable[[], object]
     set_log_level: Callable[[str, str], None]
     registry: Callable[[Notice], Ruling]
+    pages: Pages = no_pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class _Reply:
     status: int
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class ControlServer:
@@ -141,6 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
+        for name, value in reply.headers:
+            self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
@@ -166,7 +172,12 @@ class _Handler(BaseHTTPRequestHandler):
             "/version": lambda: _json(self.served.version()),
         }
         route = routes.get(url.path)
-        return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
+        if route is not None:
+            return route()
+        page = self.served.pages(self.path)
+        if page is not None:
+            return _Reply(page.status, page.body, page.content_type, page.headers)
+        return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode())
 
     def _post(self) -> _Reply:
         self.close_connection = True  # a body that is not read leaves the next request's beginning unknown

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from app.control.models_in_use import ModelInUse
 from app.errors import Finding
 from app.query.compile import Compilation
 from app.query.plan import Plan
@@ -78,3 +79,29 @@ def as_it_sheds(plan: Plan, models: Mapping[str, StoredModel]) -> Plan:
 def restored(stored: StoredModel) -> Model[Any]:
     """The model; kept, since every batch asks."""
     return read(stored.content, Path(stored.file))
+
+
+def models_in_use(plans: Iterable[Plan], models: Iterable[StoredModel | None]) -> dict[str, ModelInUse]:
+    """By running query, the model that it sheds by.
+
+    Args:
+        plans: of a deployment.
+        models: in the same order.
+    """
+    pairs = zip(plans, models, strict=True)
+    return {plan.name: _in_use(model) for plan, model in pairs if model is not None and plan.draining is None}
+
+
+def _in_use(stored: StoredModel) -> ModelInUse:
+    manifest = restored(stored).manifest
+    return ModelInUse(
+        manifest.method, stored.file, stored.digest, _written_at_ms(stored), manifest.observed, manifest.first_ms, manifest.last_ms
+    )
+
+
+def _written_at_ms(stored: StoredModel) -> int | None:
+    try:
+        same = sha256(Path(stored.file).read_bytes()).hexdigest() == stored.digest
+        return int(Path(stored.file).stat().st_mtime * 1000) if same else None
+    except OSError:
+        return None

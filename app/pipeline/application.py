@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from app import __version__
 from app.config.settings import Settings
-from app.control.plane import ControlPlane, RunningCatalog
+from app.control.plane import ControlPlane
 from app.delivery.security import client_options, consumer_options
 from app.delivery.witness import Witness
 from app.events.registry import Registry, Subjects
@@ -28,6 +28,7 @@ from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import load_numbers, store_numbers
+from app.pipeline.opening import running_catalog
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
 from app.pipeline.progress import ProgressListener
@@ -98,7 +99,7 @@ def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment
     fingerprint = store_deployment(settings.checkpoint.uri, deployment)
     offsets = PlannedOffsets(settings.checkpoint.uri)
     plane.registry.decisions = KeptDecisions(settings.checkpoint.uri)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), offsets.speakers, offsets.ranges)
+    plane.open(running_catalog(deployment, fingerprint), offsets.speakers, offsets.ranges)
     return fingerprint
 
 

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from app.bucket.engines import load_engines
 from app.config.settings import Settings
-from app.control.plane import ControlPlane, RunningCatalog, clock_ms
+from app.control.plane import ControlPlane, clock_ms
 from app.control.query_set import QuerySet
 from app.errors import Severity
 from app.events.registry import Subjects
 from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import Deployment, load_deployment, store_deployment
 from app.pipeline.draining import Past
+from app.pipeline.opening import running_catalog
 from app.pipeline.reload.changes import changes
 from app.pipeline.reload.files import Settling, look
 from app.pipeline.reload.reader import Reader, Reading
@@ -112,9 +113,7 @@ class Watcher:
         deadline = time.monotonic() + ANNOUNCED_S
         while self.plane.announced < ANNOUNCED_BATCHES and time.monotonic() < deadline and not self.stopped.wait(0.02):
             pass
-        if self.stopped.is_set() or not self.plane.open(
-            RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), follows=named
-        ):
+        if self.stopped.is_set() or not self.plane.open(running_catalog(deployment, fingerprint), follows=named):
             return False
         trained = frozenset(name for name, digest in _models(deployment).items() ^ _models(self.running).items())
         told = changes(self.running.catalog, deployment.catalog, disabled, trained).told()
