@@ -11,12 +11,16 @@ from markupsafe import Markup
 from app.console.svg import element, number, picture
 
 NODE_WIDTH, NODE_HEIGHT = 148.0, 46.0
-COLUMN, ROW = 290.0, 104.0
-MARGIN_X, MARGIN_Y = 34.0, 64.0
+COLUMN, ROW = 340.0, 104.0
+MARGIN_X, MARGIN_Y = 34.0, 30.0
+LOOP = 58.0
+"""Room for arrows that lead back."""
 LETTERS = 20
 """That fit into a node."""
-LABEL = 22
+LABEL = 30
 """Letters that fit between two."""
+CONDITIONS = 2
+"""That are written under an arrow; the list has all."""
 
 State = Mapping[str, Any]
 
@@ -40,16 +44,18 @@ def drawing(automaton: Mapping[str, Any], name: str) -> Markup:
     if not states:
         return Markup("")
     places = placed(states)
+    loops = any(edge["to"] == state["state"] for state in states for edge in state["edges"])
+    places = {state: Place(place.x, place.y + (LOOP if loops else 0.0)) for state, place in places.items()}
     width = max(place.x for place in places.values()) + NODE_WIDTH / 2 + MARGIN_X
-    height = max(place.y for place in places.values()) + NODE_HEIGHT / 2 + MARGIN_Y
+    back = any(places[edge["to"]].x < places[state["state"]].x for state in states for edge in state["edges"] if edge["to"] in places)
+    height = max(place.y for place in places.values()) + NODE_HEIGHT / 2 + MARGIN_Y + (LOOP if back else 0.0)
     drawn = [_arrowhead(name), _beginning(places[states[0]["state"]], name)]
     for state in states:
         drawn += _arrows(state, places, name)
     drawn += [_node(state, places[state["state"]]) for state in states]
     label = f"Automaton of {name}"
-    told = picture(label, described(states), drawn, width=width, height=height, class_="automaton", name=f"automaton-{name}")
-    sized = f'<svg width="{number(width)}" height="{number(height)}" '
-    return Markup(told.replace("<svg ", sized, 1))  # noqa: S704 - numbers are added
+    size = {"width": width, "height": height, "viewBox": f"0 0 {number(width)} {number(height)}"}
+    return picture(label, described(states), drawn, name=f"automaton-{name}", class_="automaton", **size)
 
 
 def described(states: Sequence[State]) -> str:
@@ -102,7 +108,7 @@ def _arrows(state: State, places: Mapping[int, Place], name: str) -> Iterator[Ma
         ways.setdefault(edge["to"], []).append(edge)
     for target, edges in ways.items():
         if target in places:
-            yield _arrow(places[state["state"]], places[target], [way(edge) for edge in edges], name)
+            yield _arrow(places[state["state"]], places[target], edges, name)
 
 
 def way(edge: Mapping[str, Any]) -> str:
@@ -116,12 +122,17 @@ def way(edge: Mapping[str, Any]) -> str:
     return f"{edge['item']} if {' and '.join(edge['decides'])}" if edge["decides"] else str(edge["item"])
 
 
-def _arrow(start: Place, end: Place, ways: Sequence[str], name: str) -> Markup:
+def _arrow(start: Place, end: Place, edges: Sequence[Mapping[str, Any]], name: str) -> Markup:
+    """Over it what comes, under it what that needs; the whole of it where the pointer rests."""
     path, x, y = _curve(start, end)
-    lines = [clipped(one, LABEL) for one in ways[:3]] + ([f"… {len(ways) - 3} more"] if len(ways) > 3 else [])
-    texts = [element("text", [line], x=x, y=y - 13 * (len(lines) - 1 - k), class_="way") for k, line in enumerate(lines)]
+    lines = [clipped(f"UNTIL of {edge['item']}" if edge["until"] else edge["item"], LABEL) for edge in edges[:3]]
+    lines += [f"… {len(edges) - 3} more"] if len(edges) > 3 else []
+    texts = [element("text", [line], x=x, y=y - 14 * (len(lines) - 1 - k), class_="way") for k, line in enumerate(lines)]
+    needs = list(dict.fromkeys(one for edge in edges for one in edge["decides"])) if end.x > start.x else []  # elsewhere is no room
+    shown = [clipped(one, LABEL) for one in needs[:CONDITIONS]] + ([f"… {len(needs) - CONDITIONS} more"] if len(needs) > CONDITIONS else [])
+    texts += [element("text", [line], x=x, y=y + 24 + 13 * k, class_="needs") for k, line in enumerate(shown)]
     drawn = element("path", d=path, class_="arrow", marker_end=f"url(#arrow-{name})")
-    return element("g", [element("title", [" / ".join(ways)]), drawn, *texts])
+    return element("g", [element("title", [" / ".join(map(way, edges))]), drawn, *texts])
 
 
 def _curve(start: Place, end: Place) -> tuple[str, float, float]:

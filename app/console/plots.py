@@ -16,6 +16,8 @@ from app.console.words import UNKNOWN, time_of_day
 from app.control.history import SLOT_MS, SLOTS
 
 WIDTH, HEIGHT = 720.0, 120.0
+STRETCHED = {"viewBox": f"0 0 {WIDTH:.0f} {HEIGHT:.0f}", "preserveAspectRatio": "none"}
+"""The picture takes the shape of its place."""
 BRIDGED = 12
 """Slots without a value that a line crosses: a minute. Further apart are two lines."""
 LEAST_SLOTS = 60
@@ -89,8 +91,7 @@ def plot(name: str, title: str, lines: Sequence[Line], now_ms: int, form: Format
     legend = tuple((line.kind, line.label, form(newest(line.values))) for line in cut)
     told = "; ".join(f"{line.label}: {described(line.values, form)}" for line in cut)
     description = f"From {time_of_day(begin)} to {time_of_day(now_ms)} UTC. {told}."
-    drawn = picture(title, description, _drawn(cut, top), width=WIDTH, height=HEIGHT, class_="lines", name=name)
-    drawn = stretched(drawn)
+    drawn = picture(title, description, _drawn(cut, top), name=name, class_="lines", **STRETCHED)
     columns, rows = _table(cut, begin, form)
     return Plot(name, title, drawn, form(top), form(top / 2), time_of_day(begin), time_of_day(now_ms), legend, columns, rows)
 
@@ -102,12 +103,7 @@ def sparkline(name: str, label: str, lines: Sequence[Line], slots: int, form: Fo
         return Markup("")
     top = max(_greatest(line) for line in cut) * 1.08 or 1.0
     told = "; ".join(f"{line.label}: {described(line.values, form)}" for line in cut)
-    return stretched(picture(label, f"{told}.", _drawn(cut, top, grid=False), width=WIDTH, height=HEIGHT, class_="spark", name=name))
-
-
-def stretched(drawn: Markup) -> Markup:
-    """The picture takes the shape of its place."""
-    return Markup(drawn.replace("<svg ", '<svg preserveAspectRatio="none" ', 1))  # noqa: S704 - nothing foreign is added
+    return picture(label, f"{told}.", _drawn(cut, top, grid=False), name=name, class_="spark", **STRETCHED)
 
 
 def shown_slots(series: Sequence[Values], least: int, most: int) -> int:

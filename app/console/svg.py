@@ -30,28 +30,16 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def picture(
-    label: str, description: str, children: Iterable[Markup | str], *, width: float, height: float, class_: str, name: str
-) -> Markup:
+def picture(label: str, description: str, children: Iterable[Markup | str], *, name: str, **attributes: object) -> Markup:
     """A picture that says what it is.
 
     Args:
         label: its name, for everybody who cannot see it.
         description: what can be seen.
         children: what is drawn.
-        width: of the coordinates.
-        height: the same.
-        class_: for the style sheet.
         name: of the picture on its page, for references inside it.
+        attributes: of the element ``svg``, such as its ``viewBox``.
     """
     told = [element("title", [label], id=f"{name}-title"), element("desc", [description], id=f"{name}-desc")]
-    return element(
-        "svg",
-        [*told, *children],
-        xmlns="http://www.w3.org/2000/svg",
-        class_=class_,
-        viewBox=f"0 0 {number(width)} {number(height)}",
-        role="img",
-        aria_labelledby=f"{name}-title",
-        aria_describedby=f"{name}-desc",
-    )
+    named = {"role": "img", "aria_labelledby": f"{name}-title", "aria_describedby": f"{name}-desc"}
+    return element("svg", [*told, *children], xmlns="http://www.w3.org/2000/svg", **named, **attributes)

@@ -62,9 +62,10 @@ def _sparks(query: Plain, series: dict[str, Values]) -> dict[str, Markup]:
         latency.append(Line("bound", _flat(latency[0].values, bound_ms), "bound"))
     drop = [Line("drop ratio", _thinned(series["drop_ratio"]))]
     slots = len(latency[0].values)
+    dropped = bool(np.nansum(drop[0].values))
     return {
         "latency": sparkline(f"latency-{name}", f"Latency of {name}, last quarter of an hour", latency, slots, duration),
-        "drop": sparkline(f"drop-{name}", f"Drop ratio of {name}, last quarter of an hour", drop, slots, share),
+        "drop": sparkline(f"drop-{name}", f"Drop ratio of {name}, last quarter of an hour", drop, slots, share) if dropped else Markup(""),
     }
 
 

@@ -80,16 +80,26 @@ def share(value: Any) -> str:
     return f"{percent:.1f}{SPACE}%" if 0 < percent < 9.95 else f"{percent:.0f}{SPACE}%"
 
 
-def interval(value: Any) -> str:
-    """Lower end, value, upper end of a share, as the value and how far it may be off.
+def middle(value: Any) -> str:
+    """Of lower end, value, upper end of a share, the value.
 
-    >>> interval([0.91, 0.95, 0.98]).replace(SPACE, " ")
-    '95 % (91–98 %)'
+    >>> middle([0.91, 0.95, 0.98]).replace(SPACE, " "), middle(None)
+    ('95 %', '–')
     """
-    if not isinstance(value, list | tuple) or len(value) != 3:
-        return UNKNOWN
-    lower, at, upper = (share(one).removesuffix(f"{SPACE}%") for one in value)
-    return f"{at}{SPACE}% ({lower}–{upper}{SPACE}%)"
+    return share(value[1]) if _is_interval(value) else UNKNOWN
+
+
+def interval(value: Any) -> str:
+    """The ends; nothing where they are not known.
+
+    >>> interval([0.91, 0.95, 0.98]).replace(SPACE, " "), interval(None)
+    ('91 to 98 %', '')
+    """
+    return f"{share(value[0]).removesuffix(f'{SPACE}%')} to {share(value[2])}" if _is_interval(value) else ""
+
+
+def _is_interval(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 3
 
 
 def moment(value: Any) -> str:
@@ -129,6 +139,6 @@ def sentence(value: Any) -> str:
 
 
 FILTERS: Mapping[str, Callable[[Any], str]] = {
-    one.__name__: one for one in (count, short, rate, duration, share, interval, moment, time_of_day, machine_time, sentence)
+    one.__name__: one for one in (count, short, rate, duration, share, middle, interval, moment, time_of_day, machine_time, sentence)
 }
 """What templates call them."""
