@@ -1,4 +1,4 @@
-"""Everything that the console shows, as JSON values: what pages are made of, and what ``/console.json`` and ``/queries/<name>/console.json`` answer. Described in `ops/console.md`."""
+"""Everything that the console shows, as JSON values: what pages are made of, and what ``/console.json`` and ``/queries/<name>/console.json`` answer. Described in `ops/console/README.md`."""
 
 from __future__ import annotations
 
