@@ -95,10 +95,10 @@ class Tails:
         problem = ""
         try:
             consumer = self._ready()
-            places = _places(consumer, topic, deadline)
-            if places:
-                consumer.assign(places)
-                problem = _swept(consumer, len(places), deadline, found)
+            spans = _spans(consumer, topic, deadline)
+            if spans:
+                consumer.assign([TopicPartition(topic, partition, start) for partition, (start, _) in spans.items()])
+                problem = _swept(consumer, {partition: end for partition, (_, end) in spans.items()}, deadline, found)
                 consumer.unassign()
         except KafkaException as error:
             problem = error.args[0].str()
@@ -121,36 +121,39 @@ class Tails:
         return self._consumer
 
 
-def _places(consumer: Consumer, topic: str, deadline: float) -> list[TopicPartition]:
-    """Where to begin in every topic partition that has records."""
+def _spans(consumer: Consumer, topic: str, deadline: float) -> dict[int, tuple[int, int]]:
+    """By topic partition that has records, where to begin, and where its end is now."""
     told = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
     if told.error is not None:
         raise KafkaException(told.error)
     each = max(FEWEST, MOST_RECORDS // max(1, len(told.partitions)))
-    places = []
+    spans = {}
     for partition in sorted(told.partitions):
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_left(deadline))
         if high > low:
-            places.append(TopicPartition(topic, partition, max(low, high - each)))
-    return places
+            spans[partition] = max(low, high - each), high
+    return spans
 
 
-def _swept(consumer: Consumer, partitions: int, deadline: float, found: list[TailRecord]) -> str:
-    """Reads to the ends of all assigned topic partitions; returns why not, if not."""
+def _swept(consumer: Consumer, ends: dict[int, int], deadline: float, found: list[TailRecord]) -> str:
+    """Reads up to where the ends were: others go on writing. Returns why not, if not."""
     size = 0
-    while partitions and time.monotonic() < deadline:
+    while ends and time.monotonic() < deadline:
         for message in consumer.consume(100, timeout=min(0.2, _left(deadline))):
-            error = message.error()
-            if error is None:
-                found.append(_record(message))
-                size += len(message.value() or b"") + len(message.key() or b"")
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
-                partitions -= 1
-            else:
+            error, partition = message.error(), message.partition()
+            if error is None and partition in ends:
+                if message.offset() < ends[partition]:
+                    found.append(_record(message))
+                    size += len(message.value() or b"") + len(message.key() or b"")
+                if message.offset() + 1 >= ends[partition]:
+                    del ends[partition]
+            elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
+                ends.pop(partition, None)  # what follows the last record are markers of transactions
+            elif error is not None:
                 return str(error.str())
         if size > MOST_BYTES:
             return "records are large: these are some of the last"
-    return "" if not partitions else f"the broker had not answered after {PATIENCE_S:g} s"
+    return "" if not ends else f"the broker had not answered after {PATIENCE_S:g} s"
 
 
 def _left(deadline: float) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from app.console.words import duration
 from app.events.batch import Dictionary, EventBatch
 from app.local.embedded import Embedded
 from app.local.generators import generate
@@ -28,7 +29,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 NAME = "console"
 PLANTED = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">&amp;"
-"""A symbol that somebody sends."""
+"""What somebody sends in a symbol."""
+PICTURES = os.environ.get("CEP_CONSOLE_PICTURES")
+BOUND_MS = 1000 if PICTURES else 100
+"""The lesser one is less than any batch takes, so that is shed whatever the machine is, and late. A picture should show what is usual."""
 SPIKE = """
 name: volume-spike
 title: Volume rises threefold twice, without a dip in between
@@ -38,9 +42,9 @@ event: SEQ(Quote a, !(Quote n), Quote b, Quote c)
 where: "[symbol] AND n.volume >= 200 * a.volume AND b.volume >= 3 * a.volume AND c.volume >= 3 * b.volume AND c.price >= 1.01 * a.price"
 within: 10 s
 return: {symbol: c.symbol, low: a.price, high: c.price}
-shedding: {shedder: random, latency_bound: 100 ms}
-"""
-"""Its bound is less than any batch takes, so it sheds whatever the machine is, and verdicts are needed."""
+shedding: {shedder: random, latency_bound: BOUND ms}
+""".replace("BOUND", str(BOUND_MS))
+"""Shed events can make it find what is not so."""
 STEADY = """
 name: steady-price
 title: A price that stays for a second
@@ -58,6 +62,7 @@ from: stocks
 event: SEQ(Quote a, Quote b+, Quote c)
 where: "[symbol] AND b[1].price > 1.001 * a.price AND b[i].price > b[i-1].price AND c.price > 1.004 * a.price"
 strategy: skip-till-next-match
+after: skip-past-last-event
 within: 2 s
 return: {symbol: c.symbol, price: c.price}
 shedding: {shedder: none, latency_bound: 1 h}
@@ -66,14 +71,13 @@ OFF = "name: not-yet\nenabled: false\nfrom: stocks\nevent: SEQ(Quote a, Quote b)
 BROKEN = RISES.replace("c.price > 1.004", "c.prize > 1.004")
 SLOW_S = 900.0
 PAGES = ("/", "/queries/volume-spike/", "/queries/two-rises/", "/queries/steady-price/", "/queries/nobody-knows-me/")
-PICTURES = os.environ.get("CEP_CONSOLE_PICTURES")
 
 
 def planted(batch: EventBatch) -> EventBatch:
-    """One of the symbols is foreign text."""
+    """Symbols with foreign text in them, save on pictures."""
     column = batch.columns["symbol"]
-    entries = [column.dictionary.entry(k) for k in range(len(column.dictionary))]
-    entries[min(3, len(entries) - 1)] = PLANTED.encode()
+    more = b"" if PICTURES else PLANTED.encode()
+    entries = [column.dictionary.entry(k) + more for k in range(len(column.dictionary))]
     return replace(batch, columns={**batch.columns, "symbol": replace(column, dictionary=Dictionary.of(entries))})
 
 
@@ -115,7 +119,7 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
     apply_topics({**settings, "queries": {"paths": [str(everything), str(ROOT / "queries" / "price-run.yaml")]}}, folder)
     application = Changing(folder, settings, ROOT / "queries" / "price-run.yaml")
     application.write(**queries)
-    stocks = generate("stocks", 300_000, seed=6, start_ms=START_MS, rate_per_s=1000.0, batch_rows=500).batches
+    stocks = generate("stocks", 600_000, seed=6, start_ms=START_MS, rate_per_s=1000.0, batch_rows=500).batches
     with browsing(folder) as browser:
         told = Story(application, browser)
         try:
@@ -123,14 +127,14 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
             told.until(lambda: application.get("/") == 200)
             told.notes["at first"] = application.text("/")
             told.until(lambda: application.get("/readyz") == 200 or application.get("/startupz") == 200)
-            with Input(application, "stocks", list(map(planted, stocks))).flowing(250):
+            with Input(application, "stocks", list(map(planted, stocks))).flowing(400 if PICTURES else 250):
                 told.until(
                     lambda: (
                         sum(one is not None for one in told.told("/queries/volume-spike/console.json")["last_hour"]["arrivals_per_s"]) > 15
                     )
                 )
                 told.until(lambda: told.told("/queries/volume-spike/console.json")["verdicts"]["records"])
-                told.until(lambda: PLANTED in str(told.told("/queries/two-rises/console.json")["composite_events"]["records"]))
+                told.until(lambda: told.told("/queries/two-rises/console.json")["composite_events"]["records"])
                 pictures(told)
                 yield told
         finally:
@@ -193,17 +197,21 @@ def test_the_overview_shows_what_json_tells(story):
     assert sorted(shown) == sorted(one["query"] for one in told["queries"])
     assert {"volume-spike", "two-rises", "steady-price", "price-run", "not-yet"} == set(shown)
     spike = next(one for one in told["queries"] if one["query"] == "volume-spike")
-    assert spike["drop_ratio"] > 0
+    assert any(story.told("/queries/volume-spike/console.json")["last_hour"]["drop_ratio"])
     assert spike["shedding"] == {"shedder": "random", "what": "events", "where": "at the ingress"}
-    assert spike["latency"]["bound_ms"] == 100
-    assert spike["latency"]["p95_ms"] > 100
-    assert spike["condition"]["word"] == "bound broken" == told["condition"]["word"]
+    assert spike["latency"]["bound_ms"] == BOUND_MS
+    late = spike["latency"]["p95_ms"] > BOUND_MS
+    assert late or PICTURES
+    assert spike["condition"]["word"] == told["condition"]["word"]
+    assert not late or spike["condition"]["word"] == "bound broken"
     assert 0 <= spike["recall"][0] <= spike["recall"][1] <= spike["recall"][2] <= 1
-    assert browser.run("return document.querySelector('#headline').textContent") == "Latency bound broken"
+    assert browser.run("return document.querySelector('#headline').textContent").lower() in (
+        "latency bound broken" if late else "shedding load, healthy"
+    )
     row = browser.run(
         "return [...document.querySelectorAll('.queries tbody tr')].map((e) => e.innerText).find((t) => t.includes('volume-spike'))"
     )
-    for text in ("bound broken", "events, at the ingress", "of 100\N{NARROW NO-BREAK SPACE}ms"):
+    for text in (spike["condition"]["word"], "events, at the ingress", f"of {duration(BOUND_MS)}"):
         assert text in row
     assert told["consumed_per_s"] > 0
     assert told["owners"] >= 1
@@ -242,10 +250,11 @@ def test_automata_of_closures_loop_and_temporal_queries_show_their_steps(story):
     assert story.told("/queries/steady-price/console.json")["automaton"]["kind"] == "temporal"
 
 
+@pytest.mark.skipif(bool(PICTURES), reason="there is none on pictures")
 def test_foreign_text_stays_text(story):
     browser = story.open("/queries/two-rises/?still=1")
     shown = browser.run("return [...document.querySelectorAll('.fields .value')].map((one) => one.textContent)")
-    assert PLANTED in shown
+    assert any(PLANTED in one for one in shown)
     assert browser.run("return document.querySelectorAll('main script, main img').length") == 0
     assert browser.run("return document.title") != "owned"
 

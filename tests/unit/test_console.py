@@ -373,6 +373,15 @@ def test_every_key_of_the_json_is_described(console):
     console.world.run(0, 100)
     page = (ROOT / "ops" / "console" / "README.md").read_text()
     whole, one = console.json("/console.json"), console.json("/queries/q/console.json")
-    for keys in (whole, one, *(query for query in whole["queries"]), one["plan"], one["latency"], one["shedding"], one["automaton"], one["composite_events"]):
+    for keys in (
+        whole,
+        one,
+        *(query for query in whole["queries"]),
+        one["plan"],
+        one["latency"],
+        one["shedding"],
+        one["automaton"],
+        one["composite_events"],
+    ):
         for key in keys:
             assert f"`{key}`" in page or key in ("last_reading", "generation"), key
