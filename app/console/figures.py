@@ -10,7 +10,7 @@ from app.cep.door import way_of
 from app.config.settings import Settings
 from app.console.automaton import automaton
 from app.console.condition import of_application, of_query
-from app.console.plots import Values, newest
+from app.console.plots import Values
 from app.console.recent import Recent, with_verdicts
 from app.control.health import QUESTIONS
 from app.control.plane import ControlPlane
@@ -48,7 +48,6 @@ class Figures:
         plans = self._plans()
         queries = sorted((self._now(query, plans.get(query["query"]), now) for query in told["queries"]), key=_worst_first)
         failed = tuple(line.partition(" failed: ")[2] for line in plane.health.ask("readyz").lines if line.startswith("[-]"))
-        lately = {name: newest(values) for name, values in plane.history.all(now).items()}
         totals = plane.last_totals
         return {
             "application": self._settings.application,
@@ -60,7 +59,7 @@ class Figures:
             "last_reading": told["last_reading"],
             "last_batch": None if totals is None else totals.batch,
             "owners": plane.metrics.value("cep_owners"),
-            **lately,
+            **plane.history.all_lately(now),
             "rejected": {reason: int(plane.metrics.value("cep_events_rejected_total", reason=reason) or 0) for reason in REJECTED},
             "queries": queries,
         }
@@ -111,7 +110,7 @@ class Figures:
         name, answer = query["query"], dict(query)
         if query["status"] == "running" and plan is not None:
             counts = self._plane.history.latencies(name, now)
-            series = self._plane.history.query(name, now)
+            lately = self._plane.history.lately(name, now)
             model = None if self._plane.catalog is None else self._plane.catalog.models.get(name)
             level = METHODS[plan.shedding.shedder].level
             answer |= {
@@ -122,7 +121,7 @@ class Figures:
                     "p95_ms": interpolated_quantile(counts, 0.95),
                     "composite_events": int(counts.sum()),
                 },
-                **{one: newest(series[one]) for one in ("arrivals_per_s", "capacity_per_s", "dropped", "composite_events_per_s")},
+                **{one: lately[one] for one in ("arrivals_per_s", "capacity_per_s", "dropped", "composite_events_per_s")},
                 "model": None if model is None else {**asdict(model), "age_ms": _age(model.written_at_ms, now)},
             }
         return {**answer, "condition": of_query(answer).to_plain()}

@@ -71,7 +71,12 @@ class Site:
         self._kept: dict[Asked, tuple[float, Page]] = {}
         self._files = {f"/{name}": Page((FOLDER / "static" / name).read_bytes(), kind, 200, HEADERS) for name, kind in FILES.items()}
         self._templates = Environment(
-            loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+            loader=FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
         )
         self._templates.filters.update(FILTERS)
         self._templates.globals.update(application=application, version=__version__)

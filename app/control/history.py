@@ -110,6 +110,18 @@ class Ring:
         rows = np.where(there, self._values[:, slots % SLOTS], np.float32(np.nan))
         return {name: rows[place] for name, place in self._places.items()}
 
+    def newest(self, newest: int) -> dict[str, float | None]:
+        """The last known value of each series in the `LATELY` slots up to this one."""
+        first = max(newest, self._newest) - LATELY + 1
+        slots = np.arange(max(first, self._newest - SLOTS + 1), self._newest + 1)
+        if not len(slots):
+            return dict.fromkeys(self._places)
+        values = self._values[:, slots % SLOTS][:, ::-1]
+        there = np.isfinite(values)
+        at = there.argmax(axis=1)
+        found = zip(self._places, there.any(axis=1).tolist(), values[np.arange(len(values)), at].tolist(), strict=True)
+        return {name: value if known else None for name, known, value in found}
+
 
 @dataclass(slots=True)
 class _Sums:
@@ -200,6 +212,17 @@ class History:
             ring = self._rings.get(name)
             return (ring or Ring(OF_QUERY)).read(now_ms // SLOT_MS - 1)
 
+    def all_lately(self, now_ms: int) -> dict[str, float | None]:
+        """The newest values of `all`, if they are not older than a minute."""
+        with self._lock:
+            return self._all.newest(now_ms // SLOT_MS - 1)
+
+    def lately(self, name: str, now_ms: int) -> dict[str, float | None]:
+        """The newest values of `query`, if they are not older than a minute."""
+        with self._lock:
+            ring = self._rings.get(name)
+            return dict.fromkeys(OF_QUERY) if ring is None else ring.newest(now_ms // SLOT_MS - 1)
+
     def latencies(self, name: str, now_ms: int) -> Counts:
         """A query's composite events of the last minute, by bucket of `app.observe.latency`."""
         oldest = now_ms // SLOT_MS - LATELY
@@ -230,7 +253,7 @@ class History:
         for name, known in standing.items():
             sums = slot.queries.get(name) or _Sums()
             self._rings[name].put(slot.number, _values(sums, slot.batches, seconds, known))
-            if sums.latencies.any():
+            if sums.latencies is not NOTHING:
                 self._lately[name].append((slot.number, sums.latencies))
 
 
@@ -252,14 +275,15 @@ def _values(sums: _Sums, batches: int, seconds: float, known: Standing) -> dict[
         for name, at in known.estimates.items()
         for end, of in (("_lower", "lower"), ("", "value"), ("_upper", "upper"))
     }
+    found = sums.latencies is not NOTHING
     return {
         "arrivals_per_s": known.arrivals_per_s,
         "capacity_per_s": known.capacity_per_s,
         "drop_ratio": sums.ratio / max(1, batches),
         "dropped": sums.dropped,
         "composite_events_per_s": sums.matches / seconds,
-        "latency_p50_ms": interpolated_quantile(sums.latencies, 0.5),
-        "latency_p95_ms": interpolated_quantile(sums.latencies, 0.95),
+        "latency_p50_ms": interpolated_quantile(sums.latencies, 0.5) if found else None,
+        "latency_p95_ms": interpolated_quantile(sums.latencies, 0.95) if found else None,
         "partial_matches": sums.partial_matches,
         **estimates,
     }
