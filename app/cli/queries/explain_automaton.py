@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.cep.door import drawn
+from app.cep.runs.drawing import drawn
 from app.errors import CepError
 from app.query.compile import Compiled
 from app.query.explain.stages import STAGES, Stage
