@@ -22,6 +22,8 @@ BRIDGED = 12
 """Slots without a value that a line crosses: a minute. Further apart are two lines."""
 LEAST_SLOTS = 60
 """Five minutes: less of an axis would make a storm of every ripple."""
+LIKE = 2.0
+"""A picture reaches up to so many times what is usual."""
 ROWS = 12
 """Of the table that says the same in numbers."""
 
@@ -53,6 +55,7 @@ class Plot:
     Attributes:
         name: on its page.
         picture: SVG.
+        peak: the greatest value, where the picture is cut off below it; else empty.
         top, middle: what its upper edge and its middle mean.
         begin, end: of the axis of time.
         legend: of each line, how it looks, what it is, and its newest value.
@@ -62,6 +65,7 @@ class Plot:
     name: str
     title: str
     picture: Markup
+    peak: str
     top: str
     middle: str
     begin: str
@@ -86,14 +90,16 @@ def plot(name: str, title: str, lines: Sequence[Line], now_ms: int, form: Format
     if not slots:
         return None
     cut = [_cut(line, slots) for line in lines]
-    top = nice(max([least_top, *(_greatest(line) for line in cut)]))
+    greatest = max(_greatest(line) for line in cut)
+    top = nice(max(least_top, reach(cut)))
+    peak = form(greatest) if greatest > top * 1.001 else ""
     begin = now_ms - slots * SLOT_MS
     legend = tuple((line.kind, line.label, form(newest(line.values))) for line in cut)
     told = "; ".join(f"{line.label}: {described(line.values, form)}" for line in cut)
     description = f"From {time_of_day(begin)} to {time_of_day(now_ms)} UTC. {told}."
     drawn = picture(title, description, _drawn(cut, top), name=name, class_="lines", **STRETCHED)
     columns, rows = _table(cut, begin, form)
-    return Plot(name, title, drawn, form(top), form(top / 2), time_of_day(begin), time_of_day(now_ms), legend, columns, rows)
+    return Plot(name, title, drawn, peak, form(top), form(top / 2), time_of_day(begin), time_of_day(now_ms), legend, columns, rows)
 
 
 def sparkline(name: str, label: str, lines: Sequence[Line], slots: int, form: Format) -> Markup:
@@ -101,7 +107,7 @@ def sparkline(name: str, label: str, lines: Sequence[Line], slots: int, form: Fo
     cut = [_cut(line, slots) for line in lines]
     if not any(np.isfinite(line.values).any() for line in cut if line.kind != "bound"):
         return Markup("")
-    top = max(_greatest(line) for line in cut) * 1.08 or 1.0
+    top = reach(cut) * 1.08 or 1.0
     told = "; ".join(f"{line.label}: {described(line.values, form)}" for line in cut)
     return picture(label, f"{told}.", _drawn(cut, top, grid=False), name=name, class_="spark", **STRETCHED)
 
@@ -144,6 +150,22 @@ def described(values: Values, form: Format) -> str:
     if not len(finite):
         return "no values"
     return f"now {form(newest(values))}, between {form(float(finite.min()))} and {form(float(finite.max()))}"
+
+
+def reach(lines: Sequence[Line]) -> float:
+    """How far up an axis goes: to the greatest value, unless a few are many times what is usual (the first batch after a start reads what waited for long).
+
+    >>> reach([Line("x", np.array([1, 2, 3], np.float32))]), reach([Line("x", np.array([1] * 99 + [500], np.float32))])
+    (3.0, 1.5)
+    """
+    greatest = max(_greatest(line) for line in lines)
+    usual = 1.5 * max(_usual(line) for line in lines)
+    return greatest if greatest <= LIKE * usual else usual
+
+
+def _usual(line: Line) -> float:
+    finite = line.values[np.isfinite(line.values)]
+    return float(np.percentile(finite, 90)) if len(finite) else 0.0
 
 
 def _cut(line: Line, slots: int) -> Line:

@@ -31,7 +31,7 @@ NAME = "console"
 PLANTED = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">&amp;"
 """What somebody sends in a symbol."""
 PICTURES = os.environ.get("CEP_CONSOLE_PICTURES")
-BOUND_MS = 1000 if PICTURES else 100
+BOUND_MS = 2000 if PICTURES else 100
 """The lesser one is less than any batch takes, so that is shed whatever the machine is, and late. A picture should show what is usual."""
 SPIKE = """
 name: volume-spike
@@ -62,12 +62,11 @@ from: stocks
 event: SEQ(Quote a, Quote b+, Quote c)
 where: "[symbol] AND b[1].price > 1.001 * a.price AND b[i].price > b[i-1].price AND c.price > 1.004 * a.price"
 strategy: skip-till-next-match
-after: skip-past-last-event
 within: 2 s
 return: {symbol: c.symbol, price: c.price}
 shedding: {shedder: none, latency_bound: 1 h}
 """
-OFF = "name: not-yet\nenabled: false\nfrom: stocks\nevent: SEQ(Quote a, Quote b)\nwithin: 1 s\n"
+OFF = 'name: not-yet\nenabled: false\nfrom: stocks\nevent: SEQ(Quote a, Quote b)\nwhere: "[symbol]"\nwithin: 1 s\n'
 BROKEN = RISES.replace("c.price > 1.004", "c.prize > 1.004")
 SLOW_S = 900.0
 PAGES = ("/", "/queries/volume-spike/", "/queries/two-rises/", "/queries/steady-price/", "/queries/nobody-knows-me/")

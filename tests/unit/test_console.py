@@ -358,6 +358,20 @@ def test_a_plot_says_in_words_and_numbers_what_it_shows():
     assert sparkline("x", "X", [Line("x", series())], 180, duration) == ""
 
 
+def test_a_few_great_values_do_not_flatten_the_others():
+    usual = plot("x", "X", [Line("x", series(*[100.0] * 60, 120.0))], 0, duration)
+    peaked = plot("x", "X", [Line("x", series(27_000.0, *[100.0] * 60))], 0, duration)
+    assert usual is not None
+    assert peaked is not None
+    assert (usual.peak, usual.top) == ("", duration(200))
+    assert (peaked.peak, peaked.top) == (duration(27_000), duration(200))
+    assert duration(27_000) in peaked.picture, "it is told"
+    assert peaked.rows[-1][1] == duration(27_000)
+    broken = plot("x", "X", [Line("x", series(*[300.0] * 30)), Line("bound", series(*[1000.0] * 30), "bound")], 0, duration)
+    assert broken is not None
+    assert (broken.peak, broken.top) == ("", duration(1000)), "a bound is always in the picture"
+
+
 def test_lines_break_where_nothing_was_known_for_long():
     def pieces(*values: float | None) -> int:
         drawn = plot("x", "X", [Line("x", series(*values))], 0, duration)
