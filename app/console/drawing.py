@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -11,10 +11,12 @@ from markupsafe import Markup
 from app.console.svg import element, number, picture
 
 NODE_WIDTH, NODE_HEIGHT = 148.0, 46.0
-COLUMN, ROW = 340.0, 104.0
+LEAST_GAP, ROW = 84.0, 104.0
 MARGIN_X, MARGIN_Y = 34.0, 30.0
 LOOP = 58.0
 """Room for arrows that lead back."""
+LETTER = 5.6
+"""Width of a small letter, on average."""
 LETTERS = 20
 """That fit into a node."""
 LABEL = 30
@@ -31,6 +33,7 @@ class Place:
 
     x: float
     y: float
+    column: int = 0
 
 
 def drawing(automaton: Mapping[str, Any], name: str) -> Markup:
@@ -45,7 +48,7 @@ def drawing(automaton: Mapping[str, Any], name: str) -> Markup:
         return Markup("")
     places = placed(states)
     loops = any(edge["to"] == state["state"] for state in states for edge in state["edges"])
-    places = {state: Place(place.x, place.y + (LOOP if loops else 0.0)) for state, place in places.items()}
+    places = {state: replace(place, y=place.y + (LOOP if loops else 0.0)) for state, place in places.items()}
     width = max(place.x for place in places.values()) + NODE_WIDTH / 2 + MARGIN_X
     back = any(places[edge["to"]].x < places[state["state"]].x for state in states for edge in state["edges"] if edge["to"] in places)
     height = max(place.y for place in places.values()) + NODE_HEIGHT / 2 + MARGIN_Y + (LOOP if back else 0.0)
@@ -66,8 +69,15 @@ def described(states: Sequence[State]) -> str:
     )
 
 
+def gap(states: Sequence[State]) -> float:
+    """Between columns: as much as the longest text on an arrow takes."""
+    texts = [text for state in states for edge in state["edges"] for text in (edge["item"], *edge["decides"][:CONDITIONS])]
+    return max(LEAST_GAP, 24 + LETTER * min(LABEL, max(map(len, texts), default=0)))
+
+
 def placed(states: Sequence[State]) -> dict[int, Place]:
     """By state: columns by distance from the first, rows in the order in which they are found."""
+    width = NODE_WIDTH + gap(states)
     depths = {states[0]["state"]: 0}
     known = {state["state"]: state for state in states}
     waiting = [states[0]["state"]]
@@ -82,7 +92,9 @@ def placed(states: Sequence[State]) -> dict[int, Place]:
         columns.setdefault(depths.get(state["state"], 0), []).append(state["state"])
     tallest = max(map(len, columns.values()))
     return {
-        state: Place(MARGIN_X + NODE_WIDTH / 2 + depth * COLUMN, MARGIN_Y + NODE_HEIGHT / 2 + (row + (tallest - len(column)) / 2) * ROW)
+        state: Place(
+            MARGIN_X + NODE_WIDTH / 2 + depth * width, MARGIN_Y + NODE_HEIGHT / 2 + (row + (tallest - len(column)) / 2) * ROW, depth
+        )
         for depth, column in columns.items()
         for row, state in enumerate(column)
     }
@@ -96,7 +108,13 @@ def _node(state: State, place: Place) -> Markup:
     left = f"{state['left']} left" if state["left"] != "nothing" else "complete"
     texts = [
         element("text", [str(state["state"])], x=place.x, y=place.y - 4, class_="number"),
-        element("text", [clipped(left, LETTERS)], x=place.x, y=place.y + 13, class_="left"),
+        element(
+            "text",
+            [left if len(left) <= LETTERS else clipped(left.removesuffix(" left"), LETTERS)],
+            x=place.x,
+            y=place.y + 13,
+            class_="left",
+        ),
     ]
     return element("g", [element("title", [f"state {state['state']}: {left}"]), *boxes, *texts])
 
@@ -144,7 +162,7 @@ def _curve(start: Place, end: Place) -> tuple[str, float, float]:
         return d, start.x, y - 32
     if end.x > start.x:
         x1, x2, bend = start.x + half_width, end.x - half_width - 4, (end.x - start.x) / 3
-        sag = ROW / 2 * (round((end.x - start.x) / COLUMN) - 1)  # around what is in between
+        sag = ROW / 2 * (end.column - start.column - 1)  # around what is in between
         d = f"M{number(x1)} {number(start.y)}C{number(x1 + bend)} {number(start.y + sag)} {number(x2 - bend)} {number(end.y + sag)} {number(x2)} {number(end.y)}"
         return d, (x1 + x2) / 2, (start.y + end.y) / 2 + 0.75 * sag - 8
     y1, y2 = start.y + half_height, end.y + half_height + 4
