@@ -144,7 +144,9 @@ class _Sums:
         self.matches += tally.matches
         self.partial_matches = tally.partial_matches
         if tally.latencies:
-            self.latencies = self.latencies + np.array(tally.latencies, np.int64)
+            if self.latencies is NOTHING:
+                self.latencies = NOTHING.copy()
+            self.latencies[: len(tally.latencies)] += np.array(tally.latencies[: len(NOTHING)], np.int64)  # fewer where nothing is beyond
 
     @property
     def dropped(self) -> float:

@@ -46,6 +46,15 @@ def test_a_slot_adds_its_batches_up_and_is_shown_when_it_is_over():
     assert (whole["consumed_per_s"][-1], whole["batch_ms"][-1], whole["lag_records"][-1]) == (100.0, 200.0, 7.0)
 
 
+def test_latencies_may_end_early():
+    history = History()
+    history.note(noted(T0, QueryTally("q", matches=2, latencies=(0, 2))), standing)
+    history.note(noted(T0, QueryTally("q", matches=1, latencies=latencies(b1=1))), standing)
+    assert history.latencies("q", T0).tolist() == [0, 3, *[0] * (len(LATENCY_BOUNDS_MS) - 1)]
+    history.note(noted(T0 + SLOT_MS, QueryTally("q", matches=1, latencies=(1,))), standing)
+    assert history.latencies("q", T0 + SLOT_MS).tolist()[:2] == [1, 3], "slots do not share their counts"
+
+
 def test_a_batch_longer_than_a_slot_counts_for_the_time_that_it_took():
     history = History()
     for k in range(4):
