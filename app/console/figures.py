@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from app.cep.door import way_of
@@ -85,15 +84,16 @@ class Figures:
     def _about(self, plan: Plan, now: int) -> Plain:
         topic = plan.output.topic or self._settings.topics.of_query(plan.name)
         found = self._recent.composite_events(plan, topic)
-        audits = self._recent.audits(plan.name, self._settings.topics.audit)
-        found = {**found, "records": with_verdicts(found["records"], audits["verdicts"]["records"])}
+        verdicts = self._recent.verdicts(plan.name, self._settings.topics.audit)
+        found = {**found, "records": with_verdicts(found["records"], verdicts["records"])}
         series = self._plane.history.query(plan.name, now)
         forecast = self._plane.forecast
         return {
             "plan": {**_facts(plan), "topic": topic},
             "automaton": automaton(plan),
             "composite_events": found,
-            **audits,
+            "verdicts": verdicts,
+            "decisions": [decision.to_avro() for decision in self._plane.history.decisions(plan.name)],
             "forecast": None
             if forecast is None
             else {
@@ -111,7 +111,6 @@ class Figures:
         if query["status"] == "running" and plan is not None:
             counts = self._plane.history.latencies(name, now)
             lately = self._plane.history.lately(name, now)
-            model = None if self._plane.catalog is None else self._plane.catalog.models.get(name)
             level = METHODS[plan.shedding.shedder].level
             answer |= {
                 "shedding": {"shedder": plan.shedding.shedder, "what": level, "where": WHERE.get(level, "at the ingress")},
@@ -122,13 +121,13 @@ class Figures:
                     "composite_events": int(counts.sum()),
                 },
                 **{one: lately[one] for one in ("arrivals_per_s", "capacity_per_s", "dropped", "composite_events_per_s")},
-                "model": None if model is None else {**asdict(model), "age_ms": _age(model.written_at_ms, now)},
+                "model": _model(query["model"], now),
             }
         return {**answer, "condition": of_query(answer).to_plain()}
 
     def _plans(self) -> dict[str, Plan]:
         running = self._plane.catalog
-        return {} if running is None else {plan.name: plan for plan in running.catalog.current}
+        return {} if running is None else {plan.name: plan for plan in running.current}
 
 
 def _worst_first(query: Plain) -> tuple[int, str]:
@@ -136,8 +135,11 @@ def _worst_first(query: Plain) -> tuple[int, str]:
     return WORST_FIRST.index(word) if word in WORST_FIRST else len(WORST_FIRST), query["query"]
 
 
-def _age(since_ms: int | None, now: int) -> int | None:
-    return None if since_ms is None else max(0, now - since_ms)
+def _model(model: Mapping[str, Any] | None, now: int) -> Plain | None:
+    """A model is as old as the newest event that it was learned from; None where there was no time."""
+    if model is None:
+        return None
+    return {**model, "age_ms": max(0, now - model["last_ms"]) if model.get("last_ms") else None}
 
 
 def _facts(plan: Plan) -> Plain:

@@ -21,7 +21,7 @@ LONGEST_TEXT = 500
 """Of a field's value."""
 MOST_CONSTITUENTS = 50
 """A match of a closure can have thousands."""
-AUDIT = "cep.audit"
+VERDICT = "cep.audit.Verdict"
 
 SchemaOf = Callable[[int], AvroSchema | None]
 
@@ -44,12 +44,11 @@ class Recent:
         read = ((record, value) for record, found, value in self._read(tail) if found == name and value.get("query") == plan.name)
         return _told(tail, [_composite_event(record, value) for record, value in read])
 
-    def audits(self, query: str, topic: str) -> dict[str, dict[str, Any]]:
-        """The newest verdicts on a query's composite events, and decisions of its watchdog, as JSON values."""
+    def verdicts(self, query: str, topic: str) -> dict[str, Any]:
+        """The newest verdicts on a query's composite events, as JSON values."""
         tail = self._tails.last(topic)
-        read = [(name, value) for record, name, value in self._read(tail) if record.key == query.encode() and value.get("query") == query]
-        kinds = {"verdicts": f"{AUDIT}.Verdict", "decisions": f"{AUDIT}.WatchdogDecision"}
-        return {kind: _told(tail, [value for name, value in read if name == wanted]) for kind, wanted in kinds.items()}
+        own = ((name, value) for record, name, value in self._read(tail) if record.key == query.encode() and value.get("query") == query)
+        return _told(tail, [value for name, value in own if name == VERDICT])
 
     def _read(self, tail: Tail) -> Iterator[tuple[TailRecord, str, dict[str, Any]]]:
         """Those records that are what they should be: with the names of their schemas, and as JSON values."""

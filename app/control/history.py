@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.audit.estimates import Estimate
+from app.control.decision_reports import DecisionReport
 from app.control.reports import QueryTally
 from app.observe.latency import LATENCY_BOUNDS_MS, interpolated_quantile
 
 SLOT_MS = 5_000
 SLOTS = 720
 """An hour. A query's ring takes 40 KB: a thousand queries 40 MB."""
+DECISIONS = 20
 LATELY = 12
 """Slots that "now" means where a single one holds too few composite events: a minute."""
 
@@ -118,9 +121,8 @@ class Ring:
             return dict.fromkeys(self._places)
         values = self._values[:, slots % SLOTS][:, ::-1]
         there = np.isfinite(values)
-        at = there.argmax(axis=1)
-        found = zip(self._places, there.any(axis=1).tolist(), values[np.arange(len(values)), at].tolist(), strict=True)
-        return {name: value if known else None for name, known, value in found}
+        found = values[np.arange(len(values)), there.argmax(axis=1)].tolist()  # NaN where there is none
+        return {name: None if isnan(value) else value for name, value in zip(self._places, found, strict=True)}
 
 
 @dataclass(slots=True)
@@ -182,6 +184,7 @@ class History:
         self._rings: dict[str, Ring] = {}
         self._all = Ring(OF_ALL)
         self._lately: dict[str, deque[tuple[int, Counts]]] = {}
+        self._decisions: dict[str, deque[DecisionReport]] = {}
         self._slot: _Slot | None = None
         self._closed = -1
         """The slot that closed last."""
@@ -202,6 +205,19 @@ class History:
             if self._slot is None:
                 self._slot = _Slot(number)
             _add(self._slot, batch)
+
+    def decide(self, decisions: Iterable[DecisionReport]) -> None:
+        """Remembers decisions of the watchdog that are worth telling: the last `DECISIONS` of each query."""
+        with self._lock:
+            for decision in decisions:
+                if decision.query not in self._decisions:
+                    self._decisions[decision.query] = deque(maxlen=DECISIONS)
+                self._decisions[decision.query].appendleft(decision)
+
+    def decisions(self, name: str) -> list[DecisionReport]:
+        """The last ones of a query, newest first."""
+        with self._lock:
+            return list(self._decisions.get(name, ()))
 
     def all(self, now_ms: int) -> dict[str, NDArray[np.float32]]:
         """The application's series up to now, oldest first."""
@@ -252,6 +268,7 @@ class History:
         self._all.put(slot.number, whole)
         self._rings = {name: self._rings.get(name) or Ring(OF_QUERY) for name in standing}
         self._lately = {name: self._lately.get(name) or deque(maxlen=LATELY) for name in standing}
+        self._decisions = {name: own for name, own in self._decisions.items() if name in standing}
         for name, known in standing.items():
             sums = slot.queries.get(name) or _Sums()
             self._rings[name].put(slot.number, _values(sums, slot.batches, seconds, known))

@@ -33,7 +33,6 @@ from app.control.history import History, Noted, Standing
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels
-from app.control.models_in_use import ModelInUse
 from app.control.observations import Done, Streams, observation_of
 from app.control.outages import Outage
 from app.control.pages import Pages, no_pages
@@ -77,14 +76,14 @@ class RunningCatalog:
         deployment: fingerprint of the compiled catalog, passed on in directives.
         schema_ids: registry ids of output schemas, by subject, passed on in directives.
         topics: by number (`app.events.topics`); where nothing is kept, those of the settings.
-        models: by query that sheds by one; for people.
+        models: by query, what its shedder goes by, as ``/queries`` tells it: ``method``, ``file``, ``digest``, ``events`` that it learned from, times of the first and last, ms.
     """
 
     catalog: Catalog
     deployment: str = ""
     schema_ids: Mapping[str, int] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
-    models: Mapping[str, ModelInUse] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class ControlPlane:
@@ -240,6 +239,12 @@ class ControlPlane:
                 self.metrics.set("cep_config_last_reload_success_timestamp_seconds", self._opened_at_ms / 1000)
             self._show_catalog(running)
             return True
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """What runs; None before anything does."""
+        with self._lock:
+            return None if self._catalog is None else self._catalog.catalog
 
     def past(self) -> tuple[str, dict[int, int]] | None:
         """The deployment that the newest directive names, and by source how far time had come before its batch, ms; None when no batch ran yet."""
@@ -421,11 +426,6 @@ class ControlPlane:
         self.committed = progress.batch
 
     @property
-    def catalog(self) -> RunningCatalog | None:
-        """What runs; None before anything does."""
-        return self._catalog
-
-    @property
     def forecast(self) -> Forecast | None:
         """Why drop ratios are as they are; None before the first decision."""
         return self._watchdog.forecast
@@ -453,6 +453,7 @@ class ControlPlane:
                 "generation": running.catalog.version,
                 "streams": list(plan.streams),
                 "shedder": plan.shedding.shedder,
+                "model": running.models.get(plan.name),
                 "latency_bound_ms": plan.shedding.latency_bound_ms,
                 "drop_ratio": ratios.get(plan.name, 0.0),
                 "predicted_latency_ms": None if forecast is None else round(forecast.latency_ms),
@@ -520,6 +521,8 @@ class ControlPlane:
                 for query, ratio in self._watchdog.ratios.items()
                 if query in plans
             }
+            decisions = self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans)
+            self.history.decide(decisions)
             directive = Directive(
                 batch=batch,
                 catalog_version=running.catalog.version,
@@ -534,7 +537,7 @@ class ControlPlane:
                 schema_ids=running.schema_ids,
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
                 estimates=self._quality.reports(batch, now, plans),
-                decisions=self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans),
+                decisions=decisions,
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
                 reached=reached(before, known, self._topics_by_stream()),
@@ -668,8 +671,11 @@ class ControlPlane:
             "cep_realised_drop_ratio",
             "cep_partial_matches",
             "cep_query_state_bytes",
+            "cep_model_newest_event_timestamp_seconds",
         ):
             self.metrics.clear(name)
+        for query, model in running.models.items():
+            self.metrics.set("cep_model_newest_event_timestamp_seconds", model["last_ms"] / 1000, query=query)
         self.metrics.set("cep_catalog_generation", running.catalog.version)
         for plan in running.catalog.plans:
             status = "running" if plan.draining is None else "draining"

@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 from app import __version__
 from app.config.settings import Settings
 from app.console.site import site_of
-from app.control.plane import ControlPlane
+from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import client_options, consumer_options
 from app.delivery.witness import Witness
 from app.events.registry import Registry, Subjects
 from app.owners.deployment import Deployment, store_deployment
+from app.owners.models import told_of
 from app.owners.orders import OwnerSettings
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.batches import Answers, Batches, BatchRules, Plane, Taker
@@ -29,7 +30,6 @@ from app.pipeline.draining import past_of
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import load_numbers, store_numbers
-from app.pipeline.opening import running_catalog
 from app.pipeline.planned import PlannedOffsets
 from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
 from app.pipeline.progress import ProgressListener
@@ -104,6 +104,12 @@ def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment
     plane.registry.decisions = KeptDecisions(settings.checkpoint.uri)
     plane.open(running_catalog(deployment, fingerprint), offsets.speakers, offsets.ranges)
     return fingerprint
+
+
+def running_catalog(deployment: Deployment, fingerprint: str) -> RunningCatalog:
+    """A stored deployment, as the control plane opens it."""
+    catalog = deployment.catalog
+    return RunningCatalog(catalog, fingerprint, topics=deployment.topics, models=told_of(catalog.plans, deployment.models))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from app.console.recent import MOST_SHOWN, Recent
 from app.console.site import HEADERS, Site
 from app.console.words import duration, short
 from app.control.history import SLOTS
-from app.control.models_in_use import ModelInUse
 from app.control.plane import RunningCatalog
 from app.control.query_set import QuerySet
 from app.delivery.composite_schema import composite_schema
@@ -274,10 +273,11 @@ def test_a_broker_or_registry_that_is_away_is_told_on_the_page(console):
 
 def test_a_model_is_told_with_its_age(console):
     now = console.world.clock.now
-    model = ModelInUse("gspice", "/models/q.model", "ab" * 32, now - 7_200_000, 5000, 1, 2)
+    known = {"method": "gspice", "file": "models/q/3.model", "digest": "ab" * 32, "events": 5000}
+    model = {**known, "first_ms": now - 9_200_000, "last_ms": now - 7_200_000}
     console.open(PLAN, a_plan(shedder="gspice", latency_bound_ms=1000), models={"q": model})
     told = console.json("/queries/q/console.json")["model"]
-    assert (told["method"], told["age_ms"], told["observed"]) == ("gspice", 7_200_000, 5000)
+    assert (told["method"], told["age_ms"], told["events"]) == ("gspice", 7_200_000, 5000)
     assert f"gspice, {duration(7_200_000)} old" in console.ask("/queries/q/")[2]
 
 

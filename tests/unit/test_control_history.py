@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from app.audit.estimates import Estimate
-from app.control.history import LATELY, OF_QUERY, SLOT_MS, SLOTS, History, Noted, Ring, Standing
+from app.control.decision_reports import DecisionReport
+from app.control.history import DECISIONS, LATELY, OF_QUERY, SLOT_MS, SLOTS, History, Noted, Ring, Standing
 from app.control.reports import QueryTally
 from app.observe.latency import LATENCY_BOUNDS_MS, interpolated_quantile
 
@@ -108,6 +109,30 @@ def test_now_is_the_last_minute():
     assert counts[0] == 0, "more than a minute ago"
     assert counts[5] == LATELY + 1
     assert history.latencies("q", T0 + 10 * LATELY * SLOT_MS).sum() == 0
+
+
+def test_the_last_decisions_are_remembered_newest_first():
+    history = History()
+
+    def decision(number: int, query: str = "q") -> DecisionReport:
+        figures = {"latency_bound_ms": 100, "latency_ms": 1.0, "unshed_latency_ms": 2.0, "in_reach": True, "bottleneck": "FIXED"}
+        ratios = {
+            "shedder": "random",
+            "drop_ratio": 0.5,
+            "former_drop_ratio": 0.0,
+            "arrivals_per_s": 1.0,
+            "capacity_per_s": None,
+            "backlog": 0,
+        }
+        return DecisionReport(number, query, 1, number, "SHEDDING_BEGINS", **figures, **ratios)
+
+    for number in range(DECISIONS + 5):
+        history.decide([decision(number), decision(number, "gone")])
+    assert [one.batch for one in history.decisions("q")] == list(range(DECISIONS + 4, 4, -1))
+    for k in range(2):
+        history.note(noted(T0 + k * SLOT_MS), standing)
+    assert history.decisions("gone") == []
+    assert len(history.decisions("q")) == DECISIONS
 
 
 def test_queries_that_are_gone_are_forgotten():
