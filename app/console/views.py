@@ -10,14 +10,16 @@ from markupsafe import Markup
 from app.console.drawing import drawing
 from app.console.drawing import way as way_text
 from app.console.figures import Figures, Plain
-from app.console.plots import Line, Plot, Values, plot, sparkline
+from app.console.plots import Line, Plot, Values, plot, shown_slots, sparkline
 from app.console.words import duration, rate, share, short
 from app.control.history import SLOT_MS
 
 ON_A_PAGE = 50
 """Queries: of a thousand, the worst come first."""
 SPARK_SLOTS = 180
-"""A quarter of an hour."""
+"""A quarter of an hour; less where the application is younger."""
+LEAST_SPARKS = 12
+"""Points, a quarter of a minute each."""
 
 
 def of_overview(figures: Figures, page: int) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def _sparks(query: Plain, series: dict[str, Values]) -> dict[str, Markup]:
     if bound_ms is not None:
         latency.append(Line("bound", _flat(latency[0].values, bound_ms), "bound"))
     drop = [Line("drop ratio", _thinned(series["drop_ratio"]))]
-    slots = len(latency[0].values)
+    slots = shown_slots([drop[0].values, latency[0].values], LEAST_SPARKS, len(drop[0].values)) or LEAST_SPARKS
     dropped = bool(np.nansum(drop[0].values))
     return {
         "latency": sparkline(f"latency-{name}", f"Latency of {name}, last quarter of an hour", latency, slots, duration),

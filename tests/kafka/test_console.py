@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from app.console.words import duration
 from app.events.batch import Dictionary, EventBatch
@@ -158,7 +159,7 @@ def pictures(story: Story) -> None:
         story.browser.prefer(prefers_color_scheme=scheme)
         story.browser.shape(width, height, phone=width < 500)
         story.browser.get(story.url(path))
-        Path(folder / f"{name}.png").write_bytes(story.browser.picture())
+        Image.open(io.BytesIO(story.browser.picture())).convert("RGB").quantize(64).save(folder / f"{name}.png", optimize=True)
 
 
 def test_a_page_is_served_before_anything_runs(story):
