@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from app.errors import ConfigurationError
+
 MOST_RECORDS = 200
 """Of a topic, from all its topic partitions together (and at least `FEWEST` of each)."""
 FEWEST = 5
@@ -56,7 +58,7 @@ class Tails:
     """One consumer for all topics, assigned by hand, made when it is first needed. Any thread may ask; one at a time is served.
 
     Args:
-        options: of the client (`app.delivery.security.consumer_options`), asked for when it is made.
+        options: of the client (`app.delivery.security.consumer_options`), asked for when it is made, and made anew after a failure.
     """
 
     def __init__(self, options: Callable[[], Mapping[str, str]]) -> None:
@@ -85,9 +87,12 @@ class Tails:
     def close(self) -> None:
         """Leaves the broker."""
         with self._lock:
-            if self._consumer is not None:
-                self._consumer.close()
-                self._consumer = None
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
     def _read(self, topic: str) -> Tail:
         deadline = time.monotonic() + PATIENCE_S
@@ -102,6 +107,10 @@ class Tails:
                 consumer.unassign()
         except KafkaException as error:
             problem = error.args[0].str()
+        except ConfigurationError as error:
+            problem = str(error)
+        if problem and not found:
+            self._forget()  # the next one is made of the options of then: secrets may have changed
         found.sort(key=lambda record: (record.timestamp_ms, record.partition, record.offset), reverse=True)
         return Tail(tuple(found), problem, time.monotonic())
 

@@ -137,6 +137,7 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
                 told.until(lambda: told.told("/queries/two-rises/console.json")["composite_events"]["records"])
                 pictures(told)
                 yield told
+            assert application.stop() == 0
         finally:
             if application.process is not None and application.process.poll() is None:
                 application.kill()

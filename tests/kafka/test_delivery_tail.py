@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from app.delivery import tail
 from app.delivery.tail import FEWEST, MOST_RECORDS, Tails
+from app.errors import ConfigurationError, Finding
 
 
 @pytest.fixture
@@ -72,6 +73,25 @@ def test_an_empty_topic_and_one_that_is_not_there(tails: Tails, admin: AdminClie
     assert missing.records == ()
     assert "nknown topic" in missing.problem
     assert "nobody-made-this" not in admin.list_topics(timeout=60).topics, "looking makes no topic"
+
+
+def test_after_a_failure_the_options_of_then_count(bootstrap_servers: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tail, "AGAIN_S", 0.0)
+    topic = make_topic("tail")
+    write(bootstrap_servers, topic, [b"first"])
+    options = [{"bootstrap.servers": "127.0.0.1:1"}]
+    tails = Tails(lambda: options[-1])
+    assert tails.last(topic).problem
+    options.append({"bootstrap.servers": bootstrap_servers})
+    monkeypatch.setattr(tail, "PATIENCE_S", 60.0)
+    assert [record.value for record in tails.last(topic).records] == [b"first"]
+
+    def wrong():
+        raise ConfigurationError([Finding("no such option")])
+
+    broken = Tails(wrong)
+    assert broken.last(topic).problem == "no such option"
+    tails.close()
 
 
 def test_a_broker_that_is_away_is_told_soon():
