@@ -46,13 +46,14 @@ class Figures:
         told = plane.query_set()
         plans = self._plans()
         queries = sorted((self._now(query, plans.get(query["query"]), now) for query in told["queries"]), key=_worst_first)
-        failed = tuple(line.partition(" failed: ")[2] for line in plane.health.ask("readyz").lines if line.startswith("[-]"))
+        health = {question: list(plane.health.ask(question).lines) for question in QUESTIONS}
+        failed = [line.partition(" failed: ")[2] for line in (*health["livez"], *health["readyz"]) if line.startswith("[-]")]
         totals = plane.last_totals
         return {
             "application": self._settings.application,
             "at_ms": now,
             "condition": of_application(failed, told["last_reading"], queries).to_plain(),
-            "health": {question: list(plane.health.ask(question).lines) for question in QUESTIONS},
+            "health": health,
             "generation": told["generation"],
             "opened_at_ms": told["opened_at_ms"],
             "last_reading": told["last_reading"],

@@ -167,7 +167,7 @@ def test_a_page_is_served_before_anything_runs(story):
     assert "Not ready" in story.notes["at first"]
 
 
-@pytest.mark.parametrize("width", [1280, 768, 360])
+@pytest.mark.parametrize("width", [1280, 768, 360, 320])
 @pytest.mark.parametrize("path", PAGES)
 def test_no_page_scrolls_sideways(story, path, width):
     browser = story.open(path, width)
@@ -335,6 +335,6 @@ def test_a_file_with_an_error_shows_where_it_is(story):
     assert "^" in shown
     assert contrast_faults(browser) == []
     assert structure_faults(browser) == []
-    assert width_faults(story.open("/", 360)) == []
+    assert width_faults(story.open("/", 320)) == []
     application.after(lambda: application.write(**{"two-rises": RISES}), "unchanged")
     assert story.told()["last_reading"]["findings"] == []

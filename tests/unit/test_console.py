@@ -200,6 +200,9 @@ def test_before_anything_runs_the_page_says_what_is_waited_for(console):
     page = console.ask("/")[2]
     assert "Not ready" in page
     assert "no query runs yet" in page
+    console.world.plane.running.good()
+    console.world.clock.now += 120_000
+    assert "main loop silent for 120 s" in console.json("/console.json")["condition"]["reasons"]
 
 
 def test_errors_in_files_are_shown_where_they_are_and_nothing_in_them_runs(console):
