@@ -160,7 +160,7 @@ def pictures(story: Story) -> None:
         story.browser.prefer(prefers_color_scheme=scheme)
         story.browser.shape(width, height, phone=width < 500)
         story.browser.get(story.url(path))
-        Image.open(io.BytesIO(story.browser.picture())).convert("RGB").quantize(64).save(folder / f"{name}.png", optimize=True)
+        Image.open(io.BytesIO(story.browser.picture())).convert("RGB").quantize(192).save(folder / f"{name}.png", optimize=True)
 
 
 def test_a_page_is_served_before_anything_runs(story):
