@@ -24,6 +24,7 @@ from app.config.settings import Http
 from app.control.connections import ASK_WITHIN_S, Connections
 from app.control.doors import PROBES, PROBES_DOOR, Door, control_door
 from app.control.health import QUESTIONS, Health
+from app.control.pages import Pages, no_pages
 from app.control.registry_watch import Notice, Ruling
 from app.control.signed import ANSWER_HEADER, signer
 from app.observe.logs import get_logger
@@ -42,7 +43,7 @@ HARDENING = (
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-"""Headers of every answer: browsers guess no types, show it in no foreign page, tell nobody where they come from, and keep nothing."""
+"""Headers of every answer that says nothing else: browsers guess no types, show it in no foreign page, tell nobody where they come from, and keep nothing."""
 
 
 class NotReadyError(Exception):
@@ -61,6 +62,7 @@ class Endpoints:
         log_levels: levels by logger, for ``/log-level``.
         set_log_level: sets that of a logger, all loggers' when it is empty; ValueError when there is no such level.
         registry: takes a task's notice about the schema registry, and rules.
+        pages: for people: the console.
     """
 
     token: str
@@ -71,6 +73,7 @@ class Endpoints:
     log_levels: Callable[[], object]
     set_log_level: Callable[[str, str], None]
     registry: Callable[[Notice], Ruling]
+    pages: Pages = no_pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
-        for name, value in HARDENING:
-            self.send_header(name, value)
-        for name, value in reply.headers:
+        for name, value in {**dict(HARDENING), **dict(reply.headers)}.items():
             self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
@@ -270,7 +271,12 @@ class _Handler(BaseHTTPRequestHandler):
             "/version": lambda: _json(self.served.version()),
         }
         route = routes.get(url.path)
-        return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode()) if route is None else route()
+        if route is not None:
+            return route()
+        page = self.served.pages(self.path)
+        if page is not None:
+            return _Reply(page.status, page.body, page.content_type, page.headers)
+        return _Reply(404, f"known here: {' '.join(sorted(routes))}\n".encode())
 
     def _post(self) -> _Reply:
         self.close_connection = True  # a body that is not read leaves the next request's beginning unknown

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from app import __version__
 from app.config.settings import Settings
+from app.console.site import site_of
 from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import shipped_consumer_options, shipped_options
 from app.delivery.witness import Witness
@@ -39,12 +40,14 @@ from app.pipeline.warming import find_owners
 
 
 def control_plane(settings: Settings) -> ControlPlane:
-    """The control plane, listening.
+    """The control plane, listening, with the console at ``/``.
 
     Raises:
         OSError: it cannot listen at the configured address.
     """
-    return ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+    plane = ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+    plane.pages = site_of(plane, settings, registry_settings(settings.schema_registry)).page
+    return plane
 
 
 def task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
