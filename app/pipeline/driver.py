@@ -38,7 +38,7 @@ from app.pipeline.causes import cause
 from app.pipeline.draining import past_of
 from app.pipeline.limits import batch_limits
 from app.pipeline.moving import move_to_readers, settled_numbers
-from app.pipeline.numbers import Numbers, store_numbers
+from app.pipeline.numbers import Numbers, buckets_kept, store_numbers
 from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.progress import ProgressListener
@@ -115,6 +115,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
         try_out(settings.checkpoint.address)
+        settings = buckets_kept(settings)
         plane = _listening(settings)
         cleanup.callback(plane.close)
         plane.metrics.set("cep_leader", 1)  # `sole_driver` has the checkpoint's lock
