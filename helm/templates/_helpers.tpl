@@ -46,16 +46,17 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
+{{/* All labels of an object: ours, its own, those of all objects; who comes first wins. Call with (list $ "component") or (list $ "component" $own). */}}
 {{- define "cep.labels" -}}
 {{- $root := index . 0 -}}
-{{ include "cep.selectorLabels" . }}
-app.kubernetes.io/part-of: cep
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{- with $root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $labels := include "cep.selectorLabels" . | fromYaml }}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "cep" }}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") }}
+{{- $own := dict }}
+{{- if gt (len .) 2 }}{{ $own = index . 2 | default dict }}{{ end }}
+{{- include "cep.tpl" (list $root (merge $labels $own $root.Values.commonLabels)) }}
 {{- end }}
 
 {{/* A value whose texts may be templates. Call with (list $ value); queries never come through here, they hold braces of their own. */}}
