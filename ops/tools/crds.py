@@ -13,6 +13,13 @@ import yaml
 FREE = "x-kubernetes-preserve-unknown-fields"
 
 
+class Loader(yaml.SafeLoader):
+    """YAML in which ``=`` is a text: an operator of label matchers."""
+
+
+Loader.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_yaml_str)
+
+
 def strict(node: Any) -> Any:
     """A definition's schema with what Kubernetes means by it: unknown fields are refused, quantities and ports may be both.
 
@@ -37,16 +44,16 @@ def strict(node: Any) -> Any:
 
 def of_definition(text: str) -> Iterable[tuple[str, dict[str, Any]]]:
     """File name and schema of each version of a resource."""
-    spec = yaml.safe_load(text)["spec"]
+    spec = yaml.load(text, Loader)["spec"]  # noqa: S506 - a safe loader, with one more text
     for version in spec["versions"]:
         schema = strict(version["schema"]["openAPIV3Schema"])
         schema["properties"]["metadata"] = {"type": "object"}
         yield f"{spec['group']}/{spec['names']['kind'].lower()}_{version['name']}.json", schema
 
 
-def write_definitions(folder: Path, out: Path) -> None:
-    """All resources of a folder of definitions."""
-    for path in sorted(folder.glob("*.yaml")):
+def write_definitions(folder: Path, resources: Iterable[str], out: Path) -> None:
+    """Some resources, by plural, of a folder of definitions."""
+    for path in sorted(path for name in resources for path in folder.glob(f"*_{name}.yaml")):
         for name, schema in of_definition(path.read_text(encoding="utf-8")):
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             (out / name).write_text(json.dumps(schema), encoding="utf-8")
