@@ -10,7 +10,6 @@ Decisions are made by the modules around; here they are asked at the right momen
 
 from __future__ import annotations
 
-import secrets
 import socket
 import threading
 import time
@@ -19,7 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.bucket.hold import Progress
+from app.config.secret_files import read_secret
 from app.config.settings import Settings
+from app.config.task_token import token_file
 from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_log import BatchLog
@@ -29,7 +30,7 @@ from app.control.desk import Desk
 from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
-from app.control.http import ControlServer, Endpoints, NotReadyError
+from app.control.http import Endpoints, NotReadyError, servers
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels
 from app.control.observations import Done, Streams, observation_of
@@ -134,7 +135,7 @@ class ControlPlane:
         self._told_size = False
         self._beats = Outage("heartbeats are not written", "heartbeats are written again")
         self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
-        self._token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
+        self._token_file = token_file(settings.http)
         self.metrics = Metrics()
         self.metrics.inform("cep_build_info", **{name: str(version.get(name, "")) for name in ("version", "spark", "git")})
         self.registry = RegistryWatch(settings.schema_registry, self.metrics, clock)
@@ -154,7 +155,7 @@ class ControlPlane:
         for name, check in (("spark", self.started.check), ("query", self.running.check), ("first-batch", self.first_batch.check)):
             self.health.add("readyz", name, check)
         endpoints = Endpoints(
-            token=self._token,
+            token=read_secret(self._token_file),
             health=self.health,
             metrics=self.metrics.text,
             queries=self.query_set,
@@ -163,12 +164,17 @@ class ControlPlane:
             set_log_level=self._set_log_level,
             registry=self.registry.rule,
         )
-        self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
+        self._servers = servers(settings.http, endpoints)
 
     @property
     def port(self) -> int:
-        """Where the HTTP server listens, also when any free port was asked for."""
-        return self._server.port
+        """Where probes and metrics are answered, also when any free port was asked for."""
+        return self._servers[0].port
+
+    @property
+    def control_port(self) -> int:
+        """Where everything is answered: the same, unless the control port is one of its own."""
+        return self._servers[-1].port
 
     def open(
         self, running: RunningCatalog, speakers: Speakers | None = None, ranges: Ranges | None = None, follows: str | None = None
@@ -275,7 +281,8 @@ class ControlPlane:
         """What tasks need to ask this driver."""
         http, spark = self._settings.http, self._settings.spark
         local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
-        return Desk(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+        host = http.advertised_host or spark.conf.get("spark.driver.host", local)
+        return Desk(host, self.control_port, str(self._token_file), http.control.certificate_file is not None)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
@@ -469,7 +476,8 @@ class ControlPlane:
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
-        self._server.close()
+        for server in self._servers:
+            server.close()
 
     def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         if self._log is None or self._catalog is None:

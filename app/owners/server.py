@@ -21,7 +21,7 @@ from app.observe.logs import get_logger
 from app.owners.home import Home
 from app.owners.inbox import Delivery, Inbox
 from app.owners.orders import Advance, OwnerSettings
-from app.owners.wire import PROTOCOL, Buffer, Message, Wire, WireError
+from app.owners.wire import PROTOCOL, Buffer, Message, WireError, WireKey, accepted
 
 Answer = tuple[Mapping[str, Any], Sequence[Buffer]]
 log = get_logger(__name__)
@@ -133,7 +133,7 @@ def _refusal(op: object, error: Exception) -> dict[str, Any]:
     return {"error": told, "kind": type(error).__name__, "stack": stack}
 
 
-def serve(listener: socket.socket, token: bytes) -> None:
+def serve(listener: socket.socket, key: WireKey) -> None:
     """Listens for ever."""
     gc.collect()
     gc.freeze()
@@ -141,14 +141,16 @@ def serve(listener: socket.socket, token: bytes) -> None:
     owner = Owner()
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_talk, args=(owner, connection, token), name="connection", daemon=True).start()
+        threading.Thread(target=_talk, args=(owner, connection, key), name="connection", daemon=True).start()
 
 
-def _talk(owner: Owner, connection: socket.socket, token: bytes) -> None:
+def _talk(owner: Owner, connection: socket.socket, key: WireKey) -> None:
     """One connection's life."""
-    wire = Wire(connection)
     try:
-        wire.prove(token, first=True)
+        wire = accepted(connection, key)
+    except WireError:
+        return  # none of ours
+    try:
         while True:
             wire.send(*owner.answer(wire.receive()))
     except WireError:

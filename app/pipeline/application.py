@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from app import __version__
 from app.config.settings import Settings
 from app.control.plane import ControlPlane, RunningCatalog
-from app.delivery.security import client_options, consumer_options
+from app.delivery.security import shipped_consumer_options, shipped_options
 from app.delivery.witness import Witness
 from app.events.registry import Registry, Subjects
 from app.owners.deployment import Deployment, store_deployment
@@ -68,8 +68,8 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
         application=path,
         checkpoint=path,
         state=load_numbers(checkpoint).home.folder,
-        producer_options=client_options(settings.kafka) if kafka else {},
-        consumer_options=consumer_options(settings.kafka) if kafka else {},
+        producer_options=shipped_options(settings.kafka) if kafka else {},
+        consumer_options=shipped_consumer_options(settings.kafka) if kafka else {},
         name=settings.application,
         max_record_bytes=settings.topics.max_record_bytes,
         stall_after_s=settings.spark.stall_after / 1000,
@@ -122,8 +122,8 @@ def matching(
     with ExitStack() as cleanup:
         first = None
         if take is None and settings.kafka.fail_on_data_loss:
-            first = cleanup.enter_context(closing(Witness(consumer_options(settings.kafka)))).first
-        batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take, first=first, answers=answers)
+            first = cleanup.enter_context(closing(Witness(shipped_consumer_options(settings.kafka)))).first
+        batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.key, take, first=first, answers=answers)
         cleanup.callback(batches.close)
         find_owners(spark, batches, slots.slots)
         yield batches

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -22,7 +22,8 @@ from app.config.durations import format_duration
 from app.config.settings import Settings
 from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
-from app.delivery.security import client_options
+from app.delivery.kept import KeptProducer
+from app.delivery.security import client_options, shipped_options
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding, SnapshotError
 from app.events.topics import topic_numbers
@@ -44,6 +45,7 @@ from app.pipeline.preparation import check_topics, compile_queries, prepare, rea
 from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
+from app.pipeline.secret_checks import check_secrets
 from app.pipeline.session import bound_arrow_batches
 from app.pipeline.source import kafka_records
 from app.pipeline.stalls import StallWatch
@@ -112,6 +114,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         QueryFailedError: the query ended with an error.
         BatchFailedError, AccountsError: a batch cannot be done, or its accounts do not close.
     """
+    check_secrets(settings)
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
         try_out(settings.checkpoint.address)
@@ -146,7 +149,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
         if settings.heartbeat.enabled:
-            plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
+            plane.start_heartbeat(KeptProducer({**shipped_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         gc.collect()
@@ -161,7 +164,10 @@ def _listening(settings: Settings) -> ControlPlane:
         return control_plane(settings)
     except OSError as error:
         http = settings.http
-        finding = Finding(f"http: cannot listen on {http.host}:{http.port}: {_words(error)}", hint="set http.port; 0 takes any free one")
+        where = f"{http.host}:{http.port}" + (
+            "" if http.control.port is None else f" and {http.control.host or http.host}:{http.control.port}"
+        )
+        finding = Finding(f"http: cannot listen on {where}: {_words(error)}", hint="set http.port; 0 takes any free one")
         raise ConfigurationError([finding]) from error
 
 

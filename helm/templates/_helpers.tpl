@@ -105,7 +105,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- with .Values.kafka.security }}
 {{- if .existingSecret }}{{ toYaml .keys }}
 {{- else }}
-{{- $names := dict "password" "password" "ca" "ca.crt" "certificate" "user.crt" "privateKey" "user.key" "clientSecret" "client-secret" }}
+{{- $names := dict "password" "password" "ca" "ca.crt" "certificate" "user.crt" "privateKey" "user.key" "privateKeyPassword" "user.key.password" "clientSecret" "client-secret" }}
 {{- $used := dict }}
 {{- range $what, $content := .secret }}{{ if $content }}{{ $_ := set $used $what (get $names $what) }}{{ end }}{{ end }}
 {{- toYaml $used }}
@@ -167,6 +167,9 @@ files and adds none then. */}}
 - name: spark-local-dir-1
   emptyDir:
     sizeLimit: {{ .Values.executor.localDirs.sizeLimit }}
+{{- if eq .Values.mode "client" }}
+{{ include "cep.internalVolume" . }}
+{{- end }}
 {{- with include "cep.kafkaSecret" . | trim }}
 - name: kafka-secret
   secret:
@@ -196,6 +199,9 @@ files and adds none then. */}}
   mountPath: /tmp
 - name: spark-local-dir-1
   mountPath: /var/lib/spark
+{{- if eq .Values.mode "client" }}
+{{ include "cep.internalMount" . }}
+{{- end }}
 {{- if include "cep.kafkaSecret" . | trim }}
 - name: kafka-secret
   mountPath: /etc/cep/kafka
@@ -229,7 +235,7 @@ memoryOverhead: {{ $values.executor.memoryOverhead | default (printf "%dm" (add 
 pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 1024 $values.executor.cores)) }}
 {{- end }}
 
-{{/* The settings file. Secrets are named by path only: this is a ConfigMap. Call with (list $ mode): jobs run Spark in their own pod. */}}
+{{/* The settings file. Secrets are named by path only: this is a ConfigMap. Call with (list $ mode), or (list $ "job"): jobs run Spark in their own pod, and have no control port. */}}
 {{- define "cep.settings" -}}
 {{- $mode := index . 1 }}
 {{- $root := index . 0 }}
@@ -239,10 +245,12 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
 {{- $spark := dict "buckets" (int $derived.buckets) "stop_timeout" (printf "%d s" (int .Values.driver.stopTimeoutSeconds)) "ingress_tasks" (int $derived.cores) }}
 {{- if not .Values.spark.buckets }}{{ $_ := set $spark "keep_buckets" true }}{{ end }}
 {{- $http := dict "host" "0.0.0.0" "port" (int .Values.service.httpPort) }}
+{{- if ne $mode "job" }}{{ $_ := set $http "control" (include "cep.controlSettings" . | fromYaml) }}{{ end }}
 {{- if eq $mode "client" }}
 {{- $_ := mergeOverwrite $conf (include "cep.clientConf" . | fromYaml) }}
 {{- $_ := set $spark "master" "k8s://https://kubernetes.default.svc" }}
 {{- $_ := set $http "advertised_host" (include "cep.driverHost" .) }}
+{{- $_ := set $http "task_token_file" "/etc/cep/internal/token" }}
 {{- else }}
 {{- $_ := set $spark "master" (printf "local[%d]" (int .Values.driver.localCores)) }}
 {{- end }}
@@ -259,7 +267,7 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
 {{- range $name, $value := dict "mechanism" .mechanism "username" .username }}
 {{- if $value }}{{ $_ := set $security $name $value }}{{ end }}
 {{- end }}
-{{- range $name, $key := dict "password_file" $keys.password "ca_file" $keys.ca "certificate_file" $keys.certificate "key_file" $keys.privateKey }}
+{{- range $name, $key := dict "password_file" $keys.password "ca_file" $keys.ca "certificate_file" $keys.certificate "key_file" $keys.privateKey "key_password_file" $keys.privateKeyPassword }}
 {{- if $key }}{{ $_ := set $security $name (printf "/etc/cep/kafka/%s" $key) }}{{ end }}
 {{- end }}
 {{- if not .verifyHostname }}{{ $_ := set $security "verify_hostname" false }}{{ end }}

@@ -1,7 +1,9 @@
 # ruff: noqa: INP001 - a program of the image, in no package
 """Asks a release what probes, scrapers and operators ask, until all answers are good: what ``helm test`` runs. Standard library only.
 
-    release_check.py URL [SECONDS]
+    release_check.py SECONDS URL [CONTROL_URL]
+
+The first URL is that of probes and metrics; queries are asked at the second, if there is one.
 
 Exit codes: 0 all good, 1 not within the seconds; standard output has a line per question.
 """
@@ -47,15 +49,12 @@ def queries(body: str) -> str:
     return ", ".join(bad)
 
 
-CHECKS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("/livez?verbose", probe),
-    ("/readyz?verbose", probe),
-    ("/metrics", metrics),
-    ("/queries", queries),
-)
+Judge = Callable[[str], str]
+CHECKS: tuple[tuple[str, Judge], ...] = (("/livez?verbose", probe), ("/readyz?verbose", probe), ("/metrics", metrics))
+CONTROL_CHECKS: tuple[tuple[str, Judge], ...] = (("/queries", queries),)
 
 
-def fault(base: str, path: str, judge: Callable[[str], str]) -> str:
+def fault(base: str, path: str, judge: Judge) -> str:
     """What is wrong with one answer; nothing when it is good."""
     status, body = fetched(base + path)
     if status != 200:
@@ -63,11 +62,12 @@ def fault(base: str, path: str, judge: Callable[[str], str]) -> str:
     return judge(body)
 
 
-def main(base: str, seconds: float) -> int:
+def main(seconds: float, base: str, control: str | None = None) -> int:
     """Asks until everything is good or the time is over; returns the exit code."""
     deadline = time.monotonic() + seconds
+    asked = [(base, *check) for check in CHECKS] + [(control, *check) for check in CONTROL_CHECKS if control]
     while True:
-        faults = {path: fault(base.rstrip("/"), path, judge) for path, judge in CHECKS}
+        faults = {path: fault(url.rstrip("/"), path, judge) for url, path, judge in asked}
         if not any(faults.values()) or time.monotonic() >= deadline:
             break
         time.sleep(PAUSE_S)
@@ -77,4 +77,4 @@ def main(base: str, seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 60.0))
+    sys.exit(main(float(sys.argv[1]), *sys.argv[2:]))

@@ -123,7 +123,7 @@ class Cluster:
         """What the driver's HTTP server answers, whatever its status; nothing while there is none."""
         for pod in self.pods("driver"):
             try:
-                with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8080{path}", timeout=10) as answer:
+                with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8081{path}", timeout=10) as answer:
                     return answer.read().decode()
             except urllib.error.HTTPError as answer:
                 return answer.read().decode()

@@ -54,6 +54,8 @@ def test_the_strict_lint_is_content(program, name):
 def test_helm_3_and_4_make_the_same_objects(name):
     """So what other tests say of one holds for both."""
     old, new = (objects(rendered(program, FILES[name])) for program in HELMS)
+    for each in (old, new):
+        each.get(("Secret", "shop-cep-internal"), {}).pop("data", None)  # made anew where there is no cluster to ask
     assert old == new
 
 

@@ -80,7 +80,7 @@ def comments(chart: Chart) -> None:
 
 def notes(chart: Chart) -> None:
     text = chart.notes({})
-    assert all(each in text for each in ("helm test shop -n stores --logs", "port-forward shop-cep-0 8080", "logs shop-cep-0 -f"))
+    assert all(each in text for each in ("helm test shop -n stores --logs", "port-forward shop-cep-0 8081", "logs shop-cep-0 -f"))
     assert "WARNING: no queries" in text
     assert "executors of" not in chart.notes({"mode": "local"})
 
@@ -155,7 +155,7 @@ def network_policy(chart: Chart) -> None:
     assert driver["egress"] == [dns, own, api, kafka, registry, store, more]
     assert executor["egress"] == [dns, own, kafka, registry, store, more]
     assert driver["ingress"] == [
-        {"ports": [{"protocol": "TCP", "port": 8080}], "from": [{"namespaceSelector": {}}]},
+        {"ports": [{"protocol": "TCP", "port": port} for port in (8080, 8081)], "from": [{"namespaceSelector": {}}]},
         {"from": own["to"]},
     ]
     assert executor["ingress"] == [{"from": own["to"]}]
@@ -239,7 +239,8 @@ def extra_objects(chart: Chart) -> None:
 
 
 def existing(chart: Chart) -> None:
-    own, theirs = chart.of("trial"), chart.render({**PERMUTATIONS["scram"], "checkpoint": {"pvc": {"existingClaim": "mine"}}})
+    token = {"internalToken": {"existingSecret": "token"}}
+    own, theirs = chart.of("trial"), chart.render({**PERMUTATIONS["scram"], "checkpoint": {"pvc": {"existingClaim": "mine"}}, **token})
     assert {o["metadata"]["name"] for o in own.objects if o["kind"] == "Secret"} >= {"shop-cep-kafka", "shop-cep-registry", "shop-cep-s3"}
     assert not {"Secret", "PersistentVolumeClaim"} & theirs.kinds()
     sources = chart.all.driver["spec"]["volumes"]
@@ -268,8 +269,11 @@ def helm_test(chart: Chart) -> None:
     (container,) = pod["spec"]["containers"]
     assert container["image"] == chart.of("minimal").driver["spec"]["containers"][0]["image"]
     assert container["args"][1] == "/opt/cep/ops/image/release_check.py"
-    service, port = re.match(r"http://([^.]+)\.stores\.svc\.cluster\.local:(\d+)$", container["args"][2]).groups()
-    assert int(port) in [p["port"] for p in chart.of("minimal").one("Service", service)["spec"]["ports"]]
+    for url, target in zip(container["args"][3:], ("http", "control"), strict=True):
+        service, port = re.match(r"http://([^.]+)\.stores\.svc\.cluster\.local:(\d+)$", url).groups()
+        assert {p["port"]: p["targetPort"] for p in chart.of("minimal").one("Service", service)["spec"]["ports"]}[int(port)] == target
+    closed = chart.render({"control": {"tlsSecret": "tls"}}).one("Pod", "-test")
+    assert len(closed["spec"]["containers"][0]["args"]) == 4, "it has no certificate to show"
 
 
 def unit_suites(chart: Chart) -> None:

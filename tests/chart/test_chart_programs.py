@@ -47,7 +47,8 @@ class Driver:
 
     def check(self, seconds: float = 0) -> subprocess.CompletedProcess[str]:
         """The program, asking this server."""
-        argv = [sys.executable, "-S", str(CHECK), f"http://127.0.0.1:{self.server.port}/", str(seconds)]
+        url = f"http://127.0.0.1:{self.server.port}/"
+        argv = [sys.executable, "-S", str(CHECK), str(seconds), url, url]
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
 
 
