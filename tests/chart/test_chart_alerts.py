@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.observe.metrics import Metrics
 from app.observe.table import METRICS
 from ops.observability.__main__ import contents
 from ops.observability.dashboards import DASHBOARDS
@@ -171,3 +172,27 @@ def test_exactly_what_came_after_the_bound_counts_as_late(promtool, groups, tmp_
         [promtool, "test", "rules", str(tmp_path / "tests.yaml")], capture_output=True, text=True, check=False, timeout=240
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def exposition() -> str:
+    """What a scrape gets when every metric has moved."""
+    metrics = Metrics()
+    for metric in METRICS:
+        labels = dict.fromkeys(metric.labels, "x")
+        if metric.kind == "info":
+            metrics.inform(metric.name, **labels)
+        else:
+            {"counter": metrics.add, "gauge": metrics.set, "histogram": metrics.observe}[metric.kind](metric.name, 1, **labels)
+    return metrics.text()[0].decode()
+
+
+def test_promtool_is_content_with_the_metrics(promtool, exposition):
+    done = subprocess.run([promtool, "check", "metrics"], input=exposition, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_limits_of_buckets_are_written_as_the_application_writes_them(exposition):
+    """Else no bucket would have a limit, and nothing would ever count as late."""
+    exposed = set(re.findall(r'cep_detection_latency_seconds_bucket\{le="([^"]+)"', exposition)) - {"+Inf"}
+    assert exposed == {rule["labels"]["le"] for rule in recordings() if rule["record"] == LIMIT}
