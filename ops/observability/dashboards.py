@@ -325,6 +325,17 @@ SHEDDING = Dashboard(
             most=1,
         ),
         Panel(
+            "Age of models",
+            "Since the newest event that the model of a query's shedder learned from; none: it sheds at random.",
+            ((f"time() - max by (query) (cep_model_newest_event_timestamp_seconds{{{Q}}})", "{{query}}"),),
+            "s",
+        ),
+        Panel(
+            "Learning",
+            "Looks at models, by what came of them.",
+            ((f"sum by (query, outcome) (increase(cep_learning_total{{{Q}}}[$__rate_interval]))", "{{query}} {{outcome}}"),),
+        ),
+        Panel(
             "Bounds within reach",
             "0: no ratio keeps them all.",
             ((f"min(cep_latency_bound_reachable{{{S}}})", "reachable"),),

@@ -217,6 +217,14 @@ ALERTS: tuple[Alert, ...] = (
         "The upper end of the estimate's interval is below what was agreed.",
     ),
     Alert(
+        "CepLearningFailing",
+        "warning",
+        'increase(cep_learning_total{<selector>,outcome="failed"}[6h]) >= 3',
+        "0m",
+        "Learning of the model of {{ $labels.query }} failed {{ $value | humanize }} times in six hours",
+        "The query sheds by an old model, or at random; the log says why.",
+    ),
+    Alert(
         "CepDeadLetterRateHigh",
         "warning",
         "sum by (namespace, pod) (rate(cep_dead_letters_total{<selector>}[10m])) > <dead_letters> * sum by (namespace, pod) (rate(cep_events_consumed_total{<selector>}[10m]))",

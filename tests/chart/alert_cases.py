@@ -91,6 +91,10 @@ CASES: dict[str, Case] = {
     "CepBoundUnreachable": above("cep_latency_bound_reachable", 0, 1),
     "CepSheddingSustained": above("cep_realised_drop_ratio", 0.31, 0.29, f'{OWN},shedder="random"', 60),
     "CepRecallLow": above("cep_shed_recall_estimate_ratio", 0.79, 0.81, f'{OWN},bound="upper"'),
+    "CepLearningFailing": Case(
+        {f'cep_learning_total{{{OWN},outcome="failed"}}': counter(1)},
+        {f'cep_learning_total{{{OWN},outcome="taken"}}': counter(1), f'cep_learning_total{{{OWN},outcome="failed"}}': steady(3)},
+    ),
     "CepDeadLetterRateHigh": Case(
         {f'cep_dead_letters_total{{{S},reason="schema"}}': counter(2), f'cep_events_consumed_total{{{S},topic="t"}}': counter(100)},
         {f'cep_dead_letters_total{{{S},reason="schema"}}': counter(0.5), f'cep_events_consumed_total{{{S},topic="t"}}': counter(100)},
