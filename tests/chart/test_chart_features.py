@@ -154,8 +154,10 @@ def network_policy(chart: Chart) -> None:
     own = {"to": [{"podSelector": {"matchLabels": labels_of(chart.all, part)}} for part in ("driver", "executor")]}
     assert driver["egress"] == [dns, own, api, kafka, registry, store, more]
     assert executor["egress"] == [dns, own, kafka, registry, store, more]
+    tester = {"podSelector": {"matchLabels": labels_of(chart.all, "test")}}
+    assert tester["podSelector"]["matchLabels"].items() <= chart.all.one("Pod", "-test")["metadata"]["labels"].items()
     assert driver["ingress"] == [
-        {"ports": [{"protocol": "TCP", "port": port} for port in (8080, 8081)], "from": [{"namespaceSelector": {}}]},
+        {"ports": [{"protocol": "TCP", "port": port} for port in (8080, 8081)], "from": [{"namespaceSelector": {}}, tester]},
         {"from": own["to"]},
     ]
     assert executor["ingress"] == [{"from": own["to"]}]
