@@ -14,15 +14,19 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from app.control.connections import Connections
 from app.errors import CepError
 from app.observe.logs import get_logger
 from app.owners.home import Home
 from app.owners.inbox import Delivery, Inbox
 from app.owners.orders import Advance, OwnerSettings
-from app.owners.wire import PROTOCOL, Buffer, Message, WireError, WireKey, accepted
+from app.owners.wire import PROOF_S, PROTOCOL, Buffer, Message, WireError, WireKey, accepted
 
+MOST_STRANGERS = 256
+"""Connections that have not proved yet whose they are; all tasks of a batch connect at once. One more ends the one that has taken longest."""
 Answer = tuple[Mapping[str, Any], Sequence[Buffer]]
 log = get_logger(__name__)
 
@@ -138,18 +142,26 @@ def serve(listener: socket.socket, key: WireKey) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()  # collected between batches, see `Owner._committed`
-    owner = Owner()
+    owner, strangers = Owner(), Connections(MOST_STRANGERS, PROOF_S)
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_talk, args=(owner, connection, key), name="connection", daemon=True).start()
+        number = strangers.enter(connection)
+        if number is None:
+            connection.close()
+        else:
+            threading.Thread(
+                target=_talk, args=(owner, connection, key, partial(strangers.leave, number)), name="connection", daemon=True
+            ).start()
 
 
-def _talk(owner: Owner, connection: socket.socket, key: WireKey) -> None:
-    """One connection's life."""
+def _talk(owner: Owner, connection: socket.socket, key: WireKey, known: Callable[[], None]) -> None:
+    """One connection's life; ``known``: it is no stranger's any more, or has ended."""
     try:
         wire = accepted(connection, key)
     except WireError:
         return  # none of ours
+    finally:
+        known()
     try:
         while True:
             wire.send(*owner.answer(wire.receive()))

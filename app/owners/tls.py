@@ -50,8 +50,6 @@ def _context(protocol: int, certificate: bytes, key: bytes) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname, context.verify_mode = False, ssl.CERT_REQUIRED  # owners are found by address; the key says whose they are
     context.load_verify_locations(cadata=certificate.decode())
-    if protocol == ssl.PROTOCOL_TLS_SERVER:
-        context.num_tickets = 0  # else there is something to read before anybody has spoken
     file = os.memfd_create("cep-identity")  # OpenSSL's Python side takes files only; this one has no name
     try:
         os.write(file, certificate + key)

@@ -264,6 +264,8 @@ def test_a_request_that_drips_is_cut_off_and_one_that_is_being_answered_is_not()
     now = [0.0]
     connections = Connections(most=2, ask_within_s=30, clock=lambda: now[0])
     pairs = [socket.socketpair() for _ in range(3)]
+    for _, theirs in pairs:
+        theirs.settimeout(DEADLINE_S)
     dripping, answered, third = (connections.enter(ours) for ours, _ in pairs)
     assert third is not None, "the longest silent one, the first, had to go"
     assert pairs[0][1].recv(1) == b""

@@ -7,6 +7,7 @@ import os
 import selectors
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 import pytest
 
+from app.owners import tls
 from app.owners import wire as wires
 from app.owners.wire import RefusedError, Wire, WireError, WireKey, accepted, connect
 
@@ -300,3 +302,29 @@ def test_received_parts_cannot_be_written():
         parts = wire.ask({}, [b"a", b"x" * 100_000], timeout_s=20).parts
         assert [part.readonly for part in parts] == [True, True]
         wire.close()
+
+
+def test_the_handshake_itself_shows_who_does_not_know_the_token():
+    """Before anything is said; the challenges behind it would find it out as well."""
+    ours, theirs = socket.socketpair()
+    failed: list[OSError] = []
+
+    def answer() -> None:
+        try:
+            tls.encrypted(theirs, b"a guess", 20.0, server=True)
+        except OSError as error:
+            failed.append(error)
+            theirs.close()
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    with pytest.raises(ssl.SSLError, match="certificate verify failed"):
+        tls.encrypted(ours, b"of the application", 20.0, server=False)
+    ours.close()
+    thread.join(20)
+    assert failed
+
+
+def test_everybody_makes_the_same_certificate_of_the_same_token():
+    assert tls._identity(b"one") == tls._identity(b"one")
+    assert tls._identity(b"one")[0] != tls._identity(b"two")[0]

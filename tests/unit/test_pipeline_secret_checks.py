@@ -18,6 +18,7 @@ from app.config.settings import Settings
 from app.errors import ConfigurationError, DependencyError
 from app.events.registry import Registry
 from app.pipeline import session
+from app.pipeline.batches import Batches, BatchRules
 from app.pipeline.preparation import registry_settings
 from app.pipeline.secret_checks import check_secrets
 from tests.certificates import replace
@@ -166,3 +167,15 @@ def test_java_may_ask_the_configured_token_endpoint_and_no_other(conf_of):
     for who in ("driver", "executor"):
         assert "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://tokens/token" in conf[f"spark.{who}.extraJavaOptions"]
     assert "a secret" not in str(conf)
+
+
+def test_credentials_that_stay_refused_are_a_missing_dependency_and_no_fault_of_the_batch():
+    """Whoever restarts us is told to try again later, and nobody is advised to leave records out."""
+    batches = object.__new__(Batches)  # of what this asks nothing else counts
+    batches._rules, batches._asked_to_stop = BatchRules(1, attempts=2, strict=True), threading.Event()
+    batches._asked_to_stop.set()  # nobody waits in a test
+    refused = "Job aborted\norg.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed"
+    batches._let_files_arrive(refused, 1)
+    batches._let_files_arrive("ValueError: a value too many", 2)
+    with pytest.raises(DependencyError, match="the broker refuses these credentials"):
+        batches._let_files_arrive(refused, 2)
