@@ -139,7 +139,6 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         plane.assign(_partitions(settings))
         spark = starting.result()
         bound_arrow_batches(spark, settings, limits.arrow_bytes)
-        plane.started.good()
         committed = threading.Event()
         listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
@@ -149,6 +148,8 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
+        plane.pulse.beat()
+        plane.started.good()  # not before: until then nothing beats the pulse, and a slow start would be killed as a hanging loop
         if settings.heartbeat.enabled:
             plane.start_heartbeat(KeptProducer({**shipped_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
