@@ -23,11 +23,19 @@ def secret_names(section: type[BaseModel] = Settings) -> frozenset[str]:
     return frozenset(names.union(*inner))
 
 
+def is_secret(variable: str) -> bool:
+    """Whether a variable gives a secret setting.
+
+    >>> is_secret("CEP_KAFKA__SECURITY__PASSWORD"), is_secret("CEP_HTTP__PORT"), is_secret("PASSWORD")
+    (True, False, False)
+    """
+    return variable.startswith(PREFIX) and variable.lower().split(NESTING)[-1] in secret_names()
+
+
 @contextmanager
 def without_secrets(environment: MutableMapping[str, str]) -> Iterator[None]:
     """Takes secret settings out of an environment for as long as the block runs: a child process that begins in it never sees them."""
-    secret = secret_names()
-    own = {name: value for name, value in environment.items() if name.startswith(PREFIX) and name.lower().split(NESTING)[-1] in secret}
+    own = {name: value for name, value in environment.items() if is_secret(name)}
     for name in own:
         del environment[name]
     try:

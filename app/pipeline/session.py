@@ -41,7 +41,7 @@ LOCAL_FILES = {"fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileS
 
 For the session, whose queries' checkpoints get it: when Spark itself starts, it does not see the connector's jars yet. It has cached Hadoop's own class by then."""
 
-REDACTED = "(?i)url|secret|password|passphrase|token|jaas|access[.]?key|ssl[.]key"
+REDACTED = "(?i)secret|password|passphrase|token|jaas|access[.]?key|ssl[.]key"
 """Values of settings and options with such names are not shown by Spark's UI, plans and logs."""
 ENDINGS = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 """The logger that tells that a query has ended with an error."""
@@ -62,7 +62,7 @@ def own_settings(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": str(settings.spark.stop_timeout),
         "spark.sql.session.timeZone": "UTC",
         "spark.redaction.regex": REDACTED,  # nothing secret is there; this is for what users add
-        "spark.sql.redaction.options.regex": REDACTED,
+        "spark.sql.redaction.options.regex": f"{REDACTED}|url",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
@@ -193,7 +193,7 @@ def start_session(settings: Settings) -> SparkSession:
     owners = {f"spark.executorEnv.{SETTING}": owner_slots(settings).to_text()}
     conf = with_users(own_settings(settings) | owners, settings.spark.conf)
     with without_secrets(os.environ):
-        SparkContext._ensure_initialized(conf=_spark_conf({**conf, "spark.master": master}))  # noqa: SLF001 - the JVM, and no context yet
+        SparkContext._ensure_initialized(conf=_spark_conf({"spark.master": master, **conf}))  # noqa: SLF001 - the JVM, and no context yet
     for name, value in {**conf, **secret_conf(settings)}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
