@@ -399,6 +399,8 @@ class Spark(_Section):
     """Spark's master URL; ``local[2]`` runs everything in one process with two tasks at a time."""
     buckets: int = Field(default=2, gt=0, le=4096)
     """Parts that matching is divided into; in an existing checkpoint changed by ``cep checkpoint rescale`` only. At least as many as cores of all executors together; each costs about 2 ms of CPU per batch."""
+    keep_buckets: bool = False
+    """Whether an existing checkpoint's own number of buckets counts, and `buckets` only for a new one; false refuses a start with another number, so that nobody believes to have changed it. The chart sets it where it derives the number from the executors."""
     ingress_tasks: int = Field(default=2, gt=0)
     """Tasks that decode; topic partitions are merged into so many. As many as cores (a third less latency than one task per partition)."""
     trigger: Duration = Field(default="0 s", validate_default=True)

@@ -100,7 +100,7 @@ class ControlPlane:
         health: add checks of your own.
         metrics: the driver's metrics.
         registry: what tasks do while the schema registry is away.
-        started: a flag behind ``/startupz``: Spark's context is up.
+        started: a flag behind ``/startupz``: Spark's context is up, executors were waited for, and the query has begun.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
         held: by bucket who holds it, for the log; whoever knows says so.

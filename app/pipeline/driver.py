@@ -40,7 +40,7 @@ from app.pipeline.draining import past_of
 from app.pipeline.learning.learner import learning
 from app.pipeline.limits import batch_limits
 from app.pipeline.moving import move_to_readers, settled_numbers
-from app.pipeline.numbers import Numbers, store_numbers
+from app.pipeline.numbers import Numbers, buckets_kept, store_numbers
 from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.progress import ProgressListener
@@ -120,6 +120,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
         try_out(settings.checkpoint.address)
+        settings = buckets_kept(settings)
         plane = _listening(settings)
         cleanup.callback(plane.close)
         plane.metrics.set("cep_leader", 1)  # `sole_driver` has the checkpoint's lock
@@ -139,7 +140,6 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         plane.assign(_partitions(settings))
         spark = starting.result()
         bound_arrow_batches(spark, settings, limits.arrow_bytes)
-        plane.started.good()
         committed = threading.Event()
         listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
@@ -150,6 +150,8 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
+        plane.pulse.beat()
+        plane.started.good()  # not before: until then nothing beats the pulse, and a slow start would be killed as a hanging loop
         if settings.heartbeat.enabled:
             plane.start_heartbeat(KeptProducer({**shipped_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))

@@ -108,6 +108,7 @@ class Cluster:
             "streams": streams("/opt/cep/schemas"),
             "queries": {"inline": {"shoplifting.yaml": QUERIES["shoplifting"]}},
             "settings": {"kafka": {"starting_offsets": "earliest"}},
+            "topics": {"provision": "job"},
             # less for Python than the address space of a worker when it is forked: that must not be held against it
             "executor": {"requestCores": "100m", "memory": "512m", "pysparkMemory": "512m", "memoryOverhead": "768m"},
             "driver": {"resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "3Gi"}}},

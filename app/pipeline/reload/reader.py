@@ -105,6 +105,8 @@ class Reader:
         except ConfigurationError as error:
             return error.findings
         before, after = (one.comparable() for one in (self.settings, now))
+        if now.spark.keep_buckets:
+            after["spark"]["buckets"] = before["spark"]["buckets"]  # the checkpoint's, after the next start as well
         names = sorted(name for name in after if after[name] != before[name])
         if not names:
             return ()
