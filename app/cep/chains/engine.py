@@ -25,7 +25,7 @@ from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.state import kept, restoring
-from app.cep.windows.horizons import capped, horizons_of, passing
+from app.cep.windows.horizons import capped, clipped, horizons_of, passing
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from app.query.planning.chains import chain_of
@@ -72,6 +72,7 @@ class ChainsEngine:
         # matches that were handed over read the old table
         timeouts = 0 if self.timeouts is None else len(self.timeouts)
         store.sweep(self.layout, np.empty_like(store.cells) if len(matches) or timeouts else store.cells)
+        pending = store.waiting(self.layout)
         tally = Tally(
             events=len(batch),
             candidates=int(np.count_nonzero(masks)),
@@ -80,8 +81,8 @@ class ChainsEngine:
             matches=len(matches),
             timeouts=timeouts,
             evicted=0,
-            live_events=live,
-            pending=store.waiting(self.layout),
+            live_events=live - (pending if self.chain.waits else 0),
+            pending=pending,
             partitions=int(state[at.OCCUPIED]),
             texts=len(self._known.texts),
             limited_matches=int(state[at.LIMITED_MATCHES]),
@@ -95,7 +96,7 @@ class ChainsEngine:
         start = 0
         while start < len(masks):
             self._safe = capped(watermarks, int(horizons[start]))
-            self.store.drop_texts(self.layout, self._known.texts)
+            self.store.drop_texts(self.layout, self._known.texts, now=clipped(self._safe.default_ms))
             chunk = take_up(batch, masks, start, self.options.chunk, Parts(self.layout.taking, self._known.texts, self.store))
             self.store.reserve(len(chunk.rows))
             first, stop = 0, len(chunk.rows)
@@ -108,7 +109,7 @@ class ChainsEngine:
                     self.store.end_runs(self.layout, passing(self._safe), final=False)
                     self.store.make_room(self.layout)
                 else:
-                    self.store.renew_slots(self.layout)
+                    self.store.renew_slots(self.layout, now=clipped(self._safe.default_ms))
             start = chunk.following
 
     def snapshot(self) -> bytes:
@@ -117,7 +118,7 @@ class ChainsEngine:
 
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
-        self.store.compact(self.layout, self._known.texts)
+        self.store.compact(self.layout, self._known.texts, now=clipped(self._safe.default_ms))
         return kept(STATE_FORMAT, self.plan.fingerprint, self._known, self.store.saved())
 
     @classmethod

@@ -25,6 +25,8 @@ _FUNCTIONS = {"sum": at.SUM, "avg": at.AVG, "min": at.MIN, "max": at.MAX}
 def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStore) -> tuple[Matches, Matches | None]:
     """The matches found in a feed, and the partial matches that timed out (None: nobody asks)."""
     found = store.found[: store.state[at.MATCHES]]
+    if chain.waits:
+        return replace(_built(chain, layout, texts, store, found), time=found[:, at.FOUND_END].copy()), None
     if not chain.timeouts:
         return _built(chain, layout, texts, store, found), None
     ended = found[:, at.FOUND_END] != at.NO_END

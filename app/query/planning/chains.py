@@ -14,7 +14,7 @@ from typing import Literal as OneOf
 
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.plan import Absent, Either, Every, Limits, Ordered, Plan, Repeated, ReturnField, Runs, Take
+from app.query.plan import MAX_ITEMS, Absent, Either, Every, Limits, Ordered, Plan, Repeated, ReturnField, Runs, Take
 from app.query.text.keys import MATCH_SHEDDERS
 
 MOST_REPETITIONS = 64
@@ -117,8 +117,11 @@ class Chain:
         tests: predicates between events.
         fields: of `Plan.returns`.
         policy: which matches of a partial match are reported.
-        kills: negations between its items.
+        kills: negations between its items, and behind the last one.
         timeouts: whether partial matches that run out of window are told.
+        starts: indices into `Plan.items` of those that no event may be shortly before a match: in the time, or of the events, of ``within``.
+        waits: whether it waits behind its last event until nothing can prevent it any more.
+        wait_ms: how long; None: until its window is over.
     """
 
     items: tuple[int, ...]
@@ -129,6 +132,9 @@ class Chain:
     policy: Policy
     kills: tuple[Kill, ...] = ()
     timeouts: bool = False
+    starts: tuple[int, ...] = ()
+    waits: bool = False
+    wait_ms: int | None = None
 
 
 class _Obstacle(Exception):  # noqa: N818 - an answer, caught here
@@ -173,11 +179,44 @@ def _chain(plan: Plan, runs: Runs) -> Chain:
         raise _Obstacle("on_timeout: emit beside contiguity")
     if absent and runs.limits != Limits():
         raise _Obstacle("limits: beside a negation")
-    kills = tuple(_kill(plan, runs, places, item, before) for item, before in absent)
+    starts = tuple(_start(plan, runs, one.items[0]) for one, before in absent if not before)
+    ends = [one for one, before in absent if before == len(takes)]
+    if ends:
+        _check_ends(plan, runs, last, ends)
+    kills = tuple(_kill(plan, runs, places, one.items[0], before) for one, before in absent if before)
     tests = tuple(_test(join.condition, places) for join in plan.joins if join.negated_item is None)
     fields = tuple(_field(field, places) for field in plan.returns)
     closure = (last.low, last.high) != (1, 1)
-    return Chain(items, last.low, last.high, tests, fields, _policy(runs, places, closure=closure), kills, timeouts)
+    policy = _policy(runs, places, closure=closure)
+    return Chain(items, last.low, last.high, tests, fields, policy, kills, timeouts, starts, bool(ends), ends[0].for_ms if ends else None)
+
+
+def _start(plan: Plan, runs: Runs, item: int) -> int:
+    """A negation in front of all items, if its newest event alone decides."""
+    own = plan.items[item]
+    if own.lacks:
+        raise _Obstacle("a negation of events without the key")
+    if any(join.negated_item == own.bound_to for join in plan.joins):
+        raise _Obstacle("a negation at the start that is compared with other items")
+    if runs.window is not None:
+        raise _Obstacle("a negation at the start or the end in windows")
+    return item
+
+
+def _check_ends(plan: Plan, runs: Runs, last: Take, ends: list[Absent]) -> None:
+    """Whether a partial match can wait in its place for what may not come behind it: it must be the only match that it is."""
+    if (last.low, last.high) != (1, 1):
+        raise _Obstacle("a negation behind a repeated item")
+    if runs.window is not None:
+        raise _Obstacle("a negation at the start or the end in windows")
+    if plan.within is not None and plan.within.unit == "events":
+        raise _Obstacle("a negation at the end beside within in events")
+    if plan.on_timeout == "emit" or runs.after != "no-skip" or runs.longest:
+        raise _Obstacle("a negation at the end beside on_timeout: emit, after: or emit: longest")
+    if len({one.for_ms for one in ends}) > 1:
+        raise _Obstacle("negations at the end of different lengths")
+    if len(plan.items) >= MAX_ITEMS:
+        raise _Obstacle("a negation at the end of that many items")
 
 
 def _kill(plan: Plan, runs: Runs, places: dict[int, int], item: int, before: int) -> Kill:
@@ -208,8 +247,8 @@ def _policy(runs: Runs, places: dict[int, int], *, closure: bool) -> Policy:
 
 
 def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
-    if plan.within is not None and plan.within.unit == "events":
-        yield "within in events"
+    if plan.within is not None and plan.within.unit == "events" and (plan.on_timeout == "emit" or runs.limits != Limits()):
+        yield "within in events beside on_timeout: emit or limits:"
     plain = runs.after == "no-skip" and not runs.longest
     if runs.window is not None and (runs.window.slide is None or runs.window.per_partition):
         yield "window: opened by events, or of events of a partition"
@@ -227,21 +266,21 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
         yield "limits: state_bytes"
 
 
-def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[int, int]]]:
-    """The items in order, and those negated between them with the number of items in front."""
+def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[Absent, int]]]:
+    """The items in order, and the negations with the number of items in front."""
     parts = runs.pattern.parts if isinstance(runs.pattern, Ordered) else (runs.pattern,)
     names = {
-        Absent: "a negation at the start, or of several items",
+        Absent: "a negation of several items",
         Either: "OR",
         Every: "AND",
         Repeated: "a repeated group",
         Ordered: "a SEQ inside the pattern",
     }
     takes: list[Take] = []
-    absent: list[tuple[int, int]] = []
+    absent: list[tuple[Absent, int]] = []
     for part in parts:
-        if isinstance(part, Absent) and takes and len(part.items) == 1 and part.for_ms is None:
-            absent.append((part.items[0], len(takes)))
+        if isinstance(part, Absent) and len(part.items) == 1:
+            absent.append((part, len(takes)))
             continue
         if not isinstance(part, Take):
             raise _Obstacle(names[type(part)])
@@ -253,8 +292,6 @@ def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[int, int]]]:
     last = takes[-1]
     if last.low < 1 or last.high == 0 or max(last.low, last.high or 0) > MOST_REPETITIONS:
         raise _Obstacle(f"a last item that may be left out, or is counted beyond {MOST_REPETITIONS}")
-    if absent and absent[-1][1] == len(takes):
-        raise _Obstacle("a negation at the end")
     return tuple(takes), absent
 
 
