@@ -3,7 +3,7 @@
 Rows number events in processing order, which inside a partition is the total order: matches of one partition are compared by rows.
 """
 
-# mypy: allow-untyped-defs, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="assignment"
 # ruff: noqa: PLR1714  numba compiles no tuples of constants
 from __future__ import annotations
 
