@@ -104,7 +104,7 @@ def rising_with_features() -> list[Scenario]:
         Scenario("rising prices, within 50 events", rising.replace("10 minutes", "50 events"), 0),
         Scenario(
             "rising prices, no drop before",
-            rising.replace("Stock a,", "!(Stock n), Stock a,").replace('a.price"', 'a.price AND n.volume > 1000000"'),
+            rising.replace("Stock a,", "!(Stock n), Stock a,").replace('a.price"', 'a.price AND n.volume * 2 > 100000"'),
             0,
         ),
         Scenario("two risen prices, none cheaper behind", RISEN, 0),

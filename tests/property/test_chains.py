@@ -55,6 +55,17 @@ class Author:
         quantifier = draw(st.sampled_from(QUANTIFIERS))
         self.closure = self.names[-1] if quantifier else ""
         items: list[Any] = [Item(self.types(), name, quantifier if name == self.closure else None) for name in self.names]
+        self.repeated: set[str] = set()
+        for k, name in enumerate(self.names):
+            if name == self.closure or not chance(draw, 20):
+                continue
+            if draw(st.booleans()):
+                types = draw(st.sampled_from([("A", "B"), ("A", "C"), ("A", "B", "C")]))
+                items[k] = Item(types, name, None, count=2)
+                self.repeated.add(name)
+            elif k < len(self.names) - 1:
+                items[k] = Item(self.types(), name, Quantifier(2, 2))
+                self.repeated.add(name)
         # a negated item in front of the k-th one, or behind all
         places = [*([0] if chance(draw, 50) else range(1, len(items))), *([len(items)] * (not self.closure))]
         self.negated = draw(st.sampled_from(places)) if places and chance(draw, 55) else -1
@@ -103,7 +114,9 @@ class Author:
         if not self.negated:
             return (Compare(">", Attr("n", "v"), Const(self.draw(st.integers(0, 2)), "integer")),) if chance(self.draw, 30) else ()
         name = self.attribute()
-        sides = [Attr("n", name), self.changed(Attr(self.draw(st.sampled_from(self.names[: self.negated])), name))]
+        own = self.draw(st.sampled_from(self.names[: self.negated]))
+        anchor = self.draw(st.sampled_from(["first", "last", 2]))
+        sides = [Attr("n", name), self.changed(Element(own, anchor, name) if own in self.repeated else Attr(own, name))]
         left, right = self.draw(st.permutations(sides))
         return (Compare(self.draw(st.sampled_from(["=", "!="] if name in ("s", "type") else COMPARISONS)), left, right),)
 
@@ -116,6 +129,9 @@ class Author:
             sides = [one or last, self.draw(st.sampled_from(others))]
         else:
             sides = [self.draw(st.sampled_from(self.earlier(name))) for _ in range(2)]
+            for one in sorted(self.repeated) if chance(self.draw, 50) else ():
+                # all of its events, perhaps each with the one before
+                sides = [Element(one, "i", name), self.draw(st.sampled_from([*self.earlier(name), Element(one, "i", name, 1)]))]
         left, right = (self.changed(side) for side in self.draw(st.permutations(sides)))
         textual = name in ("s", "type")
         return Compare(self.draw(st.sampled_from(["=", "!="] if textual else COMPARISONS)), left, right)
@@ -126,7 +142,9 @@ class Author:
     def earlier(self, name: str) -> list[Any]:
         """Events that are known when the closure binds one."""
         own = [Element(self.closure, anchor, name) for anchor in ("first", 1)] if self.closure else []
-        return [*(Attr(one, name) for one in self.names if one != self.closure), *own]
+        plain = [one for one in self.names if one != self.closure and one not in self.repeated]
+        anchors = [Element(one, anchor, name) for one in sorted(self.repeated) for anchor in ("first", "last", 2)]
+        return [*(Attr(one, name) for one in plain), *anchors, *own]
 
     def changed(self, side: Any) -> Any:
         """The side, or something computed of it alone."""
@@ -140,8 +158,17 @@ class Author:
 
     def field(self) -> Any:
         name = self.attribute()
+        if self.repeated and chance(self.draw, 50):
+            one = self.draw(st.sampled_from(sorted(self.repeated)))
+            made = [Attr(one, name), Element(one, 2, name), Aggregate("count", one)]
+            if self.kind != "timeouts":
+                made += [Element(one, "last", name), Aggregate("last", one, name)]
+            if name in "vw":
+                made += [Aggregate(self.draw(st.sampled_from(["sum", "avg", "min", "max", "first"])), one, name)] * 2
+            return self.draw(st.sampled_from(made))
         if not self.closure:
-            return Attr(self.draw(st.sampled_from(self.names)), name)
+            own = self.earlier(name) if self.kind != "timeouts" else [Attr(one, name) for one in self.names if one not in self.repeated]
+            return self.draw(st.sampled_from(own or [Element(self.names[0], "first", name)]))
         last = [Element(self.closure, "last", name, back) for back in (0, 1)]
         if name in "vw":
             functions = ["sum", "avg", "min", "max", "first", "last"]

@@ -91,7 +91,7 @@ FOUND_NODE, FOUND_LENGTH, FOUND_WINDOW, FOUND_END = 0, 1, 2, 3
 NO_END = 2**63 - 1
 """FOUND_END of a match."""
 
-# anchors[k, ...]: events that return fields read, see `app.query.planning.chains.Event`
+# anchors[k, ...]: events that return fields read, see `app.query.planning.chain_values.Event`
 ANCHOR_NUMBER, ANCHOR_LOWEST = 0, 1
 FIRST, LAST = 0, 1
 """The first two anchors."""

@@ -20,7 +20,8 @@ from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import ExplicitWindow, Plan, Runs
-from app.query.planning.chains import Chain, Event, Field, Test, Value
+from app.query.planning.chain_values import Event, Field, Test, Value
+from app.query.planning.chains import Chain
 
 _WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
 STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})
@@ -210,7 +211,8 @@ class _Edges:
         item = chain.items[min(number, first)]
         ways = self._runs.ways[self._plan.items[item].bound_to]
         # a run that the event at hand begins does not outlive it unless it takes it
-        way = at.PARTITION if number == 0 else _WAYS[ways.further if number > first else ways.first]
+        further = number > first or (number > 0 and chain.items[number - 1] == item)
+        way = at.PARTITION if number == 0 else _WAYS[ways.further if further else ways.first]
         bound, keeps = number - first + 1, len(rows["keeps"])
         accepts, final = bound >= chain.low, chain.high is not None and bound >= chain.high
         # what waits for the closure's last event is asked where a match ends; of an event behind which nothing can come, when it is taken

@@ -73,10 +73,12 @@ def numbered_groups(columns: Sequence[Integers], count: int) -> tuple[Integers, 
     Returns:
         int64 (count,), the number of every row; a row of each number.
     """
-    if len(columns) == 1:
-        _, some, groups = np.unique(columns[0], return_index=True, return_inverse=True)
-        return groups.astype(np.int64), some.astype(np.int64)
-    if not columns:
-        return np.zeros(count, np.int64), np.zeros(min(count, 1), np.int64)
-    _, some, groups = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
-    return groups.reshape(-1).astype(np.int64), some.astype(np.int64)
+    order = np.lexsort(columns) if columns else np.arange(count)
+    fresh = np.zeros(count, np.bool_)
+    fresh[:1] = True
+    for column in columns:
+        ordered = column[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    groups = np.empty(count, np.int64)
+    groups[order] = np.cumsum(fresh) - 1
+    return groups, order[fresh]

@@ -156,12 +156,11 @@ class Policies:
         bound, cells = chains(parts.world(), np.ascontiguousarray(found[:, at.F_NODE])), parts.store.cells
         first = bound.rows[bound.starts[:-1]]
         windows = parts.tables.shape[at.WINDOW_KIND] != at.NO_WINDOW
-        columns = [cells[first, cell] for _, _, cell in parts.layout.taking.key] + [found[:, at.F_WINDOW]] * bool(windows)
-        groups, some = numbered_groups(columns, len(found))
-        names = [
-            json.dumps([partition_of(cells[first[k]], parts.layout, parts.texts), int(found[k, at.F_WINDOW]) if windows else None])
-            for k in some.tolist()
-        ]
+        partitions, some = numbered_groups([cells[first, cell] for _, _, cell in parts.layout.taking.key], len(found))
+        keys = [json.dumps(partition_of(cells[first[k]], parts.layout, parts.texts)) for k in some.tolist()]
+        groups, some = numbered_groups([found[:, at.F_WINDOW], partitions], len(found)) if windows else (partitions, some)
+        own = zip(partitions[some].tolist(), found[some, at.F_WINDOW].tolist(), strict=True)
+        names = [f"[{keys[partition]}, {window if windows else 'null'}]" for partition, window in own]
         borders = np.zeros((len(names), BORDER_WIDTH), np.int64)
         for group, name in enumerate(names):
             if name in self._borders:
