@@ -156,6 +156,11 @@ class Author:
             return Arith("*", side, self.draw(st.sampled_from([Const(2, "integer"), Const(1.5, "float"), side])))
         return side
 
+    def told_earlier(self, name: str) -> list[Any]:
+        """Of these, what partial matches have too where they are told: their last event of an item that binds so many may be another one."""
+        last = [Element(one, "last", name) for one in self.repeated] if self.kind == "timeouts" else []
+        return [one for one in self.earlier(name) if one not in last]
+
     def field(self) -> Any:
         name = self.attribute()
         if self.repeated and chance(self.draw, 50):
@@ -167,16 +172,22 @@ class Author:
                 made += [Aggregate(self.draw(st.sampled_from(["sum", "avg", "min", "max", "first"])), one, name)] * 2
             return self.draw(st.sampled_from(made))
         if not self.closure:
-            own = self.earlier(name) if self.kind != "timeouts" else [Attr(one, name) for one in self.names if one not in self.repeated]
+            own = self.told_earlier(name)
             return self.draw(st.sampled_from(own or [Element(self.names[0], "first", name)]))
         last = [Element(self.closure, "last", name, back) for back in (0, 1)]
         if name in "vw":
             functions = ["sum", "avg", "min", "max", "first", "last"]
             last += [Aggregate(self.draw(st.sampled_from(functions)), self.closure, name)] * 3
-        plain = [*self.earlier(name), *last, Element(self.closure, 2, name), Attr(self.closure, name), Aggregate("count", self.closure)]
+        plain = [
+            *self.told_earlier(name),
+            *last,
+            Element(self.closure, 2, name),
+            Attr(self.closure, name),
+            Aggregate("count", self.closure),
+        ]
         made = self.draw(st.sampled_from(plain))
         if name == "v" and isinstance(made, Element) and chance(self.draw, 30):
-            return Arith("-", made, self.draw(st.sampled_from(self.earlier(name))))
+            return Arith("-", made, self.draw(st.sampled_from(self.told_earlier(name))))
         return made
 
 

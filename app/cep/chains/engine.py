@@ -65,8 +65,8 @@ class ChainsEngine:
         self._scan(batch, as_input(masks, np.int64), watermarks)
         # at the end of the input what waits is reported, and the windows in events are over
         shape = self.layout.tables.shape
-        counted = shape[at.WINDOW] == at.COUNT_WINDOW or shape[at.RANKED] != 0
-        final = watermarks.default_ms >= FOREVER and (self.chain.policy.once or bool(counted))
+        by_rank = shape[at.WINDOW] == at.COUNT_WINDOW or shape[at.RANKED] != 0
+        final = watermarks.default_ms >= FOREVER and (self.chain.policy.once or bool(by_rank))
         live = store.end_runs(self.layout, passing(watermarks), final=final)
         matches, self.timeouts = matches_of(self.chain, self.layout, self._known.texts, store)
         stored, pushed = int(state[at.ROWS]), int(state[at.NODES])
