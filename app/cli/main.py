@@ -44,6 +44,12 @@ COMMANDS = (
         "Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.",
         kernels=True,
     ),
+    Command(
+        "models",
+        "shedding",
+        "See, choose and learn the models that queries shed by while the application runs.",
+        kernels=True,
+    ),
     Command("generate", "streams", "Write a stream with known ground truth as JSON lines that `cep replay` reads."),
     Command("produce", "streams", "Send events to Kafka and say how many, how fast, and how far behind schedule at worst."),
     Command("record", "streams", "Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it."),

@@ -423,6 +423,23 @@ class Watchdog(_Section):
     """Micro-batches after a start that are not judged: the JVM compiles, and their times say nothing about later ones."""
 
 
+class Learning(_Section):
+    """Models of shedders that the application learns itself, from what is in its input topics, in a process of its own beside the stream. A query with a model in ``queries.models`` is left alone."""
+
+    enabled: bool = True
+    """Whether it learns; false leaves queries without a model in ``queries.models`` to shed at random. ``cep models learn`` works either way."""
+    every: Duration = Field(default="10 m", validate_default=True, ge=1000)
+    """How often it looks for queries without a model, and for models that no longer fit what comes."""
+    first: Duration = Field(default="1 m", validate_default=True, ge=100)
+    """After the start, when it looks first."""
+    again: Duration = Field(default="6 h", validate_default=True, ge=1000)
+    """A model that is older is judged beside a new one, though what comes looks as it did: what becomes of events may have changed. The better one is used."""
+    events: int = Field(default=200_000, ge=2_000)
+    """Newest records of each stream that a query's model learns from, and is judged by; more learn rarer matches and take longer."""
+    niceness: int = Field(default=19, ge=0, le=19)
+    """Niceness of the learning process: 19 takes what is left over, 0 as much as the driver."""
+
+
 class Selection(_Section):
     """In which order selection (ASC) evaluates attributes; what it finds does not depend on it, what it costs does."""
 
@@ -485,6 +502,8 @@ class Settings(_Section):
     """Order of selection."""
     audit: Audit = Audit()
     """Quality under shedding."""
+    learning: Learning = Learning()
+    """Models of shedders."""
     heartbeat: Heartbeat = Heartbeat()
     """Time without input."""
 

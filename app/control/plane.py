@@ -73,12 +73,14 @@ class RunningCatalog:
         deployment: fingerprint of the compiled catalog, passed on in directives.
         schema_ids: registry ids of output schemas, by subject, passed on in directives.
         topics: by number (`app.events.topics`); where nothing is kept, those of the settings.
+        models: by query, what its shedder goes by, as ``/queries`` tells it: ``file``, ``events`` that it learned from, times of the first and last, ms.
     """
 
     catalog: Catalog
     deployment: str = ""
     schema_ids: Mapping[str, int] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class ControlPlane:
@@ -229,6 +231,12 @@ class ControlPlane:
                 self.metrics.set("cep_config_last_reload_success_timestamp_seconds", self._opened_at_ms / 1000)
             self._show_catalog(running)
             return True
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """What runs; None before anything does."""
+        with self._lock:
+            return None if self._catalog is None else self._catalog.catalog
 
     def past(self) -> tuple[str, dict[int, int]] | None:
         """The deployment that the newest directive names, and by source how far time had come before its batch, ms; None when no batch ran yet."""
@@ -426,6 +434,7 @@ class ControlPlane:
                 "generation": running.catalog.version,
                 "streams": list(plan.streams),
                 "shedder": plan.shedding.shedder,
+                "model": running.models.get(plan.name),
                 "latency_bound_ms": plan.shedding.latency_bound_ms,
                 "drop_ratio": ratios.get(plan.name, 0.0),
                 "predicted_latency_ms": None if forecast is None else round(forecast.latency_ms),
@@ -637,8 +646,11 @@ class ControlPlane:
             "cep_realised_drop_ratio",
             "cep_partial_matches",
             "cep_query_state_bytes",
+            "cep_model_newest_event_timestamp_seconds",
         ):
             self.metrics.clear(name)
+        for query, model in running.models.items():
+            self.metrics.set("cep_model_newest_event_timestamp_seconds", model["last_ms"] / 1000, query=query)
         self.metrics.set("cep_catalog_generation", running.catalog.version)
         for plan in running.catalog.plans:
             status = "running" if plan.draining is None else "draining"

@@ -46,19 +46,26 @@ class Span:
         options: of the client.
         topics: names.
         since_ms: least Kafka timestamp; None: from the beginning.
+        newest: at most so many records, the last ones, equally many of every partition that has them; None: all.
 
     Raises:
         DependencyError: no answer, or a topic does not exist.
     """
 
-    def __init__(self, options: dict[str, str], topics: Sequence[str], since_ms: int | None) -> None:
+    def __init__(self, options: dict[str, str], topics: Sequence[str], since_ms: int | None = None, newest: int | None = None) -> None:
         own = {"group.id": "cep-record", "enable.auto.commit": False, "auto.offset.reset": "earliest", "enable.partition.eof": True}
+        self._cut: frozenset[tuple[str, int]] = frozenset()
         self._consumer, self._topics = Consumer({**options, **own, "log_level": 0}), list(topics)
         try:
-            self._begin, self._end = self._bounds(since_ms)
+            self._begin, self._end = self._bounds(since_ms, newest)
         except KafkaException as error:
             self._consumer.close()
             raise DependencyError(f"no answer from the brokers {options.get('bootstrap.servers', '')}: {error.args[0].str()}") from error
+
+    @property
+    def cut(self) -> frozenset[tuple[str, int]]:
+        """Partitions of which the beginning is left out."""
+        return self._cut
 
     @property
     def size(self) -> int:
@@ -88,7 +95,7 @@ class Span:
         finally:
             self._consumer.close()
 
-    def _bounds(self, since_ms: int | None) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    def _bounds(self, since_ms: int | None, newest: int | None) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         known = self._consumer.list_topics(timeout=20).topics
         if missing := [topic for topic in self._topics if topic not in known]:
             raise DependencyError(f"there is no topic {', '.join(missing)}")
@@ -98,6 +105,11 @@ class Span:
         if since_ms is not None:
             for one in self._consumer.offsets_for_times([TopicPartition(*place, since_ms) for place in places], timeout=20):
                 begin[one.topic, one.partition] = limits[one.topic, one.partition][1] if one.offset < 0 else one.offset
+        if newest is not None:
+            share = -(-newest // max(1, len(places)))
+            first = {place: limits[place][1] - share for place in places}
+            self._cut = frozenset(place for place in places if first[place] > begin[place])
+            begin = {place: max(start, first[place]) for place, start in begin.items()}
         return begin, {place: high for place, (_, high) in limits.items()}
 
     def _part(self, messages: Sequence[Any]) -> Part:

@@ -172,6 +172,14 @@ class Contest:
             return Quality.of(self._opened_truth, self._opened.run(kept))
         return Quality.of(self.truth, self._answer_to_pairs(kept))
 
+    def quality_of(self, kept: NDArray[np.bool_]) -> Quality:
+        """The answer when only these events are let through, and those that must not be dropped.
+
+        Args:
+            kept: bool (events of the judging recording,).
+        """
+        return Quality.of(self.truth, self._answer(kept | self._protected))
+
     def train(self, method: Method[Any]) -> Model[Any]:
         """A model learned from the learning recording.
 

@@ -210,6 +210,18 @@ METRICS: tuple[Metric, ...] = (
     # Identity.
     Metric("cep_build_info", "info", "Version of the application.", ("version", "spark", "git")),
     Metric(
+        "cep_model_newest_event_timestamp_seconds",
+        "gauge",
+        "Time of the newest event that the model of the query's shedder learned from; no value without a model.",
+        ("query",),
+    ),
+    Metric(
+        "cep_learning_total",
+        "counter",
+        "Looks at the query's model by the application's own learning: taken, no_better, still_fits, too_little, pinned, failed.",
+        ("query", "outcome"),
+    ),
+    Metric(
         "cep_query_info",
         "gauge",
         "1 per query: its version, the hash of its meaning, and whether it runs.",

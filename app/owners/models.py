@@ -1,8 +1,8 @@
-"""Models of shedders: read where `cep train` put them, and carried to the tasks inside the deployment."""
+"""Models of shedders: read where `cep train` or the application itself put them, and carried to the tasks inside the deployment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import Finding
+from app.owners.model_store import Learned, ModelStore
 from app.query.compile import Compilation
 from app.query.plan import Plan
+from app.query.text.keys import AUTO
 from shedding.interface import Model
 from shedding.model_file import ModelFileError, read
 from shedding.registry import METHODS
@@ -36,12 +38,45 @@ class StoredModel:
     content: bytes = field(repr=False, compare=False)
 
 
-def read_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str, StoredModel], list[Finding]]:
-    """By query, the models of those whose shedders learn and that have one; and what is wrong with the others' files."""
+def learns(plan: Plan) -> bool:
+    """Whether the shedder that the query names goes by a model."""
+    return plan.shedding.shedder == AUTO or METHODS[plan.shedding.shedder].learns
+
+
+def read_models(compiled: Compilation, folder: Path | None, learned: ModelStore) -> tuple[dict[str, StoredModel], list[Finding]]:
+    """By query, the models of those whose shedders learn and that have one; and what is wrong with the others' files.
+
+    Args:
+        compiled: the queries.
+        folder: where people put models; one that is there is used, whatever was learned.
+        learned: what the application has learned; what is for another shedder, or for a query that has changed, counts as not there.
+    """
+    models, findings = _given_models(compiled, folder)
+    plans = {plan.name: plan for plan in compiled.catalog.plans if learns(plan)}
+    if set(plans) - set(models):
+        models |= {name: stored for name, stored in _learned_models(plans, learned).items() if name not in models}
+    return models, findings
+
+
+def _learned_models(plans: Mapping[str, Plan], learned: ModelStore) -> dict[str, StoredModel]:
+    found = {}
+    for name, own in learned.in_use().items():
+        plan = plans.get(name)
+        if plan is not None and fits(own, plan) and (content := learned.content(own)) is not None:
+            found[name] = StoredModel(own.file, own.digest, content)
+    return found
+
+
+def fits(learned: Learned, plan: Plan) -> bool:
+    """Whether a model is for the query as it is now."""
+    return learned.fingerprint == plan.fingerprint and plan.shedding.shedder in (AUTO, learned.shedder)
+
+
+def _given_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str, StoredModel], list[Finding]]:
     models: dict[str, StoredModel] = {}
     findings: list[Finding] = []
     for plan in compiled.catalog.plans:
-        if folder is None or not METHODS[plan.shedding.shedder].learns:
+        if folder is None or not learns(plan):
             continue
         path = folder / f"{plan.name}{SUFFIX}"
         try:
@@ -54,7 +89,7 @@ def read_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str, S
         except ModelFileError as error:
             findings.append(_finding(compiled, plan, str(error).partition("\nhint: ")[0], error.hint))
         else:
-            if method != plan.shedding.shedder:
+            if plan.shedding.shedder not in (AUTO, method):
                 findings.append(
                     _finding(compiled, plan, f"{path}: a model of {method}", f"write shedder: {method}, or train another model")
                 )
@@ -68,13 +103,25 @@ def _finding(compiled: Compilation, plan: Plan, message: str, hint: str | None =
 
 
 def as_it_sheds(plan: Plan, models: Mapping[str, StoredModel]) -> Plan:
-    """The plan with the shedder that it really has: `WITHOUT_MODEL` in place of one that has nothing to go by."""
-    if not METHODS[plan.shedding.shedder].learns or plan.name in models:
+    """The plan with the shedder that it really has: that of its model, and `WITHOUT_MODEL` in place of one that has nothing to go by."""
+    if not learns(plan):
         return plan
-    return replace(plan, shedding=replace(plan.shedding, shedder=WITHOUT_MODEL))
+    stored = models.get(plan.name)
+    shedder = WITHOUT_MODEL if stored is None else restored(stored).manifest.method
+    return plan if shedder == plan.shedding.shedder else replace(plan, shedding=replace(plan.shedding, shedder=shedder))
 
 
 @lru_cache(maxsize=256)
 def restored(stored: StoredModel) -> Model[Any]:
     """The model; kept, since every batch asks."""
     return read(stored.content, Path(stored.file))
+
+
+def told_of(plans: Iterable[Plan], models: Iterable[StoredModel | None]) -> dict[str, dict[str, Any]]:
+    """By query, what people are told of its model (`app.control.plane.RunningCatalog.models`)."""
+    found = {}
+    for plan, stored in zip(plans, models, strict=True):
+        if stored is not None and plan.draining is None:
+            known = restored(stored).manifest
+            found[plan.name] = {"file": stored.file, "events": known.observed, "first_ms": known.first_ms, "last_ms": known.last_ms}
+    return found

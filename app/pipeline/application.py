@@ -21,6 +21,7 @@ from app.delivery.security import client_options, consumer_options
 from app.delivery.witness import Witness
 from app.events.registry import Registry, Subjects
 from app.owners.deployment import Deployment, store_deployment
+from app.owners.models import told_of
 from app.owners.orders import OwnerSettings
 from app.pipeline.answers import RememberedRegistry
 from app.pipeline.batches import Answers, Batches, BatchRules, Plane, Taker
@@ -98,8 +99,14 @@ def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment
     fingerprint = store_deployment(settings.checkpoint.uri, deployment)
     offsets = PlannedOffsets(settings.checkpoint.uri)
     plane.registry.decisions = KeptDecisions(settings.checkpoint.uri)
-    plane.open(RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), offsets.speakers, offsets.ranges)
+    plane.open(running_catalog(deployment, fingerprint), offsets.speakers, offsets.ranges)
     return fingerprint
+
+
+def running_catalog(deployment: Deployment, fingerprint: str) -> RunningCatalog:
+    """A stored deployment, as the control plane opens it."""
+    catalog = deployment.catalog
+    return RunningCatalog(catalog, fingerprint, topics=deployment.topics, models=told_of(catalog.plans, deployment.models))
 
 
 @dataclass(frozen=True, slots=True)

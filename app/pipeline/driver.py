@@ -36,6 +36,7 @@ from app.pipeline.assemble import ingested, matched
 from app.pipeline.batches import Batches
 from app.pipeline.causes import cause
 from app.pipeline.draining import past_of
+from app.pipeline.learning.learner import learning
 from app.pipeline.limits import batch_limits
 from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import Numbers, store_numbers
@@ -147,6 +148,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         if settings.heartbeat.enabled:
             plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
+        cleanup.enter_context(learning(settings, plane))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
         gc.collect()
         gc.freeze()  # what is there now stays: collections in the middle of a batch need not look at it
@@ -226,7 +228,8 @@ def _prepared(
     registry.save()
     for query, shedder in without_models(compiled, deployment):
         folder = settings.queries.models or "queries.models is not set"
-        log.warning("no model: sheds at random", query=query, shedder=shedder, models=str(folder), hint="write one with cep train")
+        hint = "one is being learned" if settings.learning.enabled else "write one with cep train, or cep models learn"
+        log.warning("no model: sheds at random", query=query, shedder=shedder, models=str(folder), hint=hint)
     return deployment
 
 

@@ -20,14 +20,16 @@ from app.events.registry import RegistrySettings, Subjects
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
 from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
-from app.owners.models import as_it_sheds, read_models
+from app.owners.model_store import ModelStore
+from app.owners.models import WITHOUT_MODEL, as_it_sheds, learns, read_models
 from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import UNKNOWN
-from app.query.text.keys import RUN_SHEDDERS
+from app.query.text.keys import AUTO, RUN_SHEDDERS
 from app.query.text.similar import did_you_mean
+from app.storage.open import open_store
 from shedding.registry import METHODS
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
@@ -165,7 +167,7 @@ def _not_run(compiled: Compilation) -> list[Finding]:
                 f"the application of this version does not run the shedder {shedder} yet",
                 f"write one of {', '.join(RUN_SHEDDERS)}",
             )
-        elif METHODS[shedder].level == "events per window" and (why := _without_time(query.plan)):
+        elif shedder != AUTO and METHODS[shedder].level == "events per window" and (why := _without_time(query.plan)):
             message, hint = f"the shedder {shedder} goes by positions in windows of time; {why}", "write for instance gspice or bl"
         else:
             continue
@@ -264,7 +266,7 @@ def prepare(
     past = None if past is None else past.of_topics(frozenset(stream_of_topic))
     old = {one.plan: one for one in old_versions(compiled, past, max(stream.rules.allowed_lateness_ms for stream in streams))}
     catalog = Catalog.of((*compiled.catalog.plans, *old), compiled.catalog.version)
-    models, wrong = read_models(compiled, settings.queries.models)
+    models, wrong = read_models(compiled, settings.queries.models, ModelStore(open_store(settings.checkpoint.uri)))
     if wrong:
         raise ConfigurationError(wrong)
     plans = tuple(plan if plan in old else as_it_sheds(plan, models) for plan in catalog.plans)
@@ -326,7 +328,7 @@ def _since(deployment: Deployment, before: Deployment) -> tuple[int | None, ...]
 def without_models(compiled: Compilation, deployment: Deployment) -> list[tuple[str, str]]:
     """(query, shedder that it names) of those that shed at random until there is a model."""
     pairs = zip(compiled.catalog.plans, deployment.catalog.current, strict=True)
-    return [(named.name, named.shedding.shedder) for named, running in pairs if named.shedding.shedder != running.shedding.shedder]
+    return [(named.name, named.shedding.shedder) for named, running in pairs if learns(named) and running.shedding.shedder == WITHOUT_MODEL]
 
 
 def _timeouts(settings: Settings, registry: Subjects, plan: Plan) -> OutputTopic | None:

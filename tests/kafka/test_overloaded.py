@@ -88,6 +88,15 @@ valid: ">= 1 s"
 window: {range: 10 s, slide: 1 s}
 shedding: {shedder: rand, memory: 3 tuples}
 """,
+    "learned": """
+name: learned
+from: stocks
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.volume >= 8 * a.volume"
+within: 400 ms
+return: {symbol: b.symbol}
+shedding: {shedder: bl, latency_bound: 1 h}
+""",
     "seldom": """
 name: seldom
 from: retail
@@ -140,6 +149,7 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
     settings = settings_for(NAME, embedded, [], kafka={"max_offsets_per_trigger": BATCH})
     settings["schema_registry"] = {"url": gateway.url, "retry_for": "2 s", "timeout": "1 s"}
     settings |= {"watchdog": {"warm_up_batches": 1}, "selection": {"sample": 200}, "audit": {"sample": 0.3}}
+    settings["learning"] = {"first": "1 s", "every": "15 s", "events": 4000}
     settings["spark"] = {"stall_after": "4 s", "buckets": BUCKETS, "batch_attempts": 8}
     settings["streams"]["stocks"] |= {"idle_after": "1 h", "partitions": 2}  # retail's partitions fall silent
     everything = folder / "of-topics"
@@ -185,7 +195,8 @@ def quiet_hours(story: Story) -> None:
     late = Input(story.application, "stocks", list(generate("stocks", 10, seed=7, start_ms=START_MS - 600_000).batches))
     late.send(1)
     story.stocks.sent += late.sent
-    for name in ("cep_idle_partitions", "cep_heartbeats_total", "cep_latency_bound_reachable"):
+    waited = ("cep_idle_partitions", "cep_heartbeats_total", "cep_latency_bound_reachable", "cep_model_newest_event_timestamp_seconds")
+    for name in waited:
         story.until_moved(name)
 
 

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 from app.bucket.recording import rows_between
 from app.cli.progress import Progress
-from app.cli.shedding.shed_queries import ShedQuery
 from app.errors import CepError
 from app.evaluation.contest import Contest, Standing, Terms
-from app.query.text.keys import RUN_SHEDDERS
+from app.evaluation.shed_query import ShedQuery
+from app.query.text.keys import AUTO, RUN_SHEDDERS
 from shedding.registry import METHODS
 
-AUTO = "auto"
-COMPETITORS = tuple(name for name in RUN_SHEDDERS if METHODS[name].learns)
+COMPETITORS = tuple(name for name in RUN_SHEDDERS if name != AUTO and METHODS[name].learns)
 RATES = (1.3, 1.8)
 _LEARN = 0.6
 """Share of the recording that all learn from; they are judged on the rest."""

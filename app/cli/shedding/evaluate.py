@@ -12,10 +12,11 @@ from app.bucket.recording import rows_between
 from app.cli.later import Later
 from app.cli.progress import Progress
 from app.cli.shedding.evaluate_report import Judged, as_json, print_table
-from app.cli.shedding.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
+from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.config.durations import parse_duration
 from app.errors import CepError
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.shed_query import ShedQuery
 from shedding.registry import METHODS
 
 RATES = (1.2, 1.4, 1.6, 1.8, 2.0)

@@ -9,11 +9,13 @@ from typing import Annotated
 
 import typer
 
-from app.cli.shedding.best_shedder import AUTO, best_shedder
-from app.cli.shedding.shed_queries import ShedQuery, chosen_shedders, read_shed_queries
+from app.cli.shedding.best_shedder import best_shedder
+from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.errors import CepError
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.shed_query import ShedQuery
+from app.query.text.keys import AUTO
 from shedding.model_file import save
 from shedding.registry import METHODS
 

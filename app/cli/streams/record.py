@@ -14,15 +14,9 @@ import typer
 from app.cli.progress import Progress
 from app.config.durations import parse_duration
 from app.config.settings import load_settings
-from app.delivery.security import consumer_options
-from app.delivery.span import Part, Span
 from app.errors import ConfigurationError, Finding
-from app.events.avro import parse_schema
-from app.events.batch import PARTITION_BITS
-from app.events.decoder import BatchDecoder, DecodedBatch
-from app.events.registry import Registry
 from app.local.generators.json_lines import json_lines
-from app.pipeline.preparation import read_streams, registry_settings
+from app.pipeline.recorded import StreamReader
 
 
 def record(
@@ -42,17 +36,14 @@ def record(
     if stream not in loaded.streams:
         known = ", ".join(loaded.streams) or "none"
         raise ConfigurationError([Finding(f'the settings know no stream "{stream}"', hint=f"there are: {known}")])
-    own = loaded.streams[stream]
-    registry = Registry(registry_settings(loaded.schema_registry))
-    (deployed,) = read_streams(loaded.model_copy(update={"streams": {stream: own}}), registry)
-    decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry)
+    reader = StreamReader(loaded, stream)
     since_ms = None if since is None else int(time.time() * 1000) - parse_duration(since)
-    span = Span(consumer_options(loaded.kafka), own.topics, since_ms)
+    span = reader.span(since_ms)
     written, refused = 0, 0
     progress = Progress(f"recording {stream}, records", span.size)
     with gzip.open(out, "wb") if out.suffix == ".gz" else out.open("wb") as file:
         for part in span.parts():
-            decoded = _decoded(decoder, part, with_headers=deployed.with_headers)
+            decoded = reader.decode(part)
             refused += len(decoded.failures)
             for line in json_lines([decoded.batch]):
                 if written == events:
@@ -64,8 +55,3 @@ def record(
                 break
     progress.end()
     print(f"{written:,} events of {stream}, {refused:,} records that cannot be decoded; {out}", file=sys.stderr)
-
-
-def _decoded(decoder: BatchDecoder, part: Part, *, with_headers: bool) -> DecodedBatch:
-    source = (part.topic << PARTITION_BITS) | part.partition
-    return decoder.decode(part.values, source, part.offset, part.headers if with_headers else None, part.timestamp_ms)

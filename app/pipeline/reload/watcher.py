@@ -16,21 +16,27 @@ from pathlib import Path
 
 from app.bucket.engines import load_engines
 from app.config.settings import Settings
-from app.control.plane import ControlPlane, RunningCatalog, clock_ms
+from app.control.plane import ControlPlane, clock_ms
 from app.control.query_set import QuerySet
-from app.errors import Severity
+from app.errors import CepError, Severity
 from app.events.registry import Subjects
 from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import Deployment, load_deployment, store_deployment
+from app.owners.model_store import Choice, ModelStore
+from app.pipeline.application import running_catalog
 from app.pipeline.draining import Past
+from app.pipeline.learning.told import tell_model_changes
 from app.pipeline.reload.changes import changes
 from app.pipeline.reload.files import Settling, look
 from app.pipeline.reload.reader import Reader, Reading
+from app.storage.open import open_store
 
 RETRY_S = 5.0
 """Distance of two attempts while a dependency does not answer, or a topic is missing."""
 DRAINS_S = 15.0
 """How often old versions are looked at that only finish what they began."""
+CHOICES_S = 2.0
+"""How often the checkpoint is asked which models are in use."""
 ANNOUNCED_BATCHES = 2
 """When the second batch that was told of a deployment begins, tasks of the first have had a whole batch to get ready."""
 ANNOUNCED_S = 1.5
@@ -62,6 +68,9 @@ class Watcher:
     _told: Reading | None = None
     _retry_at: float | None = None
     _drains_at: float = 0.0
+    _store: ModelStore | None = None
+    _choices: dict[str, Choice] | None = None
+    _choices_at: float = 0.0
 
     def turn(self, now_s: float) -> None:
         """Looks once, and does what there is to be done.
@@ -71,7 +80,7 @@ class Watcher:
         """
         queries = self.settings.queries
         seen = look(queries.paths, queries.models, () if self.reader.file is None else (self.reader.file,))
-        retry = self._retry_at is not None and now_s >= self._retry_at
+        retry = (self._retry_at is not None and now_s >= self._retry_at) or self._chosen_anew(now_s)
         drains = now_s >= self._drains_at and any(plan.draining is not None for plan in self.running.catalog.plans)
         if drains or not self._drains_at:
             self._drains_at = now_s + DRAINS_S
@@ -79,6 +88,16 @@ class Watcher:
             self._read(now_s)
         elif drains and self._retry_at is None:
             self._let_go()
+
+    def _chosen_anew(self, now_s: float) -> bool:
+        """Whether the application has learned a model, or somebody has chosen one, since this was asked last."""
+        if now_s < self._choices_at:
+            return False
+        self._choices_at = now_s + CHOICES_S
+        if self._store is None:
+            self._store = ModelStore(open_store(self.settings.checkpoint.uri))
+        seen, self._choices = self._choices, self._store.choices()
+        return seen is not None and seen != self._choices
 
     def _read(self, now_s: float) -> None:
         named, past = self._past()
@@ -112,15 +131,21 @@ class Watcher:
         deadline = time.monotonic() + ANNOUNCED_S
         while self.plane.announced < ANNOUNCED_BATCHES and time.monotonic() < deadline and not self.stopped.wait(0.02):
             pass
-        if self.stopped.is_set() or not self.plane.open(
-            RunningCatalog(deployment.catalog, fingerprint, topics=deployment.topics), follows=named
-        ):
+        if self.stopped.is_set() or not self.plane.open(running_catalog(deployment, fingerprint), follows=named):
             return False
         trained = frozenset(name for name, digest in _models(deployment).items() ^ _models(self.running).items())
         told = changes(self.running.catalog, deployment.catalog, disabled, trained).told()
-        self.running = deployment
+        before, self.running = self.running, deployment
         log.info("queries reloaded", generation=deployment.catalog.version, deployment=fingerprint, **told)
+        if trained:
+            self._tell_models(before, deployment)
         return True
+
+    def _tell_models(self, before: Deployment, after: Deployment) -> None:
+        try:
+            tell_model_changes(self.settings, before, after, clock_ms())
+        except CepError as error:
+            log.warning("changed models are not on the audit topic", reason=str(error))
 
     def _tell(self, reading: Reading) -> None:
         if reading == self._told and reading.outcome in WAITING:

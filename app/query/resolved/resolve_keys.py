@@ -198,7 +198,7 @@ def _check_shedding(query: r.Resolved, findings: list[Finding]) -> None:
             Finding(
                 f'"{shedder.value}" sheds tuples of temporal queries',
                 shedder.node.location(),
-                f"choose one of {', '.join(k.EVENT_SHEDDERS + k.WINDOW_SHEDDERS + k.MATCH_SHEDDERS)}",
+                f"choose one of {', '.join((k.AUTO, *k.EVENT_SHEDDERS, *k.WINDOW_SHEDDERS, *k.MATCH_SHEDDERS))}",
             )
         )
     if "memory" in shedding:

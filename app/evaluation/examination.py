@@ -1,0 +1,265 @@
+"""Models for a running application: learned from the first part of a query's newest events, judged on the rest as the application would shed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.recording import rows_between
+from app.evaluation.calibration import calibrated, kept_events
+from app.evaluation.contest import Contest, Terms
+from app.evaluation.features import Features
+from app.evaluation.operator import candidate_items
+from app.evaluation.quality import Quality
+from app.evaluation.shed_query import ShedQuery
+from app.events.batch import EventBatch, take
+from app.query.plan import Plan
+from app.query.text.keys import AUTO, RUN_SHEDDERS
+from shedding.candidates import JudgedEvents
+from shedding.drift import mean_squared_difference
+from shedding.identity import identities
+from shedding.interface import Model
+from shedding.registry import METHODS, unlearned
+
+RATES = (1.3, 1.8)
+"""Multiples of the capacity at which models are judged."""
+LEARN = 0.7
+"""Share of the events that is learned from."""
+FEWEST = 30
+"""Composite events, in either part; with fewer the difference between two models is chance."""
+BETTER, BETTER_BY = 0.01, 0.05
+"""A model takes another one's place when it does so much less harm: in composite events as a share of the true ones, and as a share of the other one's harm; the larger counts."""
+KINDS_DRIFT = 0.001
+"""Mean squared difference of the shares of kinds of events (specification 1.2.6): a shift of five points between two of four kinds is a little more."""
+VALUES_DRIFT = 0.1
+"""Greatest distance of two cumulative distributions of an attribute's values: utilities follow from values."""
+POINTS = 33
+"""Steps by which a distribution is known; between two of them lie 3 % of the candidates."""
+
+
+class TooFewError(ValueError):
+    """The events hold too few composite events of the query to learn anything from them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A model, and how it did.
+
+    Attributes:
+        harm: lost and wrong composite events as a share of the true ones, mean of `RATES`.
+        random: the same of shedding at random.
+        in_use: the same of the model in use; None without one.
+        true: composite events that were judged by.
+    """
+
+    model: Model[Any]
+    harm: float
+    random: float
+    in_use: float | None
+    true: int
+
+    @property
+    def shedder(self) -> str:
+        """Name of the method."""
+        return self.model.manifest.method
+
+    @property
+    def worth_taking(self) -> bool:
+        """Whether it is better than chance, and clearly better than what is in use.
+
+        >>> [Lesson(None, 0.2, 0.5, used, 100).worth_taking for used in (None, 0.205, 0.3)]
+        [True, False, True]
+        """
+        clearly = self.in_use is None or self.harm < self.in_use - max(BETTER, BETTER_BY * self.in_use)
+        return self.harm < self.random and clearly
+
+
+class Examination:
+    """A query and its newest events, cut in two.
+
+    Args:
+        query: with the events, unshed, in total order.
+        seed: of all chance.
+    """
+
+    def __init__(self, query: ShedQuery, seed: int = 0) -> None:
+        cut = int(len(query.batch) * LEARN)
+        self.query, self._seed = query, seed
+        self._learning, self._judging = rows_between(query.batch, 0, cut), rows_between(query.batch, cut, len(query.batch))
+        self._contests: dict[bool, Contest] = {}
+
+    @cached_property
+    def true(self) -> int:
+        """Composite events of the second part."""
+        return len(self._contest("random").truth)
+
+    def lesson(self, in_use: Model[Any] | None) -> Lesson:
+        """The best model of the query's shedder, or with `AUTO` of all that the application runs on whole events.
+
+        Args:
+            in_use: judged beside it.
+
+        Raises:
+            TooFewError: see there.
+            ValueError: nothing can be learned, or the shedder does not fit the query.
+        """
+        if self.true < FEWEST:
+            raise TooFewError(
+                f"the newest {len(self._judging):,} of {len(self.query.batch):,} events hold {self.true} of its composite events; {FEWEST} are the least"
+            )
+        judged = {one: self.harm(one) for one in self._candidates()}
+        best = min(judged, key=lambda one: judged[one])
+        return Lesson(
+            best, judged[best], self.harm(unlearned("random", self._seed)), None if in_use is None else self.harm(in_use), self.true
+        )
+
+    def harm(self, model: Model[Any]) -> float:
+        """See `Lesson.harm`."""
+        name = model.manifest.method
+        contest = self._contest(name)
+        if METHODS[name].level == "partial matches":
+            found = [one.quality for one in contest.standings(self.query.method(name), model, RATES)]
+        else:
+            own = calibrated(model, self.query.plan, self._judging)
+            found = [contest.quality_of(self._kept(own, 1.0 - 1.0 / rate)) for rate in RATES]
+        return sum(map(_harm, found)) / len(found)
+
+    def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
+        """Bool (events of the second part,): of the candidates just so many go, for every model.
+
+        A model that knows another stream may drop next to nothing of what it has never seen, whatever it is asked for. The watchdog would ask for more and more; here chance takes what is
+        missing, or doing nothing would be judged to do no harm.
+        """
+        plan, batch = self.query.plan, self._judging
+        kept, candidates = kept_by(model, plan, batch, share), candidate_items(plan, batch) != 0
+        left = float(kept[candidates].mean()) if candidates.any() else 0.0
+        too_many = 1.0 - (1.0 - share) / left if left else 0.0
+        if too_many <= 0:
+            return kept
+        events = JudgedEvents(identities(batch.source, batch.offset), batch.time)
+        return kept & unlearned("random", self._seed).gate(too_many).keep(events)
+
+    def _candidates(self) -> Iterator[Model[Any]]:
+        asked = self.query.plan.shedding.shedder
+        names = competitors() if asked == AUTO else (asked,)
+        refused: ValueError | None = None
+        learned = 0
+        for name in names:
+            try:
+                model = calibrated(self._contest(name).train(self.query.method(name)), self.query.plan_for(name), self._learning)
+            except ValueError as error:
+                refused = error  # it does not fit the query; of several another one may
+                continue
+            learned += 1
+            yield model
+        if not learned:
+            raise refused or ValueError("no shedder learns anything here")
+
+    def _contest(self, shedder: str) -> Contest:
+        of_matches = METHODS[shedder].level == "partial matches"
+        if of_matches not in self._contests:
+            plan, terms = self.query.plan_for(shedder), Terms(seed=self._seed, fixed=True)
+            self._contests[of_matches] = Contest(plan, self._learning, self._judging, terms)
+        return self._contests[of_matches]
+
+
+def competitors() -> tuple[str, ...]:
+    """Who competes under `AUTO`: shedders of whole events, which any engine of a query can have, so that changing them costs no state. The cheaper to decide first."""
+    return tuple(
+        name for name in RUN_SHEDDERS if name != AUTO and METHODS[name].learns and METHODS[name].level in ("events", "events per window")
+    )
+
+
+def _harm(quality: Quality) -> float:
+    return quality.false_negatives + quality.false_positives
+
+
+def kept_by(model: Model[Any], plan: Plan, batch: EventBatch, of_candidates: float) -> NDArray[np.bool_]:
+    """Bool (events,): what the ingress of the application keeps when this share of the query's candidates is to go (panes are formed inside a topic partition).
+
+    Args:
+        model: of whole events.
+        plan: of the query.
+        batch: in total order.
+        of_candidates: the share.
+    """
+    entry, features = METHODS[model.manifest.method], Features.of(plan)
+    gate = model.gate(model.manifest.ratio_for(of_candidates))
+    kept = np.ones(len(batch), dtype=np.bool_)
+    for rows in _partitions(batch) if entry.panes else [np.arange(len(batch))]:
+        kept[rows] = kept_events(gate, plan, features.judged(take(batch, rows)), entry.level)
+    return kept
+
+
+def _partitions(batch: EventBatch) -> Sequence[NDArray[np.int64]]:
+    order = np.argsort(batch.source, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(batch.source[order])) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What the candidates of a query look like: what shedders of all kinds decide by.
+
+    Attributes:
+        kinds: shares of the kinds of events.
+        values: by numeric attribute that the query looks at: values, and which share of the candidates has at most each; the last of them is the share that has the attribute.
+    """
+
+    kinds: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(plan: Plan, batch: EventBatch) -> Profile:
+        """Of events in total order; empty without any candidate."""
+        features, candidates = Features.of(plan), candidate_items(plan, batch) != 0
+        kinds = features.kinds(batch)[candidates]
+        counts = np.bincount(kinds[kinds >= 0], minlength=len(features.labels))
+        total = int(candidates.sum())
+        if not total:
+            return Profile()
+        shares = {label: round(count / total, 6) for label, count in zip(features.labels, counts.tolist(), strict=True)}
+        return Profile(shares, dict(zip(features.attributes, map(_distribution, features.values(batch)[:, candidates]), strict=True)))
+
+    def drift_to(self, now: Profile) -> str | None:
+        """Why what was learned from these candidates no longer fits others; None where it does, or where there are none."""
+        if not now.kinds:
+            return None
+        labels = sorted({*self.kinds, *now.kinds})
+        then, current = (np.array([one.kinds.get(label, 0.0) for label in labels]) for one in (self, now))
+        if mean_squared_difference(then, current) > KINDS_DRIFT:
+            most = labels[int(np.abs(then - current).argmax())]
+            return f"kinds of events have other shares: {most} {self.kinds.get(most, 0.0):.1%} → {now.kinds.get(most, 0.0):.1%}"
+        for name, known in self.values.items():
+            moved = _greatest_distance(known, now.values.get(name, ()))
+            if moved > VALUES_DRIFT:
+                return f"the values of {name} are others: the distributions are {moved:.2f} apart"
+        return None
+
+
+def _distribution(values: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """At most `POINTS` steps of the cumulative distribution."""
+    known = np.sort(values[~np.isnan(values)])
+    if not len(known):
+        return []
+    points = np.unique(np.quantile(known, np.linspace(0, 1, POINTS), method="inverted_cdf"))
+    shares = np.searchsorted(known, points, side="right") / len(values)
+    return [(float(point), round(float(share), 6)) for point, share in zip(points, shares, strict=True)]
+
+
+def _greatest_distance(then: Sequence[tuple[float, float]], now: Sequence[tuple[float, float]]) -> float:
+    """Between two distributions (Kolmogorov and Smirnov), as far as their steps tell.
+
+    >>> _greatest_distance([(1.0, 0.5), (2.0, 1.0)], [(1.0, 0.2), (2.0, 1.0)])
+    0.3
+    """
+    points = sorted({point for point, _ in (*then, *now)})
+    return round(max((abs(_share(then, point) - _share(now, point)) for point in points), default=0.0), 6)
+
+
+def _share(steps: Sequence[tuple[float, float]], point: float) -> float:
+    return max((share for value, share in steps if value <= point), default=0.0)

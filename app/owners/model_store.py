@@ -1,0 +1,183 @@
+"""Models that the application has learned itself: versions in the checkpoint, and which of them is in use.
+
+``models/<query>/<version>.model`` is what `cep train` would write, ``<version>.json`` says what it was learned from and how it did (`Learned`); of ``model-choices/<query>/<number>.json``
+the one with the greatest number says which version is in use (`Choice`), so that one listing tells whether anything was chosen anew. Deployments hold models of their own, so nothing here is read by a batch: what is changed here becomes true when the next deployment is prepared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from app.errors import CepError
+from app.storage.store import MissingError, Store
+
+FOLDER, CHOICES = "models", "model-choices"
+KEPT = 10
+"""Versions of a query's models; the one in use is kept as well."""
+NONE = 0
+"""In place of a version: no model of this store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A version of a query's model.
+
+    Attributes:
+        fingerprint: of the query that it is for.
+        shedder: its method.
+        learned_at_ms: when.
+        events: the newest ones of the query's streams, learned from and judged by.
+        first_ms, last_ms: their times.
+        true: composite events that it was judged by.
+        harm: lost and wrong composite events as a share of the true ones; ``random`` and ``in_use`` the same of shedding at random, and of the model that was in use.
+        why: it was learned.
+        taken: whether it came into use; if not, something else was better.
+        profile: what the candidates looked like, as `app.evaluation.examination.Profile` has it.
+        digest: of the model's file.
+        file: of the model, in the store.
+    """
+
+    query: str
+    version: int
+    fingerprint: str
+    shedder: str
+    learned_at_ms: int
+    events: int
+    first_ms: int
+    last_ms: int
+    true: int
+    harm: float
+    random: float
+    in_use: float | None
+    why: str
+    taken: bool
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def file(self) -> str:
+        """Its name in the store."""
+        return _name(self.query, f"{self.version}.model")
+
+    def to_plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of a query's models is in use.
+
+    Attributes:
+        version: or `NONE`: sheds at random.
+        pinned: by a person; what is learned later does not take its place.
+        at_ms: when it was chosen.
+        why: for people.
+    """
+
+    version: int = NONE
+    pinned: bool = False
+    at_ms: int = 0
+    why: str = ""
+
+
+class ModelStore:
+    """The models of a checkpoint.
+
+    Args:
+        store: of the checkpoint.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[tuple[str, int], Choice] = {}
+
+    def choices(self) -> dict[str, Choice]:
+        """By query; those that were ever chosen for."""
+        newest: dict[str, int] = {}
+        for stored in self._store.names(CHOICES):
+            _, query, name = stored.name.split("/")
+            newest[query] = max(newest.get(query, 0), int(name.removesuffix(".json")))
+        self._known = {(query, number): self._known.get((query, number)) or self._choice(query, number) for query, number in newest.items()}
+        return {query: choice for (query, _), choice in self._known.items()}
+
+    def choice(self, query: str) -> Choice:
+        """Of one query."""
+        return self.choices().get(query, Choice())
+
+    def _choice(self, query: str, number: int) -> Choice:
+        return Choice(**json.loads(self._store.read(_choice_name(query, number))))
+
+    def versions(self, query: str | None = None) -> list[Learned]:
+        """By query and version."""
+        found = []
+        for stored in self._store.names(FOLDER if query is None else f"{FOLDER}/{query}"):
+            name = stored.name.rsplit("/", 1)[-1]
+            if name.endswith(".json") and (known := self._read(stored.name)) is not None:
+                found.append(Learned(**known))
+        return sorted(found, key=lambda one: (one.query, one.version))
+
+    def version(self, query: str, version: int) -> Learned:
+        """One version.
+
+        Raises:
+            CepError: there is none.
+        """
+        known = self._read(_name(query, f"{version}.json"))
+        if known is None:
+            there = ", ".join(str(one.version) for one in self.versions(query)) or "none"
+            raise CepError(f'query "{query}" has no model of version {version}\nhint: cep models ls shows them; there are: {there}')
+        return Learned(**known)
+
+    def content(self, learned: Learned) -> bytes | None:
+        """The model's file; None where it is gone or damaged: another one will be learned."""
+        try:
+            content = self._store.read(learned.file)
+        except MissingError:
+            return None
+        return content if sha256(content).hexdigest() == learned.digest else None
+
+    def in_use(self) -> dict[str, Learned]:
+        """By query, the versions that were chosen, whatever query they were learned for."""
+        found = {}
+        for query, choice in self.choices().items():
+            if choice.version != NONE and (known := self._read(_name(query, f"{choice.version}.json"))) is not None:
+                found[query] = Learned(**known)
+        return found
+
+    def add(self, learned: Learned, content: bytes) -> Learned:
+        """Keeps a model under the next version, and lets the oldest go; what is in use stays as it was."""
+        versions = self.versions(learned.query)
+        kept = replace(learned, version=1 + max((one.version for one in versions), default=NONE), digest=sha256(content).hexdigest())
+        self._store.write(kept.file, [content])
+        self._store.write(_name(kept.query, f"{kept.version}.json"), [json.dumps(kept.to_plain()).encode()])
+        used = self.choice(kept.query).version
+        old = [one for one in [*versions, kept][:-KEPT] if one.version != used]
+        self._store.delete(name for one in old for name in (one.file, _name(one.query, f"{one.version}.json")))
+        return kept
+
+    def choose(self, query: str, choice: Choice) -> None:
+        """From the next deployment on this is in use."""
+        names = [stored.name for stored in self._store.names(f"{CHOICES}/{query}")]
+        number = 1 + max((int(name.rsplit("/", 1)[-1].removesuffix(".json")) for name in names), default=0)
+        self._store.write(_choice_name(query, number), [json.dumps(asdict(choice)).encode()])
+        self._store.delete(name for name in names if name != _choice_name(query, number - 1))
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = json.loads(self._store.read(name))
+        except MissingError:
+            return None
+        return found
+
+
+def _choice_name(query: str, number: int) -> str:
+    return f"{CHOICES}/{query}/{number:08}.json"
+
+
+def _name(query: str, name: str) -> str:
+    return f"{FOLDER}/{query}/{name}"

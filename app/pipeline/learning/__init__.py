@@ -1,0 +1,1 @@
+"""Models of shedders, learned beside the stream: the newest events → a model → the checkpoint → the next deployment."""

@@ -1,0 +1,134 @@
+"""The driver's thread that has models learned: every so often a process of its own, whose choices the watcher of the query files puts into the next deployment."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.config.settings import Settings
+from app.control.plane import ControlPlane
+from app.observe.logs import get_logger, log_failure
+from app.pipeline.learning.child import ERROR, TOLD
+from app.pipeline.learning.rounds import Outcome
+from app.query.plan import Plan
+
+JOIN_S = 10.0
+LAST_WORDS = 2000
+"""Characters of what a process that failed has said."""
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Learner:
+    """Has models learned until it is stopped.
+
+    Attributes:
+        settings: of the application.
+        plane: knows what runs, and counts.
+    """
+
+    settings: Settings
+    plane: ControlPlane
+    stopped: threading.Event = field(default_factory=threading.Event)
+    _process: subprocess.Popen[bytes] | None = None
+    _said: dict[str, str] = field(default_factory=dict)
+    _nothing_in: int | None = None
+    """A generation of queries none of which wants a model."""
+
+    def run(self) -> None:
+        """A round after every pause. Nothing that happens here ends the application."""
+        learning = self.settings.learning
+        pause_ms = learning.first
+        while not self.stopped.wait(pause_ms / 1000):
+            pause_ms = learning.every
+            catalog = self.plane.catalog
+            if catalog is None or catalog.version == self._nothing_in or not any(map(sheds, catalog.plans)):
+                continue
+            try:
+                if not self._round():
+                    self._nothing_in = catalog.version
+            except Exception as error:  # noqa: BLE001 - shedding goes on with what there is
+                log_failure(log, "models could not be learned; it is tried again", error)
+
+    def stop(self) -> None:
+        """Ends a round that goes on."""
+        self.stopped.set()
+        process = self._process
+        if process is not None:
+            process.terminate()
+
+    def _round(self) -> bool:
+        """Whether there was anything to be learned, or it cannot be known."""
+        told = 0
+        command = [sys.executable, "-m", "app.pipeline.learning.child"]
+        with (
+            tempfile.TemporaryFile() as words,
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=_environment()) as process,
+        ):
+            self._process = process
+            if self.stopped.is_set():
+                process.terminate()
+            assert process.stdin is not None  # noqa: S101 - asked for
+            assert process.stdout is not None  # noqa: S101 - asked for
+            with process.stdin as way:
+                pickle.dump(self.settings, way)
+            for line in process.stdout:
+                told += 1
+                self._take(json.loads(line))
+            code, self._process = process.wait(), None
+            if code and not self.stopped.is_set():
+                words.seek(0)
+                log.warning("the process that learns models ended", code=code, said=words.read()[-LAST_WORDS:].decode(errors="replace"))
+        return bool(told or code)
+
+    def _take(self, line: dict[str, Any]) -> None:
+        if TOLD in line:
+            log.debug("learning", progress=line[TOLD])
+        elif ERROR in line:
+            log.warning("models could not be learned; it is tried again", reason=line[ERROR])
+        else:
+            outcome = Outcome.from_plain(line)
+            self.plane.metrics.add("cep_learning_total", 1, query=outcome.query, outcome=outcome.result.replace(" ", "_"))
+            version = None if outcome.learned is None else outcome.learned.version
+            fresh = self._said.get(outcome.query) != outcome.result  # what stays as it is every ten minutes is said once
+            self._said[outcome.query] = outcome.result
+            say = log.info if version is not None or fresh else log.debug
+            say("model " + outcome.result, query=outcome.query, version=version, detail=outcome.text, seconds=outcome.seconds)
+
+
+def sheds(plan: Plan) -> bool:
+    """Whether the query sheds at all, and is not on its way out."""
+    return plan.shedding.latency_bound_ms is not None and plan.draining is None
+
+
+def _environment() -> dict[str, str]:
+    """Ours; the process finds the application where we are, wherever that is."""
+    root = str(Path(__file__).resolve().parents[3])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
+
+
+@contextmanager
+def learning(settings: Settings, plane: ControlPlane) -> Iterator[None]:
+    """Has models learned while the block runs, if the settings want it."""
+    if not settings.learning.enabled:
+        yield
+        return
+    learner = Learner(settings, plane)
+    thread = threading.Thread(target=learner.run, name="learner", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        learner.stop()
+        thread.join(timeout=JOIN_S)

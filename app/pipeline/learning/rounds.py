@@ -1,0 +1,218 @@
+"""One round of learning: for every query that wants a model, whether it needs one, and one that is learned, judged, and kept. Runs beside the application, in any process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from app.config.settings import Settings
+from app.errors import CepError
+from app.evaluation.examination import Examination, Lesson, Profile, TooFewError
+from app.evaluation.shed_query import ShedQuery, plans_of
+from app.events.batch import EventBatch, concatenate, in_total_order
+from app.events.registry import Registry
+from app.owners.model_store import NONE, Choice, Learned, ModelStore
+from app.owners.models import SUFFIX, fits, learns
+from app.pipeline.preparation import compile_queries, read_streams, registry_settings
+from app.pipeline.recorded import StreamReader
+from app.query.plan import Plan
+from app.query.text.similar import did_you_mean
+from app.storage.open import open_store
+from shedding.interface import Model
+from shedding.model_file import ModelFileError, read, save
+
+SAMPLE = 20_000
+"""Newest records of a stream that say whether models still fit it."""
+
+Result = Literal["taken", "no better", "still fits", "too little", "pinned", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one query in a round.
+
+    Attributes:
+        learned: the new version; None where none was made.
+        text: more about it, for people.
+        seconds: that it took.
+    """
+
+    query: str
+    result: Result
+    text: str
+    learned: Learned | None = None
+    seconds: float = 0.0
+
+    def to_plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        learned = None if self.learned is None else self.learned.to_plain()
+        return {"query": self.query, "result": self.result, "text": self.text, "learned": learned, "seconds": round(self.seconds, 2)}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> Outcome:
+        """The inverse."""
+        learned = plain["learned"]
+        return Outcome(plain["query"], plain["result"], plain["text"], None if learned is None else Learned(**learned), plain["seconds"])
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a round is to do.
+
+    Attributes:
+        query: the only one; None: all that shed by a model that nobody else has written.
+        anyway: learn even where the model in use still fits, or is pinned (which stays).
+    """
+
+    query: str | None = None
+    anyway: bool = False
+
+
+def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None]) -> Iterator[Outcome]:
+    """Goes through the queries, one after the other; a choice is written as soon as it is made.
+
+    Args:
+        settings: of the application.
+        wish: what is wanted.
+        tell: is told what is going on.
+
+    Raises:
+        ConfigurationError: the queries cannot run.
+        DependencyError: Kafka, registry or checkpoint do not answer.
+        CepError: the query that is wanted does not exist, or cannot be learned for.
+    """
+    compiled = compile_queries(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry))))
+    pairs = [(one.plan, plans) for one in compiled.queries if one.plan is not None and one.enabled and (plans := plans_of(one)) is not None]
+    sheds = [(plan, plans[1]) for plan, plans in pairs if learns(plan) and plan.shedding.latency_bound_ms is not None]
+    wanted = [(plan, as_runs) for plan, as_runs in sheds if not _given(settings, plan)]
+    if wish.query is not None:
+        wanted = [one for one in wanted if one[0].name == wish.query]
+        if not wanted:
+            raise _not_wanted(wish.query, settings, [one.name for one in compiled.queries])
+    lessons = _Lessons(settings, ModelStore(open_store(settings.checkpoint.uri)), wish, tell)
+    for plan, as_runs in wanted:
+        started = time.perf_counter()
+        found = lessons.of(plan, as_runs)
+        yield Outcome(found.query, found.result, found.text, found.learned, time.perf_counter() - started)
+
+
+def _given(settings: Settings, plan: Plan) -> bool:
+    """Whether somebody has put a model where models are given."""
+    folder = settings.queries.models
+    return folder is not None and (folder / f"{plan.name}{SUFFIX}").exists()
+
+
+def _not_wanted(name: str, settings: Settings, names: Sequence[str]) -> CepError:
+    if name not in names:
+        hint = did_you_mean(name, names, "queries")
+        return CepError(f'there is no query "{name}"' + (f"\nhint: {hint}" if hint else ""))
+    given = "" if settings.queries.models is None else f", or has {settings.queries.models / name}{SUFFIX}, which is used"
+    return CepError(
+        f'query "{name}" has no shedder that learns, or no latency_bound, or is no pattern over events{given}\nhint: write for instance shedding: {{shedder: auto, latency_bound: 1 s}}'
+    )
+
+
+class _Lessons:
+    """Reads every set of streams once per round."""
+
+    def __init__(self, settings: Settings, store: ModelStore, wish: Wish, tell: Callable[[str], None]) -> None:
+        self._settings, self._store, self._wish, self._tell = settings, store, wish, tell
+        self._read: dict[tuple[tuple[str, ...], int], EventBatch] = {}
+
+    def of(self, plan: Plan, as_runs: Plan) -> Outcome:
+        choice, used = self._store.choice(plan.name), self._in_use(plan)
+        if choice.pinned and not self._wish.anyway:
+            return Outcome(plan.name, "pinned", "version 0, which is chance" if choice.version == NONE else f"version {choice.version}")
+        try:
+            why = self._reason(plan, used)
+            if why is None:
+                return Outcome(
+                    plan.name, "still fits", "chance: nothing better was found" if used is None else f"version {used[0].version}"
+                )
+            return self._learn(ShedQuery(plan, as_runs, self._newest(plan, self._settings.learning.events)), used, choice, why)
+        except TooFewError as error:
+            return Outcome(plan.name, "too little", str(error))
+        except ValueError as error:
+            return Outcome(plan.name, "failed", str(error))
+
+    def _in_use(self, plan: Plan) -> tuple[Learned, Model[Any]] | None:
+        known = self._store.in_use().get(plan.name)
+        if known is None or not fits(known, plan) or (content := self._store.content(known)) is None:
+            return None
+        try:
+            return known, read(content, Path(known.file))
+        except ModelFileError:
+            return None
+
+    def _reason(self, plan: Plan, used: tuple[Learned, Model[Any]] | None) -> str | None:
+        """Why something is to be learned now; None: nothing. What was learned last counts, also where it was no better: learning from the same once more would not be."""
+        if self._wish.anyway:
+            return "asked for"
+        tried = [one for one in self._store.versions(plan.name) if fits(one, plan)]
+        if not tried or (used is None and tried[-1].taken):
+            return "there was no model"
+        last = tried[-1]
+        if time.time() * 1000 - last.learned_at_ms > self._settings.learning.again:
+            return f"version {last.version} is old enough to be judged anew"
+        return Profile(**last.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
+
+    def _learn(self, query: ShedQuery, used: tuple[Learned, Model[Any]] | None, choice: Choice, why: str) -> Outcome:
+        plan, batch = query.plan, query.batch
+        self._tell(f"{plan.name}: learning from {len(batch):,} events: {why}")
+        lesson = Examination(query).lesson(None if used is None else used[1])
+        learned = self._store.add(_learned(query, lesson, why), _content(lesson.model))
+        judged = f"{learned.shedder} does {_percent(lesson.harm)} harm, random {_percent(lesson.random)}"
+        if used is not None and lesson.in_use is not None:
+            judged += f", version {used[0].version} ({used[0].shedder}) {_percent(lesson.in_use)}"
+        if not lesson.worth_taking:
+            return Outcome(plan.name, "no better", judged, learned)
+        if choice.pinned:
+            return Outcome(plan.name, "pinned", f"{judged}; version {choice.version} stays", learned)
+        self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
+        return Outcome(plan.name, "taken", judged, learned)
+
+    def _newest(self, plan: Plan, count: int) -> EventBatch:
+        key = (plan.streams, count)
+        if key not in self._read:
+            parts = []
+            for stream in plan.streams:
+                self._tell(f"reading the newest {count:,} records of {stream}")
+                parts.append(StreamReader(self._settings, stream).newest(count))
+            self._read[key] = in_total_order(concatenate(parts))
+        return self._read[key]
+
+
+def _learned(query: ShedQuery, lesson: Lesson, why: str) -> Learned:
+    plan, batch = query.plan, query.batch
+    return Learned(
+        plan.name,
+        NONE,
+        plan.fingerprint,
+        lesson.shedder,
+        learned_at_ms=int(time.time() * 1000),
+        events=len(batch),
+        first_ms=int(batch.time[0]),
+        last_ms=int(batch.time[-1]),
+        true=lesson.true,
+        harm=round(lesson.harm, 4),
+        random=round(lesson.random, 4),
+        in_use=None if lesson.in_use is None else round(lesson.in_use, 4),
+        why=why,
+        taken=lesson.worth_taking,
+        profile=asdict(Profile.of(plan, batch)),
+    )
+
+
+def _content(model: Model[Any]) -> bytes:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "new.model"
+        save(model, file)
+        return file.read_bytes()
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"

@@ -1,0 +1,92 @@
+"""Changes of models on the audit topic (`schemas/ModelChange.avsc`): one record per query, when the deployment with the change is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.config.settings import Settings
+from app.delivery.security import client_options
+from app.events.registry import Registry
+from app.owners.deployment import Deployment
+from app.owners.egress import Limit, Records, add_audit_record
+from app.owners.model_store import Choice, Learned, ModelStore
+from app.owners.models import StoredModel
+from app.owners.outlet import KafkaOutlet
+from app.pipeline.preparation import audit_records, registry_settings
+from app.query.plan import Plan
+from app.storage.open import open_store
+
+RECORD = "ModelChange"
+GIVEN, GONE = "a person has put it into queries.models", "there is no model for the query any more"
+
+Running = dict[str, tuple[Plan, StoredModel | None]]
+
+
+def tell_model_changes(settings: Settings, before: Deployment, after: Deployment, time_ms: int) -> None:
+    """Writes the records.
+
+    Args:
+        settings: of the application.
+        before: what ran.
+        after: what runs now.
+        time_ms: when it was opened.
+
+    Raises:
+        DependencyError, ConfigurationError: Kafka or the registry do not answer, or do not take it.
+    """
+    told = list(model_changes(ModelStore(open_store(settings.checkpoint.uri)), before, after))
+    if told:
+        output = audit_records(settings, Registry(registry_settings(settings.schema_registry)), RECORD)
+        records = Records(Limit(settings.topics.max_record_bytes, settings.topics.dead_letters))
+        for value in told:
+            add_audit_record(records, output, value["query"], {"time": time_ms, **value})
+        outlet = KafkaOutlet(client_options(settings.kafka), settings.topics.max_record_bytes)
+        outlet.send(records)
+        outlet.settle()
+
+
+def model_changes(store: ModelStore, before: Deployment, after: Deployment) -> Iterator[dict[str, Any]]:
+    """Fields of the records, but for their time.
+
+    Args:
+        store: of the checkpoint.
+        before: what ran.
+        after: what runs now.
+    """
+    old = _running(before)
+    learned = store.in_use()
+    for query, (plan, model) in _running(after).items():
+        plan_before, model_before = old.get(query, (None, None))
+        same = None if model is None else model.digest
+        if same == (None if model_before is None else model_before.digest) and (
+            plan_before is None or _shedder(plan_before) == _shedder(plan)
+        ):
+            continue
+        known = learned.get(query)
+        yield {
+            "query": query,
+            "version": plan.version,
+            "shedder": _shedder(plan),
+            "shedder_before": None if plan_before is None else _shedder(plan_before),
+            "model": None if model is None else model.file,
+            "model_before": None if model_before is None else model_before.file,
+            **_judged(
+                model, known if known is not None and model is not None and known.digest == model.digest else None, store.choice(query)
+            ),
+        }
+
+
+def _running(deployment: Deployment) -> Running:
+    pairs = zip(deployment.catalog.plans, deployment.models, strict=True)
+    return {plan.name: (plan, model) for plan, model in pairs if plan.draining is None}
+
+
+def _shedder(plan: Plan) -> str:
+    return plan.shedding.shedder
+
+
+def _judged(model: StoredModel | None, known: Learned | None, choice: Choice) -> dict[str, Any]:
+    if known is None:
+        return {"why": GONE if model is None else GIVEN, "events": None, "harm": None, "harm_random": None, "harm_before": None}
+    return {"why": choice.why, "events": known.events, "harm": known.harm, "harm_random": known.random, "harm_before": known.in_use}

@@ -1,0 +1,143 @@
+"""What is learned beside the stream: judged on events that the model has not seen, as the application would shed there; and when it no longer fits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from app.cli.shedding.shed_queries import read_shed_queries
+from app.evaluation.examination import LEARN, Examination, Profile, TooFewError, competitors, kept_by
+from app.evaluation.operator import Operator
+from app.events.batch import take
+from shedding.registry import METHODS, unlearned
+
+QUERY = """
+name: rises
+event: SEQ(A a, B b)
+where: "[k] AND b.v >= a.v + 60"
+within: 1 s
+return: {k: b.k}
+shedding: {shedder: SHEDDER, latency_bound: 1 s}
+"""
+"""A low `a` and a high `b` are worth much."""
+EVENTS = 12_000
+
+
+def recorded(folder, shedder="gspice", seed=1, share=0.5, low=0, events=EVENTS):
+    """A recording of which `share` are of type A, values from `low` on; and the query."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice(["A", "B"], events, p=[share, 1 - share]).tolist()
+    values = (low + rng.integers(0, 100, events)).tolist()
+    keys = rng.integers(0, 20, events).tolist()
+    lines = [
+        {"type": kind, "time": 1_780_000_000_000 + 10 * n, "k": key, "v": value}
+        for n, (kind, key, value) in enumerate(zip(kinds, keys, values, strict=True))
+    ]
+    folder.mkdir(exist_ok=True)
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "rises.yaml").write_text(QUERY.replace("SHEDDER", shedder))
+    (query,) = read_shed_queries([folder / "rises.yaml"], folder / "events.jsonl", None, None)
+    return query
+
+
+@pytest.fixture(scope="module")
+def query(tmp_path_factory):
+    return recorded(tmp_path_factory.mktemp("examination"))
+
+
+def test_a_model_that_knows_which_values_matter_is_better_than_chance(query):
+    lesson = Examination(query).lesson(None)
+    assert lesson.shedder == "gspice"
+    assert lesson.harm < 0.6 * lesson.random
+    assert (lesson.in_use, lesson.worth_taking) == (None, True)
+
+
+def test_harm_is_what_the_query_loses_and_invents_among_events_that_were_not_learned_from(query):
+    examination = Examination(query)
+    model = examination.lesson(None).model
+    cut = int(len(query.batch) * LEARN)
+    assert model.manifest.last_ms < query.batch.time[cut]
+    batch = take(query.batch, np.arange(cut, len(query.batch)))
+    operator, lost = Operator(query.plan, batch), []
+    truth = set(operator.run().identity.tolist())
+    for rate in (1.3, 1.8):
+        kept = kept_by(model, query.plan, batch, 1 - 1 / rate)
+        assert 1 - kept.mean() == pytest.approx(1 - 1 / rate, abs=0.05)
+        found = set(operator.run(kept).identity.tolist())
+        lost.append((len(truth - found) + len(found - truth)) / len(truth))
+    assert examination.harm(model) == pytest.approx(np.mean(lost), abs=0.03)
+    assert examination.true == len(truth)
+
+
+def test_what_drops_nothing_is_no_better_than_chance_since_the_share_must_go(query):
+    examination = Examination(query)
+    assert examination.harm(unlearned("none")) == pytest.approx(examination.harm(unlearned("random")), abs=0.04)
+    assert examination.harm(unlearned("random")) > 0.3
+
+
+def test_the_model_in_use_stays_unless_the_new_one_is_clearly_better(query):
+    examination = Examination(query)
+    used = examination.lesson(None).model
+    again = Examination(query).lesson(used)
+    assert again.in_use == again.harm
+    assert not again.worth_taking
+    blind = Examination(query).lesson(unlearned("random", 3))
+    assert blind.worth_taking
+
+
+def test_auto_takes_whoever_does_least_harm(tmp_path):
+    query = recorded(tmp_path / "auto", "auto")
+    examination = Examination(query)
+    lesson = examination.lesson(None)
+    assert set(competitors()) == {"bl", "gspice", "gspice-tree", "gspice-forest", "espice", "e-bl"}
+    single = Examination(recorded(tmp_path / "bl", "bl")).lesson(None)
+    assert lesson.harm < single.harm
+    assert METHODS[lesson.shedder].level in ("events", "events per window")
+
+
+def test_partial_matches_are_judged_as_such(tmp_path):
+    lesson = Examination(recorded(tmp_path / "pspice", "pspice", events=6000)).lesson(None)
+    assert lesson.shedder == "pspice"
+    assert 0 < lesson.harm < 1
+    assert lesson.model.manifest.window_events > 0
+
+
+def test_too_few_composite_events_teach_nothing(tmp_path):
+    query = recorded(tmp_path / "few", events=300)
+    with pytest.raises(TooFewError, match="30 are the least"):
+        Examination(query).lesson(None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({}, None),
+        ({"seed": 5}, None),
+        ({"seed": 6, "events": 3000}, None),
+        ({"share": 0.35}, "other shares"),
+        ({"low": 15}, "values of v"),
+        ({"low": 1000}, "values of v"),
+    ],
+)
+def test_a_model_no_longer_fits_when_shares_or_values_change(query, tmp_path, changed, why):
+    then = Profile.of(query.plan, query.batch)
+    found = Profile(**json.loads(json.dumps(asdict(then)))).drift_to(Profile.of(query.plan, recorded(tmp_path / "now", **changed).batch))
+    assert found is None if why is None else why in str(found), found
+
+
+def test_where_nothing_comes_nothing_has_drifted(query):
+    then = Profile.of(query.plan, query.batch)
+    assert Profile.of(query.plan, take(query.batch, np.zeros(0, np.int64))) == Profile()
+    assert then.drift_to(Profile()) is None
+
+
+def test_a_profile_has_shares_among_candidates(query):
+    profile = Profile.of(query.plan, query.batch)
+    assert sum(profile.kinds.values()) == pytest.approx(1)
+    assert set(profile.kinds) == {"A", "B"}
+    points = dict(profile.values["v"])
+    values = query.batch.columns["v"].values
+    assert all(share == pytest.approx(np.mean(values <= point), abs=1e-5) for point, share in points.items())

@@ -1,0 +1,124 @@
+"""Models that the application has learned, in the checkpoint: versions, choices, and what a deployment makes of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from app.errors import CepError
+from app.owners.model_store import KEPT, NONE, Choice, Learned, ModelStore
+from app.storage.posix import PosixStore
+
+
+def learned(query: str = "theft", *, taken: bool = True, fingerprint: str = "f") -> Learned:
+    return Learned(
+        query, NONE, fingerprint, "gspice", 1_780_000_000_000, 5000, 0, 9, 40, 0.1, 0.4, None, "there was no model", taken, {"A": 1.0}
+    )
+
+
+@pytest.fixture
+def store(tmp_path):
+    return ModelStore(PosixStore(tmp_path / "checkpoint"))
+
+
+def test_nothing_is_in_use_before_anything_was_chosen(store):
+    assert (store.choices(), store.choice("theft"), store.versions(), store.in_use()) == ({}, Choice(), [], {})
+    store.add(learned(), b"one")
+    assert (store.choices(), store.in_use()) == ({}, {})
+
+
+def test_versions_count_on_and_the_choice_says_which_is_in_use(store):
+    first, second = store.add(learned(), b"one"), store.add(learned(taken=False), b"two")
+    assert [first.version, second.version] == [1, 2]
+    assert store.content(second) == b"two"
+    store.choose("theft", Choice(1, at_ms=5, why="better"))
+    assert store.in_use() == {"theft": first}
+    store.choose("theft", Choice(2, pinned=True))
+    assert store.in_use() == {"theft": second}
+    assert ModelStore(store._store).choices() == {"theft": Choice(2, pinned=True)}, "as another process sees it"
+    store.choose("theft", Choice())
+    assert store.in_use() == {}
+
+
+def test_choices_that_another_process_makes_are_seen(store):
+    store.add(learned(), b"one")
+    store.choose("theft", Choice(1))
+    other = ModelStore(store._store)
+    assert other.choices() == {"theft": Choice(1)}
+    for version in (0, 1, 0):
+        store.choose("theft", Choice(version))
+    assert other.choices() == {"theft": Choice(0)}
+    assert len(list(store._store.names("model-choices"))) <= 2, "the log of choices does not grow"
+
+
+def test_the_oldest_versions_go_but_never_the_one_in_use(store):
+    store.choose("theft", Choice(store.add(learned(), b"one").version))
+    for _ in range(KEPT + 3):
+        store.add(learned(), b"more")
+    versions = [one.version for one in store.versions("theft")]
+    assert versions == [1, *range(5, KEPT + 5)]
+    assert store.content(store.version("theft", 1)) == b"one"
+    with pytest.raises(CepError, match="no model of version 3"):
+        store.version("theft", 3)
+
+
+def test_a_damaged_or_missing_model_counts_as_none(store):
+    known = store.add(learned(), b"one")
+    store._store.write(known.file, [b"other"])
+    assert store.content(known) is None
+    store._store.delete([known.file])
+    assert store.content(known) is None
+
+
+@pytest.fixture
+def commands(tmp_path, store):
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(json.dumps({"checkpoint": {"path": str(tmp_path / "checkpoint")}}))
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(cli, ["models", *arguments, "--settings", str(settings)])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return run
+
+
+def test_people_see_and_choose_versions(store, commands):
+    assert "no model was learned yet" in commands("ls")
+    for taken in (True, False, True):
+        store.add(learned(taken=taken), b"model")
+    store.choose("theft", Choice(3))
+    assert [(one["version"], one["chosen"]) for one in json.loads(commands("ls", "--json"))] == [(1, False), (2, False), (3, True)]
+    assert json.loads(commands("show", "theft"))["version"] == 3
+    assert json.loads(commands("show", "theft", "2"))["taken"] is False
+    commands("rollback", "theft")
+    assert store.choice("theft").version == 1, "version 2 was never in use"
+    assert store.choice("theft").pinned
+    commands("unpin", "theft")
+    assert (store.choice("theft").version, store.choice("theft").pinned) == (1, False)
+    commands("pin", "theft", "2")
+    assert (store.choice("theft").version, store.choice("theft").pinned) == (2, True)
+    assert "2* pinned" in commands("ls")
+    commands("pin", "theft", "0")
+    assert "sheds at random" in commands("ls")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("pin", "theft", "7"), "no model of version 7"),
+        (("pin", "other", "0"), "no model was learned"),
+        (("rollback", "theft"), "no earlier version"),
+        (("show", "theft"), "no model in use"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said_with_a_hint(store, commands, arguments, hint):
+    store.add(learned(), b"model")
+    with pytest.raises(CepError, match=hint) as caught:
+        commands(*arguments)
+    assert "hint: " in str(caught.value)
