@@ -87,6 +87,7 @@ def with_features() -> list[Scenario]:
         Scenario("!a at the start, 1k keys", MORE.format("!(T3 n), T0 a, T1 b, T2 c"), 1_000),
         Scenario("!c at the end, 1k keys", MORE.format("T0 a, T1 b, T2 c, !(T3 n)"), 1_000),
         Scenario("ANY(2; ..), 1k keys", MORE.format("T0 a, ANY(2; T1, T2) b"), 1_000),
+        Scenario("b{2} in the middle, 1k keys", MORE.format("T0 a, T1 b{2}, T2 c"), 1_000),
         Scenario("b+ in the middle, 1k keys", MORE.format("T0 a, T1 b+, T2 c"), 1_000),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -66,3 +67,9 @@ def test_matches_that_may_be_told_late_wait_for_the_end(name: str, tmp_path: Pat
     # if they did not, a later one would be written first
     in_small_parts.setattr("app.cli.replay.held.tells_at_once", lambda _: True)
     assert written(tmp_path, QUERIES[name], in_memory=False) != expected
+
+
+def test_options_that_hold_all_events_in_memory_say_so() -> None:
+    hints = get_type_hints(replay, include_extras=True)
+    told = {name for name, one in hints.items() if name != "return" and "all events" in one.__metadata__[0].help}
+    assert told == {"config", "stats", "repeat", "shedder", "identities"}
