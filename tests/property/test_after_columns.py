@@ -12,6 +12,7 @@ from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME
 from app.cep.matches import Constituents
 from app.cep.policies.after import Rule, kept_by
 from app.cep.policies.arrays import ALREADY, BORDER_TIME, BORDER_WIDTH, SET
+from app.cep.policies.kernels_beginnings import mark_present
 
 KINDS = ["skip-past-last-event", "skip-to-next", "skip-to-first", "skip-to-last"]
 ITEMS = 4
@@ -71,3 +72,11 @@ def test_columns_keep_what_one_after_the_other_keeps(data: st.DataObject) -> Non
         assert kept == expected
         known = {group: [tuple(row[BORDER_TIME:ALREADY].tolist()), bool(row[ALREADY])] for group, row in enumerate(borders) if row[SET]}
         assert known == plain
+
+
+@given(st.lists(st.integers(-3, 70), max_size=40), st.lists(st.integers(-3, 70), max_size=80))
+def test_what_is_a_beginning_of_another_match_is_found(own: list[int], others: list[int]) -> None:
+    spread = [np.array([one * 64 if one % 3 else one for one in part], np.int64) for part in (own, others)]
+    present = np.zeros(len(own), np.bool_)
+    mark_present(*spread, present)
+    assert present.tolist() == np.isin(*spread).tolist()

@@ -298,7 +298,7 @@ def advance(tables, memory, candidates, first, stop):
                 top += 1
             elif way != NEXT:
                 ends = True
-            if shape[RANKED]:
+            if origin >= 0 and shape[RANKED]:
                 ends |= begun - load(runs, run, origin + BEGUN) >= shape[LAST_RANK]
             if ends:
                 retire(shape, runs, slots, found, state, slot, base, run)

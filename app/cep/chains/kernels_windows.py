@@ -78,10 +78,10 @@ def end_of_wait(shape, runs, run):
 def out_of_window(shape, runs, run, time, first_open):
     """Whether a run's window, or the gap behind its newest event, is over at a time; ``first_open``: the first explicit window that is not."""
     over, extra = time - load(runs, run, FIRST_TIME) >= shape[WITHIN], shape[EXTRA]
-    if shape[WAITING] and load(runs, run, LENGTH) == shape[WAITING]:
-        over = time >= end_of_wait(shape, runs, run)
-    elif extra >= 0:
+    if extra >= 0:
         over |= time - load(runs, run, extra + LAST_TIME) >= shape[GAP] or first_open > load(runs, run, extra + LAST_WINDOW)
+        if shape[WAITING] and load(runs, run, LENGTH) == shape[WAITING]:
+            over = time >= end_of_wait(shape, runs, run)
     return over
 
 

@@ -19,6 +19,7 @@ from app.cep.cells.arrays import CELL_TIME, Integers
 from app.cep.cells.texts import TextTable
 from app.cep.policies.after import Rule, kept_by, numbered_groups
 from app.cep.policies.arrays import ALREADY, BORDER_TIME, BORDER_WIDTH, CHANGED
+from app.cep.policies.kernels_beginnings import mark_present
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton.grammar import Grammar, runs_of
 from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, oldest_alive
@@ -114,7 +115,9 @@ class Policies:
         beginnings = np.empty(count_beginnings(world, nodes), np.int64)
         list_beginnings(world, nodes, windows, beginnings)
         own = parts.store.nodes[nodes, at.HASH] ^ (windows * np.int64(0x9E3779B97F4A7C1))
-        return found[~np.isin(own, beginnings)]
+        longer = np.zeros(len(found), np.bool_)
+        mark_present(own, beginnings, longer)
+        return found[~longer]
 
     # --- OR -------------------------------------------------------------------------------------------------------------------
 
