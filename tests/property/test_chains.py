@@ -70,7 +70,7 @@ class Author:
         places = [*([0] if chance(draw, 50) else range(1, len(items))), *([len(items)] * (not self.closure))]
         self.negated = draw(st.sampled_from(places)) if places and chance(draw, 55) else -1
         self.waits = self.negated == len(items)
-        lasting = draw(st.integers(1, 6)) if self.waits and chance(draw, 40) else None
+        self.lasting = lasting = draw(st.integers(1, 6)) if self.waits and chance(draw, 40) else None
         if self.negated >= 0:
             items.insert(self.negated, Absence((Item(self.types(), "n"),), lasting))
         self.pattern = Seq(tuple(items))
@@ -86,7 +86,7 @@ class Author:
         timeouts = kind == "timeouts" and len(self.names) > 1
         ways = {f"{name}[]" * (name == self.closure) or name: draw(st.sampled_from(WAYS)) for name in self.names[1:] if chance(draw, 15)}
         within = Span(draw(st.integers(2, 12))) if kind != "window" and (timeouts or self.timed or chance(draw, 80)) else None
-        if within is not None and kind == "plain" and chance(draw, 40):
+        if within is not None and kind != "window" and self.lasting is None and chance(draw, 40):
             within = Span(draw(st.integers(1, 6)), "events")
         unit = draw(st.sampled_from(["ms", "events"]))
         size = draw(st.integers(1, 8))

@@ -83,8 +83,9 @@ HEAD, COUNT, HELD, HELD_COUNT, HELD_LEAST, BORDER = 0, 1, 2, 3, 4, 5
 """First run of the partition, how many there are; where matches are reported in order, the first of those that wait with their match, how many
 there are, the least rank at which one of them began (2**63 - 1: none waits), and the rank up to which no match may begin."""
 SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 6
-P_RANK, NEWEST_BAR = 0, 1
-"""From ORIGIN_SLOT on: how many events of the partition there were, and what BARRED is in a run that begins now."""
+P_RANK, NEWEST_BAR, P_TIME = 0, 1, 2
+ORIGIN_SLOT_WIDTH = 3
+"""From ORIGIN_SLOT on: how many events of the partition there were, what BARRED is in a run that begins now, and the time of the last one."""
 
 # found[k, ...]: matches: their newest node, how many events; with EXTRA also the window, and when a partial match timed out
 FOUND_NODE, FOUND_LENGTH, FOUND_WINDOW, FOUND_END = 0, 1, 2, 3

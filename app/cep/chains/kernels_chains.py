@@ -68,6 +68,7 @@ from app.cep.chains.arrays import (
     ORIGIN,
     ORIGIN_SLOT,
     P_RANK,
+    P_TIME,
     PARENT,
     POLICY,
     RANK,
@@ -92,7 +93,7 @@ from app.cep.chains.arrays import (
     WAY,
 )
 from app.cep.chains.kernels_predicates import is_killed, keep_values, tests_hold
-from app.cep.chains.kernels_windows import first_window, last_window, out_of_window, put_match, time_out
+from app.cep.chains.kernels_windows import close_by_rank, first_window, last_window, out_of_window, put_match, time_out
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE as FREE_SLOT
 from app.cep.partitions.arrays import NEWEST
@@ -298,8 +299,9 @@ def advance(tables, memory, candidates, first, stop):
                 top += 1
             elif way != NEXT:
                 ends = True
-            if origin >= 0 and shape[RANKED]:
-                ends |= begun - load(runs, run, origin + BEGUN) >= shape[LAST_RANK]
+            if origin >= 0 and shape[RANKED] and not ends and begun - load(runs, run, origin + BEGUN) >= shape[LAST_RANK]:
+                close_by_rank(shape, runs, found, state, run, time)
+                ends = True
             if ends:
                 retire(shape, runs, slots, found, state, slot, base, run)
                 ended = True
@@ -321,6 +323,7 @@ def advance(tables, memory, candidates, first, stop):
         store(slots, slot, base + COUNT, count)
         if origin >= 0:
             store(slots, slot, marks + P_RANK, begun + 1)
+            store(slots, slot, marks + P_TIME, time)
             if mask & shape[STARTS]:
                 store(slots, slot, marks + NEWEST_BAR, here)
         if ordered and ended:

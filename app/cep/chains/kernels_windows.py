@@ -25,6 +25,7 @@ from app.cep.chains.arrays import (
     NEWEST_NODE,
     NO_END,
     NO_WINDOW,
+    RANKED,
     TIMEOUTS,
     WAIT_MS,
     WAITING,
@@ -66,8 +67,10 @@ def last_window(shape, time, rank):
 
 @njit(inline="always")
 def end_of_wait(shape, runs, run):
-    """When a run that waits behind its last event is a match."""
-    if shape[WAIT_MS] >= 0:
+    """When a run that waits behind its last event is a match; NO_END where events of the partition say so."""
+    if shape[RANKED]:
+        end = np.int64(NO_END)
+    elif shape[WAIT_MS] >= 0:
         end = load(runs, run, shape[EXTRA] + LAST_TIME) + shape[WAIT_MS]
     else:
         end = load(runs, run, FIRST_TIME) + shape[WITHIN]
@@ -97,3 +100,12 @@ def time_out(shape, runs, found, state, run):
         if shape[GAP] < NO_END:
             end = min(end, load(runs, run, shape[EXTRA] + LAST_TIME) + shape[GAP])
         put_match(shape, found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end)
+
+
+@njit(inline="always")
+def close_by_rank(shape, runs, found, state, run, time):
+    """The last event of a run's window has been met, at this time: it is the match that waited for this, or it times out."""
+    length = load(runs, run, LENGTH)
+    waited = shape[WAITING] and length == shape[WAITING]
+    if waited or (shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED):
+        put_match(shape, found, state, load(runs, run, NEWEST_NODE), length, 0, time)

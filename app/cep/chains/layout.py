@@ -79,7 +79,7 @@ class ChainLayout:
     @property
     def slot_width(self) -> int:
         """Columns of a slot."""
-        origin = at.ORIGIN_WIDTH if self.tables.shape[at.ORIGIN] >= 0 else 0
+        origin = at.ORIGIN_SLOT_WIDTH if self.tables.shape[at.ORIGIN] >= 0 else 0
         return self.base + int(self.tables.shape[at.ORIGIN_SLOT]) + origin
 
     @property

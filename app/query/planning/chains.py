@@ -162,8 +162,8 @@ def _check_ends(plan: Plan, runs: Runs, last: Take, ends: list[Absent]) -> None:
         raise Obstacle("a negation behind a repeated item")
     if runs.window is not None:
         raise Obstacle("a negation at the start or the end in windows")
-    if plan.within is not None and plan.within.unit == "events":
-        raise Obstacle("a negation at the end beside within in events")
+    if plan.within is not None and plan.within.unit == "events" and any(one.for_ms is not None for one in ends):
+        raise Obstacle("FOR beside within in events")
     if plan.on_timeout == "emit" or runs.after != "no-skip" or runs.longest:
         raise Obstacle("a negation at the end beside on_timeout: emit, after: or emit: longest")
     if len({one.for_ms for one in ends}) > 1:
@@ -218,8 +218,8 @@ def _policy(runs: Runs, spans: Spans, *, closure: bool) -> Policy:
 
 
 def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
-    if plan.within is not None and plan.within.unit == "events" and (plan.on_timeout == "emit" or runs.limits != Limits()):
-        yield "within in events beside on_timeout: emit or limits:"
+    if plan.within is not None and plan.within.unit == "events" and runs.limits != Limits():
+        yield "within in events beside limits:"
     plain = runs.after == "no-skip" and not runs.longest
     if runs.window is not None and (runs.window.slide is None or runs.window.per_partition):
         yield "window: opened by events, or of events of a partition"
