@@ -255,6 +255,8 @@ WAITING_TEXTS = [
     'event: "SEQ(A a, B b, !(A m) FOR 4 ms)"\nwhere: "[k] AND m.v > a.v"\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k]"\nwithin: 4 events\nstrategy: skip-till-next-match\n',
     'event: "SEQ(!(A n), B b, A a)"\nwhere: "[k]"\nwithin: 6 events\nstrategy: skip-till-next-match\n',
+    'event: "SEQ(A a, ANY(2; A, B) b, !(B m))"\nwhere: "[k]"\nwithin: 5 events\nstrategy: skip-till-next-match\n',
+    'event: "SEQ(A a, B b{2}, A c)"\nwhere: "[k]"\nwithin: 5 events\nstrategy: skip-till-next-match\non_timeout: emit\n',
     'event: "SEQ(A a, B+ b)"\nwhere: "[k] AND sum(b.v) > 2"\nwithin: 9 ms\non_timeout: emit\n',
     'event: "SEQ(A a, AND(B b, A c))"\nwhere: "[k]"\nwithin: 9 ms\n',
     'event: "SEQ(A a, B b, A c)"\nwhere: "[k]"\nmax_gap: 4 ms\nwithin: 9 ms\nstrategy: skip-till-next-match\n',
