@@ -95,7 +95,7 @@ event: SEQ(Quote a, Quote b)
 where: "[symbol] AND b.volume >= 8 * a.volume"
 within: 400 ms
 return: {symbol: b.symbol}
-shedding: {shedder: bl, latency_bound: 1 h}
+shedding: {shedder: gspice, latency_bound: 1 h}
 """,
     "seldom": """
 name: seldom

@@ -1,6 +1,6 @@
 """Overload on the real application (broker, registry, Spark `local[2]`): 120 to 200 % of the capacity, and a burst of five times.
 
-    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--json FILE] [--plot FOLDER]
+    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--json FILE] [--plot FOLDER]
 
 For each workload the capacity is measured first, then one application per shedder gets the rates one after the other; the same events without
 shedding say what there was to find, identity by identity. Printed is a row per rate and query: detection latency (broker time of the last
@@ -61,6 +61,8 @@ class Where:
 def main() -> None:
     chosen = parsed()
     figures: dict[str, Any] = {"seconds": chosen.seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
+    if chosen.add and chosen.json.exists():
+        figures |= without(json.loads(chosen.json.read_text()), chosen.workload, chosen.shedder)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with embedded_services() as services:
@@ -79,6 +81,16 @@ def main() -> None:
         draw(figures, chosen.plot)
 
 
+def without(figures: dict[str, Any], workloads: Sequence[str], shedders: Sequence[str]) -> dict[str, Any]:
+    """Figures but for those of runs that are to be run again.
+
+    >>> without({"runs": [{"workload": "engine", "shedder": one} for one in ("bl", "random")], "unshed": []}, ["engine"], ["bl"])["runs"]
+    [{'workload': 'engine', 'shedder': 'random'}]
+    """
+    runs = [one for one in figures["runs"] if one["workload"] not in workloads or one["shedder"] not in shedders]
+    return {**figures, "runs": runs, "unshed": [one for one in figures["unshed"] if one["workload"] not in workloads]}
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m ops.bench.overload", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -92,6 +104,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--learn", type=int, default=60_000, help="events to learn from")
     parser.add_argument("--calm", type=int, default=0, metavar="ROUNDS", help="instead: what all of it costs while nothing is shed")
     parser.add_argument("--unforetold", action="store_true", help="do not ask `cep evaluate`")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the other runs that the file has: all of it takes hours, and may be run in pieces"
+    )
     parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "overload.json")
     parser.add_argument("--plot", type=Path, help="folder for pictures")
     chosen = parser.parse_args()
