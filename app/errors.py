@@ -83,6 +83,10 @@ class DependencyError(CepError):
     """Something outside is missing: broker, registry, Java, artifact (exit code 69)."""
 
 
+class AccessRefusedError(DependencyError):
+    """Broker or registry refuse us: credentials or permissions (exit code 77 where a command can tell it from 69)."""
+
+
 class CheckpointTakenError(CepError):
     """Another driver works on this checkpoint (exit code 75)."""
 

@@ -9,17 +9,20 @@ from typer._completion_classes import completion_init
 
 from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
+from app.cli.exits import with_next
 from app.cli.later import PLAIN, Command, Later, group_of
-from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
+from app.errors import AccessRefusedError, CepError, CheckpointTakenError, ConfigurationError, DependencyError
 
 EXIT_CODES: dict[type[Exception], int] = {
     ConfigurationError: 78,
+    AccessRefusedError: 77,
     DependencyError: 69,
     SetupError: 69,
     CheckpointTakenError: 75,
     CepError: 1,
 }
-"""As in sysexits.h: 78 a configuration that cannot work, 69 something outside is missing, 75 a driver works on it; the first that fits counts."""
+"""As in sysexits.h: 78 a configuration that cannot work, 77 access refused, 69 something outside is missing, 75 a driver works on it; the first that fits counts.
+`app.cli.exits` is the table for people."""
 
 COMMANDS = (
     Command("run", "running", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
@@ -59,7 +62,11 @@ COMMANDS = (
         "",
         'Print the script that completes commands and options: `eval "$(cep completion bash)"` in the shell\'s start-up file.',
     ),
-    Command("topics", "streams", "Create the topics of an application."),
+    Command("topics", "streams", "Look at the topics of an application, and create them."),
+    Command("doctor", "running", "Check all that the application needs, and say what to do about what is wrong."),
+    Command("status", "running", "Show what the running application does, query by query."),
+    Command("tail", "streams", "Show composite events as they are on their topics."),
+    Command("dlq", "streams", "Look at dead letters, and send them again."),
     Command("reconcile", "running", "Publish the composite events that shedding lost, and retract those that it made up.", kernels=True),
     Command("checkpoint", "running", "Look into the application's checkpoint, and get out of trouble."),
 )
@@ -85,5 +92,5 @@ def main() -> None:
     try:
         cli()
     except (CepError, SetupError) as error:
-        print(error, file=sys.stderr)
+        print(with_next(error), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from app.config.settings import Settings
+from app.delivery.connection import failure
 from app.delivery.security import client_options
 from app.errors import DependencyError
 from app.query.plan import Catalog
@@ -120,7 +121,7 @@ class TopicAdministrator:
     """Reads and changes a broker's topics."""
 
     def __init__(self, settings: Settings) -> None:
-        self._servers = settings.kafka.bootstrap_servers
+        self._kafka, self._servers = settings.kafka, settings.kafka.bootstrap_servers
         self._admin = AdminClient({**client_options(settings.kafka), "log_level": 0})
 
     def existing(self, names: Iterable[str]) -> dict[str, ExistingTopic]:
@@ -172,6 +173,22 @@ class TopicAdministrator:
         except KafkaException as error:
             raise self._unreachable(error) from error
 
+    def records(self, names: Iterable[str]) -> dict[str, int]:
+        """By topic how many records are there: offsets between the first and the end, so markers of transactions count as well.
+
+        Raises:
+            DependencyError: the broker does not answer.
+        """
+        begin, found = self.earliest(list(names)), dict.fromkeys(names, 0)
+        try:
+            ends = {TopicPartition(*place): OffsetSpec.latest() for place in begin}
+            asked = self._admin.list_offsets(ends, request_timeout=_REQUEST_SECONDS) if ends else {}
+            for place, future in asked.items():
+                found[place.topic] += future.result().offset - begin[place.topic, place.partition]
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        return found
+
     def apply(self, changes: Iterable[TopicChange]) -> None:
         """Makes the changes and waits until the broker shows them; a topic that somebody else created meanwhile is fine.
 
@@ -198,7 +215,8 @@ class TopicAdministrator:
                 future.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise DependencyError(f"topic {getattr(subject, 'name', subject)}: {error.args[0].str()}") from error
+                    name = getattr(subject, "name", subject)
+                    raise failure(self._kafka, error.args[0], f"create or change the topic {name}") from error
 
         self._wait_until_visible([change.topic for change in changes if not change.nothing])
 
@@ -228,4 +246,4 @@ class TopicAdministrator:
         return True
 
     def _unreachable(self, error: KafkaException) -> DependencyError:
-        return DependencyError(f"no answer from the brokers {self._servers}: {error.args[0].str()}")
+        return failure(self._kafka, error.args[0], "describe topics and their settings")

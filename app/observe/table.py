@@ -197,6 +197,14 @@ METRICS: tuple[Metric, ...] = (
     Metric("cep_heartbeats_total", "counter", "Heartbeats written because the input was silent."),
     Metric("cep_heartbeat_errors_total", "counter", "Heartbeats that the broker did not take."),
     Metric(
+        "cep_shadow_commits_total", "counter", "Times that a batch's offsets were committed to the shadow consumer group, for lag tools."
+    ),
+    Metric(
+        "cep_shadow_commit_errors_total",
+        "counter",
+        "Times that they could not be; nothing but lag tools depends on it.",
+    ),
+    Metric(
         "cep_originals_errors_total",
         "counter",
         "Late events and dead letters that were written without key, value and headers because the original could not be read again.",

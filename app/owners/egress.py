@@ -23,6 +23,17 @@ from app.bucket.composite import CompositeEvent
 from app.control.decision_reports import DecisionReport
 from app.control.shed_reports import QualityReport, ShedReport
 from app.delivery.composite_schema import field_name
+from app.delivery.dead_letters import (
+    OFFSET_HEADER,
+    ORIGINALS_HEADER,
+    PARTITION_HEADER,
+    PROBLEM_HEADER,
+    REASON_HEADER,
+    TEXT_HEADER,
+    TIMESTAMP_HEADER,
+    TOPIC_HEADER,
+    RecordHeaders,
+)
 from app.delivery.originals import Original
 from app.owners.deployment import OutputTopic
 
@@ -30,15 +41,9 @@ OUTPUT_DDL = "topic string, key binary, value binary, headers array<struct<key s
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 OUTPUT_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS)])
 
-Headers = tuple[tuple[str, bytes | None], ...]
-REASON_HEADER, TEXT_HEADER = "__connect.errors.exception.class.name", "__connect.errors.exception.message"
+Headers = RecordHeaders
 OWN_HEADERS = ("__connect.errors.", "ce_", "cep.")
 
-
-ORIGINALS_HEADER = "cep.original"
-"""Says why a late event or dead letter comes without its original value: ``gone``, ``unreadable`` or ``oversized``."""
-PROBLEM_HEADER = "cep.original-problem"
-"""Why it was unreadable: it may still be there."""
 LONGEST_TEXT = 2000
 """Texts may quote what a record holds."""
 REQUEST_OVERHEAD = 48 << 10
@@ -248,10 +253,10 @@ def add_dead_letters(records: Records, topic: str, application: str, originals: 
 
 def _origin(original: Original) -> Headers:
     return (
-        ("__connect.errors.topic", original.topic.encode()),
-        ("__connect.errors.partition", str(original.partition).encode()),
-        ("__connect.errors.offset", str(original.offset).encode()),
-        ("__connect.errors.timestamp", str(original.timestamp_ms).encode()),
+        (TOPIC_HEADER, original.topic.encode()),
+        (PARTITION_HEADER, str(original.partition).encode()),
+        (OFFSET_HEADER, str(original.offset).encode()),
+        (TIMESTAMP_HEADER, str(original.timestamp_ms).encode()),
         *_missing(original),
     )
 

@@ -69,6 +69,7 @@ class OwnerSettings:
         name: of the application, in the headers of what it writes.
         max_record_bytes: see `app.config.settings.Topics`.
         stall_after_s: after so long in one batch an owner writes where it is to its standard error.
+        logging: the application's settings of that name as plain values; empty: as the process has it.
     """
 
     application: str
@@ -79,6 +80,7 @@ class OwnerSettings:
     name: str = "cep"
     max_record_bytes: int = 1_000_000
     stall_after_s: float = 300.0
+    logging: Mapping[str, Any] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""

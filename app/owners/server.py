@@ -14,15 +14,20 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from app.control.connections import Connections
 from app.errors import CepError
 from app.observe.logs import get_logger
 from app.owners.home import Home
+from app.owners.house_log import log_as_told
 from app.owners.inbox import Delivery, Inbox
 from app.owners.orders import Advance, OwnerSettings
-from app.owners.wire import PROTOCOL, Buffer, Message, Wire, WireError
+from app.owners.wire import PROOF_S, PROTOCOL, Buffer, Message, WireError, WireKey, accepted
 
+MOST_STRANGERS = 256
+"""Connections that have not proved yet whose they are; all tasks of a batch connect at once. One more ends the one that has taken longest."""
 Answer = tuple[Mapping[str, Any], Sequence[Buffer]]
 log = get_logger(__name__)
 
@@ -51,7 +56,7 @@ class Owner:
         try:
             return self._asked[message.head["op"]](message)
         except Exception as error:  # noqa: BLE001 - the owner must go on; the driver gets the reason
-            return _refusal(message.head.get("op"), error), ()
+            return _refusal(message.head, error), ()
 
     def _hello(self, message: Message) -> Answer:
         return {"protocol": PROTOCOL, "pid": os.getpid(), "host": socket.gethostname()}, ()
@@ -59,6 +64,7 @@ class Owner:
     def _open(self, message: Message) -> Answer:
         """An application begins, or begins anew: what was held for it before is forgotten."""
         settings = OwnerSettings.from_plain(message.head["settings"])
+        log_as_told(settings)
         with self._working:
             self._forget(settings.application)
             self._homes[settings.application] = Home(settings)
@@ -123,32 +129,42 @@ class Owner:
             home.close()
 
 
-def _refusal(op: object, error: Exception) -> dict[str, Any]:
+def _refusal(asked: Mapping[str, Any], error: Exception) -> dict[str, Any]:
     """What the driver is told: words, and the stack for whoever has its log at debug. Here a stack is printed of defects only, in case nobody gets the answer."""
     expected, stack = isinstance(error, CepError), "".join(traceback.format_exception(error))
     text = str(error) if expected else "".join(traceback.format_exception(error)[-3:])
     notes = " ".join(getattr(error, "__notes__", ()))
     told = f"{notes}: {text}" if notes else text
-    log.error("an order failed", op=op, reason=told if expected else stack)
+    log.error("an order failed", op=asked.get("op"), batch_id=asked.get("batch"), reason=told if expected else stack)
     return {"error": told, "kind": type(error).__name__, "stack": stack}
 
 
-def serve(listener: socket.socket, token: bytes) -> None:
+def serve(listener: socket.socket, key: WireKey) -> None:
     """Listens for ever."""
     gc.collect()
     gc.freeze()
     gc.disable()  # collected between batches, see `Owner._committed`
-    owner = Owner()
+    owner, strangers = Owner(), Connections(MOST_STRANGERS, PROOF_S)
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_talk, args=(owner, connection, token), name="connection", daemon=True).start()
+        number = strangers.enter(connection)
+        if number is None:
+            connection.close()
+        else:
+            threading.Thread(
+                target=_talk, args=(owner, connection, key, partial(strangers.leave, number)), name="connection", daemon=True
+            ).start()
 
 
-def _talk(owner: Owner, connection: socket.socket, token: bytes) -> None:
-    """One connection's life."""
-    wire = Wire(connection)
+def _talk(owner: Owner, connection: socket.socket, key: WireKey, known: Callable[[], None]) -> None:
+    """One connection's life; ``known``: it is no stranger's any more, or has ended."""
     try:
-        wire.prove(token, first=True)
+        wire = accepted(connection, key)
+    except WireError:
+        return  # none of ours
+    finally:
+        known()
+    try:
         while True:
             wire.send(*owner.answer(wire.receive()))
     except WireError:

@@ -38,5 +38,7 @@ def sole_driver(settings: Settings) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise CheckpointTakenError(f"another driver works on the checkpoint {folder}") from error
+            raise CheckpointTakenError(
+                f"another driver works on the checkpoint {folder}\nhint: stop it first, or name another checkpoint.path"
+            ) from error
         yield

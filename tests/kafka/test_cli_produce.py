@@ -102,3 +102,13 @@ def test_recording_a_stream_that_does_not_exist_is_told(settings_file, tmp_path)
     done = CliRunner().invoke(cli, ["record", "transits", "--settings", str(settings_file), "--out", str(tmp_path / "x.jsonl")])
     assert 'the settings know no stream "transits"' in str(done.exception)
     assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_what_was_sent_and_recorded_is_told_as_json(settings_file, tmp_path):
+    sent = json.loads(invoke("produce", "stocks", "--settings", str(settings_file), "--events", "200", "--output", "json").stdout)
+    assert (sent["topic"], sent["events"]) == (topic_of(settings_file, "stocks"), 200)
+    assert sent["bytes"] > 0
+    out = tmp_path / "recorded.jsonl"
+    recorded = json.loads(invoke("record", "stocks", "--settings", str(settings_file), "--out", str(out), "--output", "json").stdout)
+    assert recorded == {"stream": "stocks", "events": len(out.read_text().splitlines()), "undecodable": 0, "file": str(out)}
+    assert recorded["events"] >= 200

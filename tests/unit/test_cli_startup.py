@@ -101,3 +101,34 @@ def test_a_file_is_replayed_without_shedders_and_spark(tmp_path):
     assert json.loads(said)["query"] == "shoplifting"
     assert imported <= ENGINES
     assert 0 < kernels < 40
+
+
+KAFKA = {"confluent_kafka", "lark", "numpy", "pyarrow"}
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [
+        (("status",), set()),
+        (("topics", "plan"), {"confluent_kafka", "lark"}),
+        (("dlq", "ls"), {"confluent_kafka"}),
+        (("tail",), {*KAFKA, "fastavro", "numba", "structlog"}),
+        (("doctor",), {*KAFKA, "fastavro", "numba", "structlog"}),
+        (("checkpoint", "ls"), {*KAFKA, "fastavro", "numba", "structlog"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_operators_commands_begin_without_spark_and_what_learns_or_draws(command, needed):
+    said, imported, kernels = run(*command, "--help")
+    assert "Usage: cep" in said
+    assert imported <= needed
+    assert kernels == 0
+
+
+def test_operators_commands_and_their_options_are_completed():
+    said, _, _ = run(_CEP_COMPLETE="complete_bash", COMP_WORDS="cep d", COMP_CWORD="1")
+    assert said.split() == ["demo", "doctor", "dlq"]
+    said, _, _ = run(_CEP_COMPLETE="complete_bash", COMP_WORDS="cep dlq re", COMP_CWORD="2")
+    assert said.split() == ["replay"]
+    said, _, _ = run(_CEP_COMPLETE="complete_bash", COMP_WORDS="cep tail --out", COMP_CWORD="2")
+    assert said.split() == ["--output"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from app.config.settings import Settings
+from app.config.settings import Logging, Settings
 from app.control.accounts import Breach
 from app.control.directives import Directive
 from app.control.http import NotReadyError
@@ -24,6 +25,7 @@ from app.control.reports import QueryTally, SelectionTally, SourceProgress, Stag
 from app.control.selection import packed
 from app.control.totals import total
 from app.events.types import Kind
+from app.observe.logs import configure_logging
 from app.query.plan import Catalog, ConstantTest, Item, Plan, Shedding, Within
 
 T0 = 1_800_000_000_000
@@ -434,3 +436,32 @@ def test_planned_topic_partitions_of_which_nothing_came_are_named(world: World) 
     topics = world.settings.source_topics
     assert topics.index("readings") == 1
     assert world.plane.untouched(planned, totals) == {("readings", 0): (5, 9), ("readings", 4): (5, 9)}
+
+
+def test_a_finished_batch_is_one_line_at_debug_with_its_batch_query_and_bucket_ids_and_none_at_info(world: World) -> None:
+    lines = io.StringIO()
+    configure_logging(Logging(level="INFO", levels={"app.control.batch_line": "DEBUG"}), "shop", "1", lines)
+    try:
+        world.plane.held = lambda: {0: "a:1", 1: "b:2", 2: "a:1"}
+        world.run(0, 100, arrived=130)
+        told = [json.loads(line) for line in lines.getvalue().splitlines()]
+        (line,) = [one for one in told if one["event"] == "batch finished"]
+        assert (line["level"], line["batch_id"], line["run_id"], line["duration_ms"], line["left_behind"]) == ("debug", 0, "r", 400, 30)
+        assert (line["consumed"], line["ended"]) == (100, {"matched": 100})
+        assert line["queries"]["q"]["matches"] == 2
+        assert line["queries"]["q"]["candidates"] == 100
+        assert line["buckets"] == {"a:1": [0, 2], "b:2": [1]}
+        configure_logging(Logging(level="INFO"), "shop", "1", lines)
+        logging.getLogger("app.control.batch_line").setLevel(logging.NOTSET)
+        world.plane.held = lambda: pytest.fail("nobody writes it down, so nobody should be asked")
+        world.run(1, 100)
+        assert "batch finished" not in "".join(lines.getvalue().splitlines()[len(told) :])
+    finally:
+        logging.getLogger().handlers = []
+
+
+def test_offsets_of_streams_are_shown_when_a_batch_is_committed(world: World) -> None:
+    told: list[dict[tuple[str, int], int]] = []
+    world.plane.show_offsets = lambda offsets: told.append(dict(offsets))
+    world.run(0, 100)
+    assert told == [{("readings", 0): 100, ("readings", 1): 0}], "the heartbeat's topic is our own"

@@ -48,7 +48,7 @@ def explain(  # noqa: PLR0917 - the command's options
             help=f"One of {', '.join(ALL_STAGES)}: as read, as planned, as the engine goes on, as selected, as the engine runs it."
         ),
     ] = "plan",
-    form: Annotated[str, typer.Option("--format", help="text, mermaid or json.")] = "text",
+    form: Annotated[str, typer.Option("--format", "--output", help="text, mermaid or json.")] = "text",
     queries: Annotated[list[Path] | None, typer.Option(help="Query files or folders; may be repeated.", show_default="queries")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
     why_not: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from xml.sax.saxutils import quoteattr
@@ -15,6 +15,7 @@ from app.bucket.composite import field_values, json_fields
 from app.bucket.recording import match_sorted
 from app.cep.matches import Matches
 from app.cli.inputs.query_streams import configured_schemas, print_findings, settings_of
+from app.cli.output import Output, OutputOption, write_json
 from app.config.settings import Settings
 from app.errors import FindingsError
 from app.events.batch import EventBatch, in_total_order
@@ -74,6 +75,7 @@ def test(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Query files or folders of them.")],
     junit: Annotated[Path | None, typer.Option(help="Write the outcomes as JUnit XML, for CI systems.")] = None,  # noqa: PT028 - a command, no test
     config: Annotated[Path | None, typer.Option(help="Settings file: events are read with the schemas of its streams.")] = None,  # noqa: PT028
+    output: OutputOption = Output.text,  # noqa: PT028
 ) -> None:
     """Run the tests: blocks of query files; exit 0 when all pass, 1 otherwise.
 
@@ -81,11 +83,15 @@ def test(
     """
     outcomes = run_tests(paths, settings_of(config))
     for outcome in outcomes:
+        if output is Output.json:
+            write_json({**asdict(outcome), "passed": outcome.passed})
+            continue
         print(f"{'ok  ' if outcome.passed else 'FAIL'} {outcome.query}: {outcome.test}")
         if not outcome.passed:
             print("       " + outcome.explanation().replace("\n", "\n       "))
     failed = sum(not outcome.passed for outcome in outcomes)
-    print(f"{len(outcomes) - failed} passed, {failed} failed")
+    if output is Output.text:
+        print(f"{len(outcomes) - failed} passed, {failed} failed")
     if junit is not None:
         junit.write_text(junit_xml(outcomes), encoding="utf-8")
     if failed:

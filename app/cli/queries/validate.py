@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
+from app.cli.output import Output, OutputOption, write_json
+from app.control.query_set import plain_finding
 from app.errors import Severity
 from app.query.compile import query_files, read_queries
 from app.storage.check import look
@@ -25,6 +27,7 @@ def validate(
     ] = None,
     *,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    output: OutputOption = Output.text,
 ) -> None:
     """Check query files; exit 0 when they can run, 1 with all findings on standard error.
 
@@ -36,9 +39,14 @@ def validate(
     files = paths or list(settings.queries.paths if settings else ())
     compiled = read_queries(files, streams_for_validation(settings))
     places = [] if settings is None else look(settings.checkpoint.address)
-    print_findings([*places, *compiled.findings])
+    findings = [*places, *compiled.findings]
+    print_findings(findings)
     errors = len(compiled.errors) + sum(finding.severity is Severity.ERROR for finding in places)
     warnings = len(compiled.warnings) + sum(finding.severity is Severity.WARNING for finding in places)
-    print(f"{len(compiled.queries)} queries in {len(query_files(files))} files: {errors} errors, {warnings} warnings")
+    if output is Output.json:
+        counts = {"queries": len(compiled.queries), "files": len(query_files(files)), "errors": errors, "warnings": warnings}
+        write_json({**counts, "findings": [plain_finding(finding) for finding in findings]})
+    else:
+        print(f"{len(compiled.queries)} queries in {len(query_files(files))} files: {errors} errors, {warnings} warnings")
     if errors or (strict and warnings):
         raise typer.Exit(1)

@@ -6,13 +6,14 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from app.cli.later import PLAIN
+from app.cli.output import Output, OutputOption, write_json
 from app.config.settings import load_settings
 from app.errors import CepError
 from app.owners.forking import fork as fork_checkpoint
@@ -32,10 +33,13 @@ SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings 
 
 
 @checkpoint.command("ls")
-def ls(settings: SettingsFile = None) -> None:
+def ls(settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
     """Show what is in the checkpoint."""
     loaded = load_settings(settings, os.environ)
     found = inventory(open_store(loaded.checkpoint.uri), load_numbers(loaded.checkpoint.uri).home.folder)
+    if output is Output.json:
+        write_json(plain(loaded.checkpoint.uri, found))
+        return
     console = Console(highlight=False)
     for line in summary(found):
         console.print(line)
@@ -46,19 +50,27 @@ def ls(settings: SettingsFile = None) -> None:
 
 
 @checkpoint.command("verify")
-def verify(settings: SettingsFile = None) -> None:
+def verify(settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
     """Read all of the checkpoint; exit 1 and say what is damaged or missing."""
     loaded = load_settings(settings, os.environ)
     store = open_store(loaded.checkpoint.uri)
-    count = 0
+    wrong = []
     with sole_driver(loaded):
         state = load_numbers(loaded.checkpoint.uri).home.folder
         for fault in faults(store, loaded.checkpoint.uri, state):
             print(fault, file=sys.stderr)
-            count += 1
+            wrong.append(fault)
     found = inventory(store, state)
-    print(f"{sum(found.sizes.values()):,} bytes in {len(found.buckets)} buckets: {count or 'no'} faults")
-    if count:
+    size = sum(found.sizes.values())
+    if output is Output.json:
+        write_json({"checkpoint": loaded.checkpoint.uri, "bytes": size, "buckets": len(found.buckets), "faults": wrong})
+    else:
+        print(f"{size:,} bytes in {len(found.buckets)} buckets: {len(wrong) or 'no'} faults")
+    if wrong:
+        print(
+            "hint: restore the files that are named from a copy; ops/runbooks/checkpoints.md says what can be done without one",
+            file=sys.stderr,
+        )
         raise typer.Exit(1)
 
 
@@ -66,16 +78,24 @@ def verify(settings: SettingsFile = None) -> None:
 def fork(
     to: Annotated[str, typer.Argument(metavar="URI", help="A folder or s3a:// prefix that holds nothing yet.")],
     settings: SettingsFile = None,
+    output: OutputOption = Output.text,
 ) -> None:
     """Copy the checkpoint, for an experiment: the copy goes on from where this one is."""
     loaded = load_settings(settings, os.environ)
     with sole_driver(loaded):
         files, size = fork_checkpoint(open_store(loaded.checkpoint.uri), open_store(to))
+    if output is Output.json:
+        write_json({"copied_to": to, "files": files, "bytes": size})
+        return
     print(f"{files} files, {size:,} bytes copied to {to}; give the copy's application another name, topics.prefix and http.port")
 
 
 @checkpoint.command("skip")
-def skip(batch: Annotated[int, typer.Argument(help="The batch that fails again and again.")], settings: SettingsFile = None) -> None:
+def skip(
+    batch: Annotated[int, typer.Argument(help="The batch that fails again and again.")],
+    settings: SettingsFile = None,
+    output: OutputOption = Output.text,
+) -> None:
     """Leave a batch out that cannot be worked off; its offsets are written to a file."""
     loaded = load_settings(settings, os.environ)
     store = open_store(loaded.checkpoint.uri)
@@ -84,12 +104,17 @@ def skip(batch: Annotated[int, typer.Argument(help="The batch that fails again a
         if numbers.buckets is None:
             raise CepError(f"the checkpoint {loaded.checkpoint.uri} holds no state yet")
         name = skip_batch(store, batch, numbers.buckets, numbers.home.folder)
+    if output is Output.json:
+        write_json({"left_out": batch, "offsets": f"{loaded.checkpoint.uri}/{name}"})
+        return
     print(f"batch {batch} is left out; its offsets are in {loaded.checkpoint.uri}/{name}")
 
 
 @checkpoint.command("rescale")
 def rescale(
-    buckets: Annotated[int, typer.Option("--buckets", min=1, max=4096, help="How many there are to be.")], settings: SettingsFile = None
+    buckets: Annotated[int, typer.Option("--buckets", min=1, max=4096, help="How many there are to be.")],
+    settings: SettingsFile = None,
+    output: OutputOption = Output.text,
 ) -> None:
     """Move the state to another number of buckets; nothing is lost, and identities stay.
 
@@ -100,6 +125,12 @@ def rescale(
     started = time.monotonic()
     with sole_driver(loaded):
         done = move_state(loaded.checkpoint.uri, buckets, lambda what: print(what, file=sys.stderr))
+    if output is Output.json:
+        moved = {} if done.state is None else {"after_batch": done.state.committed, "bytes": sum(done.state.sizes)}
+        write_json(
+            {"before": done.before, "buckets": buckets, "moved": done.state is not None, "settings_say": loaded.spark.buckets, **moved}
+        )
+        return
     if done.state is None:
         print(f"the state is in {buckets} buckets already: nothing was to be done")
     else:
@@ -116,6 +147,30 @@ def summary(found: Inventory) -> list[str]:
     unfinished = "" if found.unfinished is None else f", batch {found.unfinished} is unfinished: the next start repeats it"
     sizes = ", ".join(f"{folder} {size:,}" for folder, size in sorted(found.sizes.items()))
     return [f"{committed}{unfinished}", f"{found.runs} runs, {len(found.deployments)} deployments; bytes: {sizes}"]
+
+
+def plain(uri: str, found: Inventory) -> dict[str, Any]:
+    """The same as JSON values."""
+    return {
+        "checkpoint": uri,
+        "planned": found.planned,
+        "committed": found.committed,
+        "unfinished": found.unfinished,
+        "runs": found.runs,
+        "deployments": list(found.deployments),
+        "bytes": dict(found.sizes),
+        "buckets": [_plain_bucket(bucket) for bucket in found.buckets],
+    }
+
+
+def _plain_bucket(bucket: BucketInventory) -> dict[str, Any]:
+    entries = sorted(bucket.listing.entries)
+    return {
+        "bucket": bucket.number,
+        "snapshots": [{"batch": one.batch, "bytes": one.size} for one in bucket.listing.generations],
+        "log": {"first": entries[0], "last": entries[-1]} if entries else None,
+        "log_bytes": bucket.log_bytes,
+    }
 
 
 def _row(bucket: BucketInventory) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app import __version__
+from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
 from app.config.durations import parse_duration
 from app.config.settings import Settings, load_settings
@@ -44,7 +45,8 @@ def reconcile(
     ] = "1 m",
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Publish nothing; tell counts, true recall and precision.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Tell them as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As --output json, on many lines.")] = False,
+    output: OutputOption = Output.text,
 ) -> None:
     """Publish the composite events that shedding lost, and retract those that it made up.
 
@@ -65,6 +67,8 @@ def reconcile(
         outcome = compare(loaded, request, lambda: _session(loaded, cleanup), Telling(screen.begin, screen.advance))
     if json:
         sys.stdout.buffer.write(orjson.dumps(as_json(outcome, dry=dry_run), option=orjson.OPT_INDENT_2) + b"\n")
+    elif output is Output.json:
+        write_json(as_json(outcome, dry=dry_run))
     else:
         show(outcome, dry=dry_run)
 

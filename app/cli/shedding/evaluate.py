@@ -10,6 +10,7 @@ import typer
 
 from app.bucket.recording import rows_between
 from app.cli.later import Later
+from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
 from app.cli.shedding.evaluate_report import Judged, as_json, print_table
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
@@ -47,6 +48,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
     seed: Annotated[int, typer.Option(min=0, help="Of all chance.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw them: .png, .svg or .pdf; with several queries one file each.")] = None,
+    output: OutputOption = Output.text,
     *,
     fixed: Annotated[
         bool,
@@ -76,7 +78,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
         bound_s = (parse_duration(bound) if bound else one.plan.shedding.latency_bound_ms or 1000) / 1000
         terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed)
         judged.append(_judged(one, names, rates, terms, learn))
-        print_table(judged[-1])
+        write_json(as_json(judged[-1])) if output is Output.json else print_table(judged[-1])
         if plot is not None:
             draw(judged[-1], plot if len(found) == 1 else plot.with_stem(f"{plot.stem}-{one.plan.name}"))
     if json is not None:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.cli.later import PLAIN
+from app.cli.output import Output, OutputOption, write_json
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
 from app.owners.model_store import NONE, Choice, ModelStore
@@ -29,18 +30,22 @@ WIDTH = 200
 """Of what goes into a file or another program."""
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 Query = Annotated[str, typer.Argument(help="Name of a query.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As --output json; of ls one list on many lines.")]
 
 
 @models.command("ls")
-def ls(settings: SettingsFile = None, *, json: AsJson = False) -> None:
+def ls(settings: SettingsFile = None, output: OutputOption = Output.text, *, json: AsJson = False) -> None:
     """Show all versions of all queries; the one in use is marked with *."""
     store = _store(load_settings(settings, os.environ))
     choices = store.choices()
     found = [(one, choices.get(one.query, Choice())) for one in store.versions()]
+    plain = [{**one.to_plain(), "chosen": choice.version == one.version} for one, choice in found]
     if json:
-        plain = [{**one.to_plain(), "chosen": choice.version == one.version} for one, choice in found]
         print(json_text.dumps(plain, indent=2))
+        return
+    if output is Output.json:
+        for value in plain:
+            write_json(value)
         return
     table = Table(
         "query", "version", "shedder", "learned at", "from events", "harm", "random", "in use then", "why", box=None, pad_edge=False
@@ -81,24 +86,27 @@ def show(
 
 @models.command("pin")
 def pin(
-    query: Query, version: Annotated[int, typer.Argument(help="0: none, the query sheds at random.")], settings: SettingsFile = None
+    query: Query,
+    version: Annotated[int, typer.Argument(help="0: none, the query sheds at random.")],
+    settings: SettingsFile = None,
+    output: OutputOption = Output.text,
 ) -> None:
     """Use this version, whatever is learned, until it is unpinned."""
     store = _store(load_settings(settings, os.environ))
     if version != NONE:
         store.version(query, version)
-    _choose(store, query, Choice(version, pinned=True, why="pinned by a person"))
+    _choose(store, query, Choice(version, pinned=True, why="pinned by a person"), output)
 
 
 @models.command("unpin")
-def unpin(query: Query, settings: SettingsFile = None) -> None:
+def unpin(query: Query, settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
     """Let what is learned come into use again; until then the version stays."""
     store = _store(load_settings(settings, os.environ))
-    _choose(store, query, Choice(store.choice(query).version, why="unpinned by a person"))
+    _choose(store, query, Choice(store.choice(query).version, why="unpinned by a person"), output)
 
 
 @models.command("rollback")
-def rollback(query: Query, settings: SettingsFile = None) -> None:
+def rollback(query: Query, settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
     """Use the version that was taken before the one in use, and pin it."""
     store = _store(load_settings(settings, os.environ))
     used = store.choice(query).version
@@ -107,13 +115,14 @@ def rollback(query: Query, settings: SettingsFile = None) -> None:
         raise CepError(
             f'query "{query}" has no earlier version\nhint: cep models ls shows what there is; cep models pin {query} 0 sheds at random'
         )
-    _choose(store, query, Choice(max(before), pinned=True, why=f"rolled back from version {used} by a person"))
+    _choose(store, query, Choice(max(before), pinned=True, why=f"rolled back from version {used} by a person"), output)
 
 
 @models.command("learn")
 def learn(
     query: Annotated[str | None, typer.Option(help="Only this query.", show_default="all whose shedders learn")] = None,
     settings: SettingsFile = None,
+    output: OutputOption = Output.text,
     *,
     anyway: Annotated[bool, typer.Option("--anyway", help="Also where the model in use still fits what comes.")] = False,
     json: AsJson = False,
@@ -130,7 +139,7 @@ def learn(
         version = "" if outcome.learned is None else f" version {outcome.learned.version}"
         line = (
             json_text.dumps(outcome.to_plain())
-            if json
+            if json or output is Output.json
             else f"{outcome.query}:{version} {outcome.result}; {outcome.text} ({outcome.seconds:.1f} s)"
         )
         print(line, flush=True)
@@ -144,10 +153,15 @@ def _store(settings: Settings) -> ModelStore:
     return ModelStore(open_store(settings.checkpoint.uri))
 
 
-def _choose(store: ModelStore, query: str, choice: Choice) -> None:
+def _choose(store: ModelStore, query: str, choice: Choice, output: Output) -> None:
     if query not in {one.query for one in store.versions()}:
         raise CepError(f'no model was learned for a query "{query}"\nhint: cep models ls shows what there is')
     store.choose(query, Choice(choice.version, choice.pinned, int(time.time() * 1000), choice.why))
+    if output is Output.json:
+        write_json(
+            {"query": query, "version": None if choice.version == NONE else choice.version, "pinned": choice.pinned, "why": choice.why}
+        )
+        return
     used = "no model: it sheds at random" if choice.version == NONE else f"version {choice.version}"
     print(f"{query}: {used}{', pinned' if choice.pinned else ''}; an application that runs takes it within seconds, others at their start")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from app.cli.output import Output, OutputOption, write_json
 from app.cli.shedding.best_shedder import best_shedder
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.errors import CepError
@@ -38,6 +39,7 @@ def train(  # noqa: PLR0917 - the command's options
     query: Annotated[str | None, typer.Option(help="Only this query.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file with the streams and their schemas.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal models.")] = 0,
+    output: OutputOption = Output.text,
 ) -> None:
     """Learn a shedder's model from recorded events, for `cep replay --model` and for the application (`queries.models`).
 
@@ -56,7 +58,9 @@ def train(  # noqa: PLR0917 - the command's options
                 f'query {one.plan.name}: the shedder "{name}" learns nothing\n'
                 f"hint: give --shedder, one of {', '.join(name for name, entry in METHODS.items() if entry.learns)}"
             )
-        _train(one, name, _file(out, one, several=len(found) > 1), seed)
+        told = _train(one, name, _file(out, one, several=len(found) > 1), seed)
+        if output is Output.json:
+            write_json(told)
 
 
 def _file(out: Path, query: ShedQuery, *, several: bool) -> Path:
@@ -66,7 +70,8 @@ def _file(out: Path, query: ShedQuery, *, several: bool) -> Path:
     return out / f"{query.plan.name}{SUFFIX}"
 
 
-def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> None:
+def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> dict[str, Any]:
+    """Learns, and says on standard error what; returns the same as JSON values."""
     started = time.perf_counter()
     contest = Contest(query.plan_for(shedder), query.batch, query.batch, Terms(seed=seed))
     try:
@@ -81,3 +86,5 @@ def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> None:
         f"{time.perf_counter() - started:.1f} s)",
         file=sys.stderr,
     )
+    told = {"query": query.plan.name, "shedder": shedder, "events": len(query.batch), "model": str(file), "bytes": file.stat().st_size}
+    return told if unseen is None else {**told, "unseen": float(unseen)}

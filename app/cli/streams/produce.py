@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.output import Output, OutputOption, write_json
 from app.config.settings import Settings, Stream, load_settings
 from app.delivery.security import client_options
 from app.errors import ConfigurationError, Finding
@@ -70,6 +71,7 @@ def produce(  # noqa: PLR0917 - the command's options
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generator.")] = 0,
     data: Annotated[Path | None, typer.Option(help="Folder of the recordings.")] = None,
     now: Annotated[bool, typer.Option("--now", help="Let a generated stream begin now.")] = False,  # noqa: FBT002
+    output: OutputOption = Output.text,
 ) -> None:
     """Send events to Kafka and say how many, how fast, and how far behind schedule at worst."""
     if rate is not None and speed is not None:
@@ -82,7 +84,11 @@ def produce(  # noqa: PLR0917 - the command's options
         partitions = sender.check_topic()
         print(f"→ {outlet.topic}: {partitions} partitions, key {outlet.key or 'none'}", file=sys.stderr)
         sender.send(_limited(chosen.batches, events), _teller())
-    print(_summary(sender.sent))
+    if output is Output.json:
+        sent = sender.sent
+        write_json({"topic": outlet.topic, "events": sent.events, "bytes": sent.bytes, "seconds": sent.seconds, "behind_s": sent.behind_s})
+    else:
+        print(_summary(sender.sent))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
 from app.config.durations import parse_duration
 from app.config.settings import load_settings
@@ -19,7 +20,7 @@ from app.local.generators.json_lines import json_lines
 from app.pipeline.recorded import StreamReader
 
 
-def record(
+def record(  # noqa: PLR0917 - the command's options
     stream: Annotated[str, typer.Argument(help="A stream of the settings.")],
     out: Annotated[Path, typer.Option(help="The file: JSON lines; .gz is packed.")],
     settings: Annotated[Path | None, typer.Option(help="Settings file with brokers, registry and streams.")] = None,
@@ -27,6 +28,7 @@ def record(
         str | None, typer.Option(help="Only what came to Kafka in this time before now, as 30 m.", show_default="all there is")
     ] = None,
     events: Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default="all there are")] = None,
+    output: OutputOption = Output.text,
 ) -> None:
     """Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it.
 
@@ -54,4 +56,7 @@ def record(
             if written == events:
                 break
     progress.end()
+    if output is Output.json:
+        write_json({"stream": stream, "events": written, "undecodable": refused, "file": str(out)})
+        return
     print(f"{written:,} events of {stream}, {refused:,} records that cannot be decoded; {out}", file=sys.stderr)

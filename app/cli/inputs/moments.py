@@ -1,0 +1,48 @@
+"""Moments as people write them: a time, or how long ago."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from app.config.durations import parse_duration
+from app.errors import CepError
+
+
+def moment_ms(text: str, option: str, now_ms: int | None = None) -> int:
+    """A moment, ms since 1970.
+
+    >>> moment_ms("15 m", "--since", 1_780_000_900_000), moment_ms("1780000000000", "--since")
+    (1780000000000, 1780000000000)
+    >>> moment_ms("2026-05-28T22:26:40+02:00", "--since") == moment_ms("2026-05-28T20:26:40", "--since")
+    True
+
+    Args:
+        text: a duration before now, a time as ISO-8601 (without zone: UTC), or ms.
+        option: that it was given with, for the error.
+        now_ms: the clock.
+
+    Raises:
+        CepError: it is none.
+    """
+    if text.isdecimal():
+        return int(text)
+    try:
+        return (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - parse_duration(text)
+    except ValueError:
+        pass
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError as error:
+        hint = "write how long ago, as 15 m, or when, as 2026-05-28T20:26:40Z"
+        raise CepError(f'{option}: "{text}" is no moment\nhint: {hint}') from error
+    return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def moment_text(time_ms: int) -> str:
+    """A moment for people.
+
+    >>> moment_text(1780000000123)
+    '2026-05-28T20:26:40.123Z'
+    """
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,286 @@
+"""Dead letters: what they say, and sending their records again to where they came from.
+
+A letter that was sent again is marked: a record without value in the same topic partition, with the header `MARK`, which goes out in one transaction with the
+record. So each letter is sent again once, whatever is interrupted and however often it is asked for; and of two who do it at once the later one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from app.config.settings import Settings
+from app.delivery.connection import connect, failure
+from app.delivery.originals import Original, OriginalReader
+from app.delivery.security import client_options, consumer_options
+from app.errors import CepError
+
+REASON_HEADER, TEXT_HEADER = "__connect.errors.exception.class.name", "__connect.errors.exception.message"
+TOPIC_HEADER, PARTITION_HEADER = "__connect.errors.topic", "__connect.errors.partition"
+OFFSET_HEADER, TIMESTAMP_HEADER = "__connect.errors.offset", "__connect.errors.timestamp"
+ORIGINALS_HEADER = "cep.original"
+"""Says why a late event or dead letter comes without its original value: ``gone``, ``unreadable`` or ``oversized``."""
+PROBLEM_HEADER = "cep.original-problem"
+"""Why it was unreadable: it may still be there."""
+MARK = "cep.sent-again"
+"""Of a mark: ``partition/offset`` of the letter. Of a record that was sent again: ``topic/partition/offset`` of it."""
+AT_ONCE = 500
+"""Letters of one transaction."""
+REQUEST_S = 30.0
+RECOVERABLE = ("unreadable", "oversized")
+"""Letters without their value whose record may still be where it was."""
+FENCED = (KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED)  # noqa: SLF001 - so named
+
+RecordHeaders = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LetterPlace:
+    """Where a letter lies in the topic of dead letters."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}/{self.offset}"
+
+    @staticmethod
+    def of(text: str) -> LetterPlace:
+        """A place as people write it.
+
+        >>> LetterPlace.of("2/1045")
+        LetterPlace(partition=2, offset=1045)
+
+        Raises:
+            CepError: it is none.
+        """
+        partition, _, offset = text.partition("/")
+        if not (partition.isdecimal() and offset.isdecimal()):
+            raise CepError(
+                f'"{text}" is no place of a dead letter\nhint: write partition/offset as cep dlq ls shows them, for instance 0/17'
+            )
+        return LetterPlace(int(partition), int(offset))
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter.
+
+    Attributes:
+        written_ms: when it was written.
+        topic, origin, timestamp_ms: where the record came from; empty, (-1, -1) and -1 of what the application made itself.
+        reason: a stable word (`app.events.failures.Reason`, or ``oversized``).
+        text: what exactly.
+        missing: why its value is not here; empty when it is.
+        headers: that the record came with.
+    """
+
+    place: LetterPlace
+    written_ms: int
+    topic: str
+    origin: tuple[int, int]
+    timestamp_ms: int
+    reason: str
+    text: str
+    missing: str
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders
+
+
+def letter_of(message: Message) -> Letter | None:
+    """The letter that a record of the topic is; None for a mark."""
+    headers: RecordHeaders = tuple((str(name), None if content is None else bytes(content)) for name, content in message.headers() or ())
+    told = {name: (content or b"").decode(errors="replace") for name, content in headers}
+    place = LetterPlace(message.partition(), message.offset())
+    if MARK in told and REASON_HEADER not in told:
+        return None
+    ours = max((k for k, (name, _) in enumerate(headers) if name == TOPIC_HEADER), default=None)
+    if ours is None:  # made by the application: a composite event that is too large
+        own: RecordHeaders = ()
+        origin, timestamp = (-1, -1), -1
+    else:
+        own = headers[:ours]
+        told = {name: (content or b"").decode(errors="replace") for name, content in headers[ours:]}
+        origin, timestamp = (_number(told, PARTITION_HEADER), _number(told, OFFSET_HEADER)), _number(told, TIMESTAMP_HEADER)
+    return Letter(
+        place,
+        message.timestamp()[1],
+        told.get(TOPIC_HEADER, "").partition("#")[0] if ours is not None else "",  # "#2": the topic was created again
+        origin,
+        timestamp,
+        told.get(REASON_HEADER, "unknown"),
+        told.get(TEXT_HEADER, ""),
+        told.get(ORIGINALS_HEADER, ""),
+        message.key(),
+        message.value(),
+        own,
+    )
+
+
+def _number(told: Mapping[str, str], name: str) -> int:
+    text = told.get(name, "")
+    return int(text) if text.removeprefix("-").isdecimal() else -1
+
+
+def mark_of(message: Message) -> LetterPlace | None:
+    """The letter that a mark speaks of; None for a letter."""
+    told = dict(message.headers() or ())
+    mark = told.get(MARK)
+    if mark is None or REASON_HEADER in told:
+        return None
+    return LetterPlace.of(bytes(mark).decode())
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which letters are meant; what is not said takes all.
+
+    Attributes:
+        places: of single letters.
+        reasons, topics: one of these.
+        since_ms: written then or later.
+    """
+
+    places: frozenset[LetterPlace] = frozenset()
+    reasons: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    since_ms: int | None = None
+
+    def takes(self, letter: Letter) -> bool:
+        """Whether a letter is meant."""
+        return (
+            (not self.places or letter.place in self.places)
+            and (not self.reasons or letter.reason in self.reasons)
+            and (not self.topics or letter.topic in self.topics)
+            and (self.since_ms is None or letter.written_ms >= self.since_ms)
+        )
+
+
+def refusal(letter: Letter, topics: Iterable[str]) -> str | None:
+    """Why a letter cannot be sent again, or it would be of no use; None where it can.
+
+    Args:
+        letter: to be sent.
+        topics: that the application reads.
+    """
+    if not letter.topic:
+        return "it was made by the application: there is no record to send"
+    if letter.topic not in topics:
+        return f"{letter.topic} is no topic of a stream of these settings"
+    if letter.reason == "null-value":
+        return "a record without value becomes no event, however often it is sent"
+    if letter.missing == "gone":
+        return "its value was gone before it could be kept"
+    return None
+
+
+class Originals(Protocol):
+    """The part of `app.delivery.originals.OriginalReader` that is used."""
+
+    def read(self, topic: str, partition: int, offsets: Iterable[int]) -> Iterator[Original]:
+        """Records at offsets."""
+
+    def close(self) -> None:
+        """Leaves the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is to be sent for a letter."""
+
+    letter: Letter
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders
+
+
+def record_of(letter: Letter, dead_letters: str, originals: Originals) -> Record | None:
+    """The record as it was, and where it was a letter; None where its value is not here and no longer where it was."""
+    key, value, headers = letter.key, letter.value, letter.headers
+    if letter.missing in RECOVERABLE:
+        (found,) = originals.read(letter.topic, letter.origin[0], [letter.origin[1]])
+        if not found.found:
+            return None
+        key, value, headers = found.key, found.value, found.headers
+    kept = tuple(one for one in headers if one[0] != MARK)
+    return Record(letter, key, value, (*kept, (MARK, f"{dead_letters}/{letter.place}".encode())))
+
+
+class SendingAgain:
+    """Sends letters' records to their topics, each once.
+
+    From its construction on whoever did the same is shut out, and what they had not finished is undone: only what is read afterwards says what was sent.
+
+    Args:
+        settings: of the application.
+
+    Raises:
+        AccessRefusedError, DependencyError: the brokers do not answer, or refuse.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        known = connect(settings.kafka).metadata.topics
+        self._partitions = {name: len(topic.partitions) for name, topic in known.items()}
+        prefix = settings.kafka.group_id_prefix
+        self.transactional_id = f"{prefix}-{settings.application}-dlq" if prefix else f"{settings.application}-dlq"
+        quiet = {"log_level": 0, "error_cb": lambda _: None}  # what is wrong is raised where it matters
+        self._producer = Producer({**client_options(settings.kafka), "transactional.id": self.transactional_id, **quiet})
+        self._originals = OriginalReader(consumer_options(settings.kafka))
+        self._guarded("begin transactions", lambda: self._producer.init_transactions(REQUEST_S))
+
+    def close(self) -> None:
+        """Leaves the brokers."""
+        self._originals.close()
+
+    def send(self, letters: Sequence[Letter]) -> list[Letter]:
+        """Sends letters and their marks in one transaction; returns those whose records are gone, which were left out.
+
+        Raises:
+            AccessRefusedError, DependencyError: nothing of it was sent.
+        """
+        records = {letter.place: record_of(letter, self._settings.topics.dead_letters, self._originals) for letter in letters}
+        there = [record for record in records.values() if record is not None]
+        if there:
+            self._guarded("send letters again", lambda: self._transaction(there))
+        return [letter for letter in letters if records[letter.place] is None]
+
+    def _transaction(self, records: Sequence[Record]) -> None:
+        self._producer.begin_transaction()
+        try:
+            for record in records:
+                self._produce(record)
+            self._producer.commit_transaction(REQUEST_S)
+        except KafkaException as error:
+            if not error.args[0].fatal():  # who is shut out has nothing left to undo
+                self._producer.abort_transaction(REQUEST_S)
+            raise
+
+    def _produce(self, record: Record) -> None:
+        letter = record.letter
+        where = {"partition": letter.origin[0]} if 0 <= letter.origin[0] < self._partitions.get(letter.topic, 0) else {}
+        when = {"timestamp": letter.timestamp_ms} if letter.timestamp_ms >= 0 else {}
+        self._queued(letter.topic, value=record.value, key=record.key, headers=list(record.headers), **where, **when)
+        mark = [(MARK, str(letter.place).encode())]
+        self._queued(self._settings.topics.dead_letters, key=letter.key, headers=mark, partition=letter.place.partition)
+
+    def _queued(self, topic: str, **record: object) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, **record)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def _guarded(self, what: str, do: Callable[[], object]) -> None:
+        try:
+            do()
+        except KafkaException as error:
+            told = error.args[0]
+            fenced = "; somebody else sends letters again at this moment" if told.code() in FENCED else ""
+            raise failure(self._settings.kafka, told, f"{what} (transactional id {self.transactional_id}){fenced}") from error

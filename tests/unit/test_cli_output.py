@@ -1,0 +1,78 @@
+"""``--output json`` of commands that need no broker."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+GOOD = """
+name: rise
+from: stocks
+event: SEQ(Quote a, Quote b)
+where: "[symbol] AND b.price > a.price"
+within: 5 s
+return: {symbol: a.symbol}
+tests:
+  - name: rises
+    given: |
+      0s Quote symbol=A price=1.0
+      1s Quote symbol=A price=2.0
+    expect:
+      - {symbol: A}
+  - name: does not
+    given: |
+      0s Quote symbol=A price=1.0
+      1s Quote symbol=A price=2.0
+    expect: []
+"""
+
+
+@pytest.fixture
+def query(tmp_path):
+    file = tmp_path / "rise.yaml"
+    file.write_text(GOOD)
+    return file
+
+
+def test_validate_tells_counts_and_findings(query, shell):
+    ended = shell("validate", query, "--output", "json")
+    assert (ended.code, ended.lines) == (0, [{"queries": 1, "files": 1, "errors": 0, "warnings": 0, "findings": []}])
+    query.write_text(GOOD.replace("within: 5 s", "within: 5 parsecs"))
+    ended = shell("validate", query, "--output", "json")
+    (told,) = ended.lines
+    assert (ended.code, told["errors"]) == (1, 1)
+    (finding,) = told["findings"]
+    assert (finding["severity"], finding["path"], finding["line"]) == ("error", str(query), 6)
+    assert finding["message"] in ended.err, "people read the same on standard error"
+
+
+def test_every_test_is_an_object(query, shell):
+    ended = shell("test", query, "--output", "json")
+    assert ended.code == 1
+    assert [(line["query"], line["test"], line["passed"]) for line in ended.lines] == [("rise", "rises", True), ("rise", "does not", False)]
+    assert ended.lines[1]["surplus"] == [{"symbol": "A"}]
+
+
+def test_version(shell):
+    (told,) = shell("version", "--output", "json").lines
+    assert set(told) == {"version", "python", "machine"}
+
+
+def test_an_empty_checkpoint(tmp_path, shell):
+    file = tmp_path / "settings.yaml"
+    file.write_text(json.dumps({"checkpoint": {"path": str(tmp_path / "checkpoint")}}))
+    (told,) = shell("checkpoint", "ls", "--settings", file, "--output", "json").lines
+    assert (told["committed"], told["runs"], told["buckets"]) == (None, 0, [])
+    verified = shell("checkpoint", "verify", "--settings", file, "--output", "json")
+    assert (verified.code, verified.lines[0]["faults"]) == (0, [])
+
+
+def test_explain_calls_its_format_output_as_well(query, shell):
+    ended = shell("explain", query, "--output", "json")
+    assert ended.code == 0
+    assert json.loads(ended.out)
+
+
+def test_a_wrong_value_is_a_wrong_command_line(query, shell):
+    assert shell("validate", query, "--output", "xml").code == 2
