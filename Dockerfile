@@ -89,7 +89,7 @@ RUN NUMBA_CACHE_DIR=/opt/cep/kernels python ops/image/warm_kernels.py \
  && chmod -R a+rX /opt/cep
 USER 10001:0
 STOPSIGNAL SIGTERM
-EXPOSE 8080
+EXPOSE 8080 8081
 HEALTHCHECK NONE
 ENTRYPOINT ["/usr/bin/tini", "--", "/opt/cep/ops/image/entrypoint.sh"]
 CMD ["python", "-m", "app", "--help"]

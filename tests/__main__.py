@@ -46,6 +46,8 @@ def main(arguments: list[str]) -> int:
         "pytest": [*pytest, "-q", *SELECTIONS[choice], *rest],
     }
     environment = {"HYPOTHESIS_PROFILE": choice.removeprefix("--") or "ci", **os.environ}
+    if choice != "--fast":
+        environment |= ops_tools()
     results: list[tuple[str, int, float]] = []
     for name, command in checks.items():
         print(f"── {name}: {' '.join(command[0:1] + command[1:]).replace(tools, '')}", flush=True)
@@ -58,6 +60,17 @@ def main(arguments: list[str]) -> int:
     failed = sum(code != 0 for _, code, _ in results)
     print(f"{'all checks passed' if not failed else f'{failed} of {len(results)} checks failed'} ({time.monotonic() - started:.0f} s)")
     return failed
+
+
+def ops_tools() -> dict[str, str]:
+    """Installs what checks chart and rules (`ops/tools`), minutes the first time; what cannot be had, tests skip and say so.
+
+    Returns:
+        Variables for the tests: where everything was installed, a test that does not find its program fails.
+    """
+    print("── ops tools: python -m ops.tools", flush=True)
+    code = subprocess.run([sys.executable, "-m", "ops.tools"], cwd=PROJECT, check=False).returncode
+    return {"CEP_OPS_TOOLS": "installed"} if code == 0 else {}
 
 
 if __name__ == "__main__":

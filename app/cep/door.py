@@ -16,6 +16,7 @@ from app.cep.chains.engine import ChainsEngine
 from app.cep.engine import Engine
 from app.cep.runs import explain as explain_runs
 from app.cep.runs import regroup as regroup_runs
+from app.cep.runs.drawing import Drawn, Edge, drawn
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs
 from app.cep.snapshot.preamble import Buffer
@@ -30,11 +31,14 @@ from app.query.planning.chains import chain_of
 
 __all__ = [
     "BoundEvents",
+    "Drawn",
+    "Edge",
     "LiveRuns",
     "RunsEngine",
     "StacksEngine",
     "bound_events",
     "count_live",
+    "drawn",
     "end_runs",
     "live_runs",
     "merged_states",

@@ -11,12 +11,14 @@ from app.events.kernel import TEXT_SOURCE, declaring, sources_in, stamp_of
 _SHARED = ("cells", "partitions", "predicates", "candidates", "windows", "negation", "returns")
 """Rooms whose kernels are compiled into those of the ways of matching."""
 _WAYS = ("stacks", "runs", "chains")
+_APART = ("policies",)
+"""Rooms whose kernels are compiled into no other room's."""
 
 
 def rooms_of(package: str) -> tuple[str, ...]:
     """The rooms of whose sources something is compiled into the kernels of a package."""
     room = package.rpartition(".")[2]
-    return (*_SHARED, room) if room in _WAYS else _SHARED
+    return (*_SHARED, room) if room in (*_WAYS, *_APART) else _SHARED
 
 
 def _stamp(package: str) -> str:
@@ -26,7 +28,7 @@ def _stamp(package: str) -> str:
     return stamp_of([*(one for room in rooms for one in sources_in(room, "arrays.py", "opcodes.py", "kernels")), TEXT_SOURCE])
 
 
-STAMPS = {package: _stamp(package) for package in (f"app.cep.{room}" for room in (*_SHARED, *_WAYS))}
+STAMPS = {package: _stamp(package) for package in (f"app.cep.{room}" for room in (*_SHARED, *_WAYS, *_APART))}
 """By package."""
 
 

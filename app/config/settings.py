@@ -6,6 +6,7 @@ The text under a field is its documentation (meaning, unit, why this default); t
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,23 @@ REFUSED_CLIENT_OPTIONS = frozenset(
     }
 )
 """Spark refuses most of these, and the delivery guarantee rests on the others."""
+ONLY_JAVA, ONLY_LIBRDKAFKA = "java.", "librdkafka."
+"""What a client option begins with that is for one of the two Kafka clients only."""
+
+
+def bare_option(name: str) -> str:
+    """A client option as its client calls it.
+
+    >>> bare_option("kafka.client.rack"), bare_option("java.client.rack"), bare_option("client.rack")
+    ('client.rack', 'client.rack', 'client.rack')
+    """
+    for prefix in (ONLY_JAVA, ONLY_LIBRDKAFKA, "kafka."):
+        name = name.removeprefix(prefix)
+    return name
+
+
+SECRET_SPARK_SETTING = re.compile(r"(password|passphrase|secret|(secret|access)[._-]?key|token)$", re.IGNORECASE)
+"""Names of Spark settings whose values are secrets."""
 SECRET_OPTION_WORDS = ("password", "secret", "jaas", "token", "key.pem", "ssl.key")
 
 
@@ -90,6 +108,8 @@ class OAuth(_Section):
     """A file with the client's secret; executors must see the same path."""
     scope: str | None = None
     """The scope asked for; most brokers need none."""
+    ca_file: Path | None = None
+    """PEM certificates of the authority that signs the token endpoint's certificate; without it the system's are used."""
 
 
 class KafkaSecurity(_Section):
@@ -102,15 +122,19 @@ class KafkaSecurity(_Section):
     username: str | None = None
     """The SASL user."""
     password: SecretStr | None = None
-    """The SASL password. Prefer `password_file`: then the JVM client reads the file itself and the password enters no plan and no UI."""
+    """The SASL password. Where executors are on other machines, `password_file` is needed: a secret reaches them as a file only."""
     password_file: Path | None = None
-    """A file with the SASL password, at the same path in driver and executors."""
+    """A file with the SASL password, at the same path in driver and executors. Clients read it when they connect, so a password may change while the application runs."""
     ca_file: Path | None = None
     """PEM certificates of the authorities that sign the brokers' certificates; without it the system's are used."""
     certificate_file: Path | None = None
     """PEM certificate chain of this client (mutual TLS)."""
     key_file: Path | None = None
     """PEM private key of this client (mutual TLS), PKCS#8: the JVM reads no other form."""
+    key_password: SecretStr | None = None
+    """Password of the private key, where it is encrypted (``BEGIN ENCRYPTED PRIVATE KEY``). Java 17 reads PBES1 only (``openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES``)."""
+    key_password_file: Path | None = None
+    """A file with that password, at the same path in driver and executors."""
     verify_hostname: bool = True
     """Whether the broker's certificate must name the broker's host; false is for test clusters only."""
     oauth: OAuth = OAuth()
@@ -126,6 +150,8 @@ class KafkaSecurity(_Section):
             raise ValueError(f"mechanism {self.mechanism} needs username and password")
         if (self.certificate_file is None) != (self.key_file is None):
             raise ValueError("certificate_file and key_file go together")
+        if self.key_password is not None and self.key_file is None:
+            raise ValueError("key_password needs a key_file")
         return self
 
 
@@ -146,7 +172,7 @@ class Kafka(_Section):
     security: KafkaSecurity = KafkaSecurity()
     """Encryption and authentication."""
     client_options: Options = {}
-    """Further options of the Kafka clients, by Kafka's names, for Spark's source and, as far as librdkafka knows them, for our own producers and consumers. Options that the application needs itself are refused."""
+    """Further options of the Kafka clients, by the names of Java's client. Spark's source gets all of them; our own producers and consumers (librdkafka) get those that it has, some under its own names (``max.request.size`` is its ``message.max.bytes``; `app/delivery/client_options.py` has the table). ``java.NAME`` is for Spark's source only, ``librdkafka.NAME`` for our own clients only. A log line at the start says what reached which. Options that the application needs itself are refused."""
     starting_offsets: Literal["earliest", "latest"] = "latest"
     """Where a new checkpoint starts to read; ``latest`` because old alerts are seldom wanted. An existing checkpoint goes on where it was."""
     max_offsets_per_trigger: int = Field(default=400_000, gt=0)
@@ -168,7 +194,7 @@ class Kafka(_Section):
 
     @model_validator(mode="after")
     def _options_allowed(self) -> Kafka:
-        refused = sorted(REFUSED_CLIENT_OPTIONS & {name.removeprefix("kafka.") for name in self.client_options})
+        refused = sorted(REFUSED_CLIENT_OPTIONS & {bare_option(name) for name in self.client_options})
         if refused:
             own = "; kafka.isolation_level is a setting of its own" if "isolation.level" in refused else ""
             raise ValueError(f"client_options: {', '.join(refused)} may not be set, the application needs to{own}")
@@ -188,7 +214,7 @@ class SchemaRegistry(_Section):
     password: SecretStr | None = None
     """Password for HTTP basic authentication."""
     password_file: Path | None = None
-    """A file with the password."""
+    """A file with the password, at the same path in driver and executors; it is read again when it changes."""
     ca_file: Path | None = None
     """PEM certificates of the authority that signs the registry's certificate."""
     timeout: Duration = Field(default="5 s", validate_default=True)
@@ -373,6 +399,8 @@ class Spark(_Section):
     """Spark's master URL; ``local[2]`` runs everything in one process with two tasks at a time."""
     buckets: int = Field(default=2, gt=0, le=4096)
     """Parts that matching is divided into; in an existing checkpoint changed by ``cep checkpoint rescale`` only. At least as many as cores of all executors together; each costs about 2 ms of CPU per batch."""
+    keep_buckets: bool = False
+    """Whether an existing checkpoint's own number of buckets counts, and `buckets` only for a new one; false refuses a start with another number, so that nobody believes to have changed it. The chart sets it where it derives the number from the executors."""
     ingress_tasks: int = Field(default=2, gt=0)
     """Tasks that decode; topic partitions are merged into so many. As many as cores (a third less latency than one task per partition)."""
     trigger: Duration = Field(default="0 s", validate_default=True)
@@ -383,25 +411,78 @@ class Spark(_Section):
     """How often a batch is tried before the application ends with exit code 65; an attempt fails when an owner of buckets is lost, or cannot do it."""
     stall_after: Duration = Field(default="5 min", validate_default=True)
     """A batch that takes longer makes ``/readyz`` fail and is logged with what the owners of buckets are doing. Longer than the longest catch-up batch."""
+    encryption: Literal["auto", "on", "off"] = "auto"
+    """Whether what driver, executors, tasks and owners of buckets say to each other is encrypted. ``auto``: where they may be on several machines. They prove to each other who they are in any case."""
     conf: Options = {}
-    """Further Spark settings, by Spark's names; they win over the application's own."""
+    """Further Spark settings, by Spark's names; they win over the application's own. Not for secrets: Spark's command line shows them to everybody on the machine."""
+
+    @model_validator(mode="after")
+    def _no_secrets(self) -> Spark:
+        if secret := sorted(name for name in self.conf if SECRET_SPARK_SETTING.search(name)):
+            raise ValueError(
+                f"conf: {', '.join(secret)}: a secret given here would stand in the process list; use a file, or Spark's own file setting"
+            )
+        return self
+
+
+class Control(_Section):
+    """The control port: for people, and for tasks that ask what to do while the schema registry is away. It answers what `http.port` answers as well, so that tools need one address."""
+
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Port of its own, beside `http.port`, which then answers nothing but probes and metrics; without it, `http.port` answers everything. Set it where others can reach the port of metrics. 0 takes any free one (tests)."""
+    host: str | None = None
+    """Address to listen on; by default that of `http.host`."""
+    token: SecretStr | None = Field(default=None, min_length=16)
+    """What is shown to change something (``Authorization: Bearer TOKEN``); without it, nothing can be changed over HTTP."""
+    token_file: Path | None = None
+    """A file with the token; it is read again when it changes."""
+    read_with_token: bool = False
+    """Whether reading needs the token too: then browsers ask for it (any user name, the token as the password). Queries and composite events are read here, so this is for networks in which not everybody may see them."""
+    certificate_file: Path | None = None
+    """PEM certificate chain: then the control port speaks TLS. Files are read again when they change. Needs a `port` of its own: probes and scrapers speak plain HTTP."""
+    key_file: Path | None = None
+    """PEM private key of the certificate."""
+    key_password: SecretStr | None = None
+    """Password of the private key, where it has one."""
+    key_password_file: Path | None = None
+    """A file with that password."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Control:
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file go together")
+        if self.certificate_file is not None and self.port is None:
+            raise ValueError("TLS needs a port of its own: http.port is asked by probes and scrapers, in plain HTTP")
+        if self.read_with_token and self.token is None:
+            raise ValueError("read_with_token needs a token")
+        return self
 
 
 class Http(_Section):
-    """The driver's HTTP server: health, metrics, queries; and the token of all parts of the application."""
+    """The driver's HTTP server: health and metrics, and everything else where `control` has no port of its own; and the token of all parts of the application."""
 
-    host: str = "0.0.0.0"  # noqa: S104 - probes and scrapers come from outside the pod
-    """Address to listen on; all interfaces, because kubelet and Prometheus ask from outside."""
+    host: str = "127.0.0.1"
+    """Address to listen on. Only this machine by default; ``0.0.0.0`` (as the chart has it) where kubelet, Prometheus or executors ask from outside."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Port; 0 takes any free one (tests)."""
+    control: Control = Control()
+    """The control port."""
     advertised_host: str | None = None
     """Name or address under which executors reach the driver while the schema registry is away; by default ``spark.driver.host``, or 127.0.0.1 with a local master."""
-    task_token: SecretStr | None = None
-    """What driver, tasks and owners of buckets prove to each other that they know, and what is shown to change something over HTTP; by default a random one per start."""
+    task_token: SecretStr | None = Field(default=None, min_length=16)
+    """What driver, tasks and owners of buckets prove to each other that they know; it never travels. By default a random one per start, which fits one machine."""
     task_token_file: Path | None = None
-    """A file with the token."""
+    """A file with that token, at the same path in driver and executors; needed where executors are on other machines. Spark's own connections are authenticated with it as well."""
     liveness_timeout: Duration = Field(default="60 s", validate_default=True)
     """``/livez`` fails when the main loop has not come by for so long. The loop does not wait for batches, so a slow batch does not kill the pod."""
+
+    @property
+    def control_url(self) -> str:
+        """The one address that answers everything, as a tool on the same machine asks it."""
+        control = self.control
+        host = self.host if control.host is None or control.port is None else control.host
+        known = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - what is listened on, not asked
+        return f"{'http' if control.certificate_file is None else 'https'}://{known}:{self.port if control.port is None else control.port}"
 
 
 class Logging(_Section):
@@ -544,6 +625,15 @@ class Settings(_Section):
         """All topics that are read, sorted, the heartbeat's included. A checkpoint gives them numbers that last (`app.pipeline.numbers`)."""
         heartbeat = (self.topics.heartbeat,) if self.heartbeat.enabled else ()
         return tuple(sorted({topic for stream in self.streams.values() for topic in stream.topics}.union(heartbeat)))
+
+    def comparable(self) -> dict[str, Any]:
+        """Plain values, for telling what has changed; not those of secrets that have a file: they may change while the application runs."""
+
+        def plain(section: BaseModel) -> dict[str, Any]:
+            found = {name: plain(value) if isinstance(value, BaseModel) else value for name, value in section}
+            return {name: value for name, value in found.items() if found.get(f"{name}_file") is None}
+
+        return plain(self)
 
     def stream_of(self, topic: str) -> str | None:
         """The stream that a topic feeds."""

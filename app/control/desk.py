@@ -1,13 +1,21 @@
-"""The tasks' side of questions to the driver: what to do without a schema registry. Such questions are rare, so each has a connection of its own."""
+"""The tasks' side of questions to the driver: what to do without a schema registry. Such questions are rare, so each has a connection of its own.
+
+Both ends sign what they say (`app.control.signed`), so nothing depends on who else listens; where the control port speaks TLS its certificate is made for
+people, by an authority that tasks need not know.
+"""
 
 from __future__ import annotations
 
 import http.client
+import ssl
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+from app.config.secret_files import read_secret
 from app.control.registry_watch import Notice, Ruling
+from app.control.signed import ANSWER_HEADER, signer
 from app.errors import CepError
 
 PAUSE_S = 0.5
@@ -26,15 +34,18 @@ class RegistryDesk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where the driver listens, and what to show it. Small and picklable: it travels in the tasks' closures.
+    """Where the driver listens, and where the token is. Small and picklable, without a secret: it travels in the tasks' closures.
 
     Attributes:
+        token_file: on the task's machine.
+        tls: whether that port speaks TLS.
         deadline_s: how long to try; then the task fails and Spark repeats it.
     """
 
     host: str
     port: int
-    token: str
+    token_file: str
+    tls: bool = False
     deadline_s: float = 30.0
 
     def registry(self, notice: Notice) -> Ruling:
@@ -59,10 +70,22 @@ class Desk:
             time.sleep(PAUSE_S)
 
     def _asked(self, path: str, body: bytes) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        ours = signer(read_secret(Path(self.token_file)))
+        nonce, authorization = ours.request(path, body)
+        connection = self._connection()
         try:
-            connection.request("POST", path, body, {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"})
+            connection.request("POST", path, body, {"Authorization": authorization, "Content-Type": "application/json"})
             response = connection.getresponse()
-            return response.status, response.read()
+            answer = response.read()
+            if response.status == 200 and not ours.believes(response.headers.get(ANSWER_HEADER, ""), nonce, 200, answer):
+                return 502, b"somebody else answered in the driver's place"
+            return response.status, answer
         finally:
             connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if not self.tls:
+            return http.client.HTTPConnection(self.host, self.port, timeout=10)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # what is said is signed
+        return http.client.HTTPSConnection(self.host, self.port, timeout=10, context=context)

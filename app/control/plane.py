@@ -10,7 +10,6 @@ Decisions are made by the modules around; here they are asked at the right momen
 
 from __future__ import annotations
 
-import secrets
 import socket
 import threading
 import time
@@ -19,7 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.bucket.hold import Progress
+from app.config.secret_files import read_secret
 from app.config.settings import Settings
+from app.config.task_token import token_file
 from app.control.accounts import Breach, Planned, gaps
 from app.control.audit_reports import shed_reports
 from app.control.batch_line import Held, log_batch
@@ -30,16 +31,19 @@ from app.control.desk import Desk
 from app.control.directives import Directive, Frozen
 from app.control.health import Flag, Health, Pulse
 from app.control.heartbeat import HeartbeatWriter, Producer
-from app.control.http import ControlServer, Endpoints, NotReadyError
+from app.control.history import History, Noted, Standing
+from app.control.http import Endpoints, NotReadyError, servers
 from app.control.idle import Beat, IdleSources, SourceOfStream, Waiting, heartbeat_is_due
 from app.control.levels import Levels
 from app.control.observations import Done, Streams, observation_of
 from app.control.outages import Outage
+from app.control.pages import Pages, no_pages
 from app.control.quality import Quality
 from app.control.query_set import GOOD, QuerySet
 from app.control.reached import reached
 from app.control.registry_watch import RegistryWatch
 from app.control.selection import Sequences
+from app.control.standing import standings
 from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
 from app.control.watchdog import Forecast, PlannedBatch, Watchdog, WatchedQuery
@@ -74,7 +78,7 @@ class RunningCatalog:
         deployment: fingerprint of the compiled catalog, passed on in directives.
         schema_ids: registry ids of output schemas, by subject, passed on in directives.
         topics: by number (`app.events.topics`); where nothing is kept, those of the settings.
-        models: by query, what its shedder goes by, as ``/queries`` tells it: ``file``, ``events`` that it learned from, times of the first and last, ms.
+        models: by query, what its shedder goes by, as ``/queries`` tells it: ``method``, ``file``, ``digest``, ``events`` that it learned from, times of the first and last, ms.
     """
 
     catalog: Catalog
@@ -96,13 +100,15 @@ class ControlPlane:
         health: add checks of your own.
         metrics: the driver's metrics.
         registry: what tasks do while the schema registry is away.
-        started: a flag behind ``/startupz``: Spark's context is up.
+        started: a flag behind ``/startupz``: Spark's context is up, executors were waited for, and the query has begun.
         running: a flag behind ``/readyz``: the streaming query runs.
         moving: a flag behind ``/readyz``: no batch has stalled.
         held: by bucket who holds it, for the log; whoever knows says so.
         show_offsets: told after every batch up to where it has read the streams' topic partitions.
         committed: the newest batch that Spark has told of; -1 before the first.
         pulse: behind ``/livez``; the main loop calls ``pulse.beat()``.
+        history: the last hour, for the console.
+        pages: the console's, once somebody has put them there.
     """
 
     def __init__(self, settings: Settings, version: Mapping[str, str], clock: Callable[[], int] = clock_ms) -> None:
@@ -141,10 +147,12 @@ class ControlPlane:
         self._told_size = False
         self._beats = Outage("heartbeats are not written", "heartbeats are written again")
         self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
-        self._token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
+        self._token_file = token_file(settings.http)
         self.metrics = Metrics()
         self.metrics.inform("cep_build_info", **{name: str(version.get(name, "")) for name in ("version", "spark", "git")})
         self.registry = RegistryWatch(settings.schema_registry, self.metrics, clock)
+        self.history = History()
+        self.pages: Pages = no_pages
         self.health = Health()
         self.pulse = Pulse(lambda: clock() / 1000, settings.http.liveness_timeout / 1000)
         self.started, self.running, self.first_batch = (
@@ -161,7 +169,7 @@ class ControlPlane:
         for name, check in (("spark", self.started.check), ("query", self.running.check), ("first-batch", self.first_batch.check)):
             self.health.add("readyz", name, check)
         endpoints = Endpoints(
-            token=self._token,
+            token=read_secret(self._token_file),
             health=self.health,
             metrics=self.metrics.text,
             queries=self.query_set,
@@ -169,13 +177,19 @@ class ControlPlane:
             log_levels=levels,
             set_log_level=self._set_log_level,
             registry=self.registry.rule,
+            pages=lambda target: self.pages(target),  # noqa: PLW0108 - it is exchanged
         )
-        self._server = ControlServer(settings.http.host, settings.http.port, endpoints)
+        self._servers = servers(settings.http, endpoints)
 
     @property
     def port(self) -> int:
-        """Where the HTTP server listens, also when any free port was asked for."""
-        return self._server.port
+        """Where probes and metrics are answered, also when any free port was asked for."""
+        return self._servers[0].port
+
+    @property
+    def control_port(self) -> int:
+        """Where everything is answered: the same, unless the control port is one of its own."""
+        return self._servers[-1].port
 
     def open(
         self, running: RunningCatalog, speakers: Speakers | None = None, ranges: Ranges | None = None, follows: str | None = None
@@ -288,7 +302,8 @@ class ControlPlane:
         """What tasks need to ask this driver."""
         http, spark = self._settings.http, self._settings.spark
         local = "127.0.0.1" if spark.master.startswith("local") else socket.gethostname()
-        return Desk(http.advertised_host or spark.conf.get("spark.driver.host", local), self._server.port, self._token)
+        host = http.advertised_host or spark.conf.get("spark.driver.host", local)
+        return Desk(host, self.control_port, str(self._token_file), http.control.certificate_file is not None)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Makes topic partitions known before the first batch: one that has nothing in it must hold the watermark from the start."""
@@ -411,6 +426,7 @@ class ControlPlane:
                 self._show_shedding(plans)
                 self._quality.observe(now, totals.queries, totals.samples, directive.shedding)
                 self._quality.show(self.metrics, plans)
+                self.history.note(_noted(batch), self._standings)
             self.first_batch.good()
             after, forecast = self._watchdog.ratios, self._watchdog.forecast
         _log_shedding(progress.batch, before, after, forecast)
@@ -422,6 +438,16 @@ class ControlPlane:
         self.show_offsets({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
         log_batch(progress, totals, before, self.held)
         self.committed = progress.batch
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """Why drop ratios are as they are; None before the first decision."""
+        return self._watchdog.forecast
+
+    @property
+    def last_totals(self) -> BatchTotals | None:
+        """Of the last batch; None before the first."""
+        return self._last_totals
 
     def queries(self) -> list[dict[str, Any]]:
         """What runs, query by query."""
@@ -485,7 +511,12 @@ class ControlPlane:
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
-        self._server.close()
+        for server in self._servers:
+            server.close()
+
+    def _standings(self) -> dict[str, Standing]:
+        plans = () if self._catalog is None else self._catalog.catalog.current
+        return standings(plans, self._watchdog.forecast, self._quality)
 
     def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         if self._log is None or self._catalog is None:
@@ -505,6 +536,8 @@ class ControlPlane:
                 for query, ratio in self._watchdog.ratios.items()
                 if query in plans
             }
+            decisions = self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans)
+            self.history.decide(decisions)
             directive = Directive(
                 batch=batch,
                 catalog_version=running.catalog.version,
@@ -519,7 +552,7 @@ class ControlPlane:
                 schema_ids=running.schema_ids,
                 shed_reports=() if before is None else shed_reports(before, totals, plans),
                 estimates=self._quality.reports(batch, now, plans),
-                decisions=self._decisions.reports(batch, now, forecast, self._watchdog.ratios, plans),
+                decisions=decisions,
                 selection={} if self._sequences is None else self._sequences.orders(),
                 coming=self._coming,
                 reached=reached(before, known, self._topics_by_stream()),
@@ -677,6 +710,20 @@ class ControlPlane:
             self.metrics.set("cep_predicted_unshed_latency_seconds", forecast.unshed_latency_ms / 1000)
             self.metrics.set("cep_latency_bound_reachable", float(forecast.in_reach))
             self.metrics.set("cep_arrival_rate_events_per_second", forecast.rate_per_s)
+
+
+def _noted(batch: FinishedBatch) -> Noted:
+    totals, progress = batch.totals, batch.progress
+    ratios = {query: shedding.drop_ratio for query, shedding in batch.directive.shedding.items()}
+    return Noted(
+        at_ms=batch.now_ms,
+        duration_ms=progress.duration_ms,
+        consumed=totals.counts.get("consumed", 0),
+        shed=totals.counts.get("shed", 0),
+        lag_records=progress.remaining,
+        tallies=totals.queries,
+        ratios=ratios,
+    )
 
 
 def _log_limits(batch: int, totals: BatchTotals) -> None:

@@ -51,6 +51,8 @@ def plain_finding(finding: Finding) -> dict[str, Any]:
         "path": None if place is None else place.path,
         "line": None if place is None else place.line,
         "column": None if place is None else place.column,
+        "length": None if place is None else place.length,
+        "source": None if place is None else place.source,
         "message": finding.message,
         "hint": finding.hint,
     }

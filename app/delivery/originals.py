@@ -6,11 +6,13 @@ Offsets may have gaps (transactions, compaction), so the end of a sweep is what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from app.delivery.kept import KeptClient
 
 CLOSE = 500
 """Offsets nearer than this are read in one sweep; a seek costs a round trip (about 1 ms), a record in between 3 µs."""
@@ -51,11 +53,11 @@ class OriginalReader:
     """Reads single records. Keeps one consumer, assigned by hand; commits nothing.
 
     Args:
-        options: of the client; see `app.delivery.security.consumer_options`.
+        options: of the client; see `app.delivery.security.shipped_consumer_options`.
         timeout_s: how long one sweep may take.
     """
 
-    def __init__(self, options: dict[str, str], timeout_s: float = 20.0) -> None:
+    def __init__(self, options: Mapping[str, str], timeout_s: float = 20.0) -> None:
         own = {
             "group.id": "cep-originals",
             "enable.auto.commit": False,
@@ -64,12 +66,13 @@ class OriginalReader:
             "enable.partition.eof": True,
             "log_level": 0,  # what cannot be read is told with its letter; a broker that is away would fill the log
         }
-        self._consumer = Consumer({**options, **own})
+        self._kept: KeptClient[Consumer] = KeptClient({**options, **own}, Consumer, Consumer.close)
+        self._consumer = self._kept()
         self._timeout_s = self._patience_s = timeout_s
 
     def close(self) -> None:
         """Leaves the broker."""
-        self._consumer.close()
+        self._kept.close()
 
     def read(self, topic: str, partition: int, offsets: Iterable[int]) -> Iterator[Original]:
         """The records at these offsets of one topic partition, ascending.
@@ -94,6 +97,7 @@ class OriginalReader:
         """
         wanted, deadline, reason = set(run), monotonic() + self._patience_s, "no answer"
         try:
+            self._consumer = self._kept()
             self._consumer.assign([begin])
             while monotonic() < deadline:
                 message = self._consumer.poll(min(1.0, self._patience_s))

@@ -6,6 +6,8 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from app.delivery.kept import KeptClient
+
 TIMEOUT_S = 2.0
 """For one question: a batch waits for it. A broker that does not answer by then is no witness."""
 
@@ -14,7 +16,7 @@ class Witness:
     """Keeps one consumer, made when it is first needed; commits nothing. For one thread.
 
     Args:
-        options: of the client; see `app.delivery.security.consumer_options`.
+        options: of the client; see `app.delivery.security.shipped_consumer_options`.
         timeout_s: how long one question may take.
     """
 
@@ -28,23 +30,21 @@ class Witness:
             "fetch.wait.max.ms": 10,
             "log_level": 0,
         }
-        self._options, self._timeout_s = {**options, **own}, timeout_s
-        self._consumer: Consumer | None = None
+        self._kept: KeptClient[Consumer] = KeptClient({**options, **own}, Consumer, Consumer.close)
+        self._timeout_s = timeout_s
 
     def close(self) -> None:
         """Leaves the broker."""
-        if self._consumer is not None:
-            self._consumer.close()
+        self._kept.close()
 
     def first(self, topic: str, partition: int, start: int, end: int) -> int | None:
         """The offset of the first record from ``start`` to before ``end``, as far as this reader may see it; None: there is none, or nobody knows."""
-        if self._consumer is None:
-            self._consumer = Consumer(self._options)
+        consumer = self._kept()
         deadline = monotonic() + self._timeout_s
         try:
-            self._consumer.assign([TopicPartition(topic, partition, start)])
+            consumer.assign([TopicPartition(topic, partition, start)])
             while (left := deadline - monotonic()) > 0:
-                message = self._consumer.poll(left)
+                message = consumer.poll(left)
                 if message is not None:
                     if (error := message.error()) is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                         continue  # the group is not used, so it need not be allowed

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
+from app.config.secret_files import Mark, files_in, mark_of, resolved
 from app.errors import AccessRefusedError, DependencyError
 from app.events.avro import AvroSchema, SchemaError, parse_schema
 
@@ -24,6 +26,8 @@ LARGEST_ID = (1 << 31) - 1
 """Registries count in signed 32 bit; random bytes do not, and a registry may answer them with a failure instead of "not found"."""
 
 
+AUTHORITY = "ssl.ca.location"
+"""The property that names a file of certificates."""
 MOST_UNKNOWN = 300
 """Ids that may count as unknown at a time; further ones do too, unasked. Records of another format that happen to begin with a zero byte
 can hold a new id each, and a question takes some 3 ms. Decoders ask in ascending order, so true ids come before random ones."""
@@ -35,7 +39,8 @@ class RegistrySettings:
 
     Attributes:
         url: one, or several separated by commas.
-        properties: of confluent-kafka's client, passed on: ``basic.auth.user.info``, ``ssl.ca.location``, ``bearer.auth.*``, ``timeout`` …
+        properties: of confluent-kafka's client, passed on: ``basic.auth.user.info``, ``ssl.ca.location``, ``bearer.auth.*``, ``timeout`` …;
+            secrets as references (`app.config.secret_files`).
         unknown_for_s: how long an unknown id counts as unknown before the registry is asked again. Producers register before they
             send, so an unknown id is nearly always a stray record; asking for each would make a flood of them a flood of requests.
     """
@@ -78,6 +83,10 @@ class Registry:
         self._settings = settings
         self._clock = clock
         self._client: SchemaRegistryClient | None = None
+        self._files = files_in(settings.properties.values()) + tuple(
+            Path(str(one)) for name, one in settings.properties.items() if name == AUTHORITY
+        )
+        self._mark: Mark = ()
         self._known: dict[int | str, AvroSchema] = {}
         self._unknown: dict[int | str, float] = {}
 
@@ -154,10 +163,7 @@ class Registry:
     ) -> Answer | None:
         """The answer; None for "not found", in whatever words."""
         try:
-            if self._client is None:
-                settings = {**DEFAULTS, **self._settings.properties, "url": self._settings.url}
-                self._client = SchemaRegistryClient.new_client(settings)
-            return question(self._client)
+            return question(self._present_client())
         except SchemaRegistryError as error:
             if error.http_status_code in unknown:
                 return None
@@ -171,6 +177,14 @@ class Registry:
             # the HTTP library's own classes (connection refused, time-out, TLS), which depend on its version
             message = str(error) or type(error).__name__
             raise DependencyError(f"the schema registry at {self._settings.url} cannot be asked: {message}") from error
+
+    def _present_client(self) -> SchemaRegistryClient:
+        """Made when it is first needed, and when the files of its secrets are exchanged."""
+        mark = mark_of(self._files)
+        if self._client is None or mark != self._mark:
+            settings = resolved({**DEFAULTS, **self._settings.properties, "url": self._settings.url})
+            self._client, self._mark = SchemaRegistryClient.new_client(settings), mark
+        return self._client
 
     def _parsed(self, schema: Schema) -> AvroSchema:
         """A registered schema with all that it refers to."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 LATENCY_BOUNDS_MS = (50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1_000, 1_200, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000)
 """Upper bounds of the buckets; dense around the usual latency bounds of 0.5 to 2 s. One more bucket takes the rest."""
 
@@ -31,3 +34,25 @@ def latency_quantile(counts: Sequence[int], share: float) -> int | None:
         if inside and seen >= needed:
             return LATENCY_BOUNDS_MS[min(number, len(LATENCY_BOUNDS_MS) - 1)]
     return None
+
+
+def interpolated_quantile(counts: NDArray[np.int64], share: float) -> float | None:
+    """The given quantile in ms, as Prometheus reckons it: values lie evenly in their buckets, those of the last one at its lower end. None without any.
+
+    Args:
+        counts: int64 (buckets,), how many values are in each.
+        share: 0 to 1.
+
+    >>> interpolated_quantile(np.array([0, 10]), 0.5), interpolated_quantile(np.array([0, 0]), 0.5)
+    (75.0, None)
+    """
+    total = int(counts.sum())
+    if not total:
+        return None
+    sums = np.cumsum(counts)
+    bucket = int(np.searchsorted(sums, max(share * total, 1e-9)))
+    if bucket >= len(LATENCY_BOUNDS_MS):
+        return float(LATENCY_BOUNDS_MS[-1])
+    lower = LATENCY_BOUNDS_MS[bucket - 1] if bucket else 0
+    before = int(sums[bucket - 1]) if bucket else 0
+    return lower + (LATENCY_BOUNDS_MS[bucket] - lower) * (share * total - before) / int(counts[bucket])

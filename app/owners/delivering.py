@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.owners.orders import OwnerPlace, TaskOrders
-from app.owners.wire import RefusedError, Wire, WireError, connect
+from app.owners.wire import RefusedError, Wire, WireError, WireKey, connect
 
 ANSWER_S = 60.0
 """How long an owner may take to say that it has a delivery. It takes deliveries in while it works, so this is seconds at worst."""
@@ -15,11 +15,11 @@ class Outbox:
     """Kept connections to owners. For one thread.
 
     Args:
-        token: of the application's owners.
+        key: of the application's connections.
     """
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    def __init__(self, key: WireKey) -> None:
+        self._key = key
         self._wires: dict[tuple[str, int], Wire] = {}
 
     def deliver(self, orders: TaskOrders, part: int, rows: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class Outbox:
         if known is not None and known.alive:
             return known
         self._forget(owner)
-        self._wires[owner.host, owner.port] = wire = connect(owner.host, owner.port, self._token)
+        self._wires[owner.host, owner.port] = wire = connect(owner.host, owner.port, self._key)
         return wire
 
     def _forget(self, owner: OwnerPlace) -> None:

@@ -12,7 +12,7 @@ from app.control.placement import OwnerId
 from app.errors import CepError, DependencyError
 from app.observe.logs import get_logger
 from app.owners.orders import OwnerSettings
-from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, connect
+from app.owners.wire import PROTOCOL, Buffer, Message, RefusedError, Wire, WireError, WireKey, connect
 from app.storage.store import StorageAwayError
 
 HELLO_S = 20.0
@@ -59,12 +59,12 @@ class Owners:
     """All owners that were found. For one thread, which may speak with all of them at once.
 
     Args:
-        token: of the application.
+        key: of the application's connections.
         settings: told to every owner.
     """
 
-    def __init__(self, token: str, settings: OwnerSettings) -> None:
-        self._token = token.encode()
+    def __init__(self, key: WireKey, settings: OwnerSettings) -> None:
+        self._key = key
         self._settings = settings
         self._wires: dict[OwnerId, Wire] = {}
         self._pool = ThreadPoolExecutor(64, "owners")
@@ -124,7 +124,7 @@ class Owners:
 
         def look(owner: OwnerId) -> tuple[str, Any]:
             try:
-                wire = connect(owner.host, owner.port, self._token)
+                wire = connect(owner.host, owner.port, self._key)
                 said = wire.ask({"op": "status"}, timeout_s=STACKS_S).head
                 wire.close()
             except (WireError, RefusedError) as error:
@@ -149,7 +149,7 @@ class Owners:
     def _greet(self, address: tuple[str, int]) -> tuple[OwnerId, Wire] | None:
         place = f"{address[0]}:{address[1]}"
         try:
-            wire = connect(*address, self._token)
+            wire = connect(*address, self._key)
             said = wire.ask({"op": "hello"}, timeout_s=HELLO_S).head
             wire.ask({"op": "open", "settings": self._settings.to_plain()}, timeout_s=HELLO_S)
         except (WireError, RefusedError) as error:

@@ -16,8 +16,12 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
+
+from app.config.secret_files import read_secret
+from app.owners.wire import WireKey
 
 SETTING = "CEP_OWNERS"
 """Environment variable of executors: what `OwnerSlots.to_text` gave."""
@@ -33,18 +37,29 @@ class OwnerSlots:
     """How many owners an executor has, and how they are reached.
 
     Attributes:
-        token: what both ends of every connection must know.
+        token_file: what both ends of every connection must know is in it; at the same path on all machines.
         slots: owners per executor, as many as it has cores.
-        local: whether driver and executors are one process: then nobody else may connect.
+        local: whether driver and executors are on one machine: then nobody else may connect.
+        encrypted: whether connections are.
     """
 
-    token: str
+    token_file: str
     slots: int = 1
     local: bool = False
+    encrypted: bool = False
+
+    @property
+    def key(self) -> WireKey:
+        """What connections need, read from the file.
+
+        Raises:
+            ConfigurationError: it cannot be read here.
+        """
+        return WireKey(read_secret(Path(self.token_file)).encode(), self.encrypted)
 
     def to_text(self) -> str:
         """For the environment."""
-        return orjson.dumps([self.token, self.slots, self.local]).decode()
+        return orjson.dumps([self.token_file, self.slots, self.local, self.encrypted]).decode()
 
     @staticmethod
     def from_text(text: str) -> OwnerSlots:
@@ -68,7 +83,7 @@ def local_owners() -> LocalOwners:
     return _local
 
 
-def start_owners(serve: Callable[[socket.socket, bytes], None]) -> None:
+def start_owners(serve: Callable[[socket.socket, WireKey], None]) -> None:
     """Opens the ports and forks the keeper. For Spark's Python daemon, before it forks workers.
 
     Args:
@@ -79,13 +94,14 @@ def start_owners(serve: Callable[[socket.socket, bytes], None]) -> None:
     if not text:
         return
     slots = OwnerSlots.from_text(text)
+    key = slots.key
     host = "127.0.0.1" if slots.local else _own_address()
     listeners = [_listener(host) for _ in range(slots.slots)]
     _local = LocalOwners(host, tuple(one.getsockname()[1] for one in listeners))
     sys.stdout.flush()
     daemon = os.getpid()
     if os.fork() == 0:
-        _keep(listeners, slots.token.encode(), serve, daemon)
+        _keep(listeners, key, serve, daemon)
     for one in listeners:
         one.close()
 
@@ -107,7 +123,7 @@ def _listener(host: str) -> socket.socket:
     return listener
 
 
-def _keep(listeners: list[socket.socket], token: bytes, serve: Callable[[socket.socket, bytes], None], daemon: int) -> None:
+def _keep(listeners: list[socket.socket], key: WireKey, serve: Callable[[socket.socket, WireKey], None], daemon: int) -> None:
     """The keeper's life."""
     die_with_parent(daemon)
     call_yourself("cep-keeper")
@@ -119,7 +135,7 @@ def _keep(listeners: list[socket.socket], token: bytes, serve: Callable[[socket.
     try:
         while True:
             for slot in set(range(len(listeners))) - {slot for slot, _ in running.values()}:
-                running[_fork_owner(listeners, slot, token, serve)] = (slot, time.monotonic())
+                running[_fork_owner(listeners, slot, key, serve)] = (slot, time.monotonic())
             pid, status = os.waitpid(-1, 0)
             if pid in running:
                 print(f"cep: an owner (pid {pid}) ended with {_ending(status)}; another one takes its place", file=sys.stderr, flush=True)
@@ -131,7 +147,7 @@ def _keep(listeners: list[socket.socket], token: bytes, serve: Callable[[socket.
         os._exit(1)
 
 
-def _fork_owner(listeners: list[socket.socket], slot: int, token: bytes, serve: Callable[[socket.socket, bytes], None]) -> int:
+def _fork_owner(listeners: list[socket.socket], slot: int, key: WireKey, serve: Callable[[socket.socket, WireKey], None]) -> int:
     keeper = os.getpid()
     pid = os.fork()
     if pid:
@@ -142,7 +158,7 @@ def _fork_owner(listeners: list[socket.socket], slot: int, token: bytes, serve: 
         for other in listeners:
             if other is not listeners[slot]:
                 other.close()
-        serve(listeners[slot], token)
+        serve(listeners[slot], key)
     except BaseException:  # noqa: BLE001 - as above
         traceback.print_exc()
     finally:

@@ -123,5 +123,12 @@ def told_of(plans: Iterable[Plan], models: Iterable[StoredModel | None]) -> dict
     for plan, stored in zip(plans, models, strict=True):
         if stored is not None and plan.draining is None:
             known = restored(stored).manifest
-            found[plan.name] = {"file": stored.file, "events": known.observed, "first_ms": known.first_ms, "last_ms": known.last_ms}
+            found[plan.name] = {
+                "method": known.method,
+                "file": stored.file,
+                "digest": stored.digest,
+                "events": known.observed,
+                "first_ms": known.first_ms,
+                "last_ms": known.last_ms,
+            }
     return found

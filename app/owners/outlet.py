@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from app.delivery.kept import KeptClient
 from app.errors import DependencyError
 from app.owners.egress import REQUEST_OVERHEAD, Records
 
@@ -26,13 +27,16 @@ class KafkaOutlet:
     """Writes to Kafka, each record at least once.
 
     Args:
-        options: of confluent-kafka.
+        options: of confluent-kafka; see `app.delivery.security.shipped_options`.
         max_record_bytes: largest record that is written.
     """
 
     def __init__(self, options: Mapping[str, str], max_record_bytes: int) -> None:
         largest = max(1 << 20, max_record_bytes + REQUEST_OVERHEAD)
-        self._producer = Producer({**_PRODUCER, "message.max.bytes": largest, **options})
+        self._kept: KeptClient[Producer] = KeptClient(
+            {**_PRODUCER, "message.max.bytes": largest, **options}, Producer, lambda producer: producer.flush(0)
+        )
+        self._producer = self._kept()
         self._arrived = 0
         self._failed: KafkaError | None = None
 
@@ -62,6 +66,7 @@ class KafkaOutlet:
         left = self._producer.flush(FLUSH_S)
         arrived, failed = self._arrived, self._failed
         self._arrived, self._failed = 0, None
+        self._renew()
         if failed is not None:
             raise DependencyError(f"output could not be written to Kafka: {failed.str()}")
         if left:
@@ -73,6 +78,11 @@ class KafkaOutlet:
         self._producer.purge()
         self._producer.poll(0)
         self._arrived, self._failed = 0, None
+        self._renew()
+
+    def _renew(self) -> None:
+        """Between two batches nothing is under way, so the producer may be exchanged for one with the present secrets."""
+        self._producer = self._kept()
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

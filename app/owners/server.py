@@ -14,16 +14,20 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from app.control.connections import Connections
 from app.errors import CepError
 from app.observe.logs import get_logger
 from app.owners.home import Home
 from app.owners.house_log import log_as_told
 from app.owners.inbox import Delivery, Inbox
 from app.owners.orders import Advance, OwnerSettings
-from app.owners.wire import PROTOCOL, Buffer, Message, Wire, WireError
+from app.owners.wire import PROOF_S, PROTOCOL, Buffer, Message, WireError, WireKey, accepted
 
+MOST_STRANGERS = 256
+"""Connections that have not proved yet whose they are; all tasks of a batch connect at once. One more ends the one that has taken longest."""
 Answer = tuple[Mapping[str, Any], Sequence[Buffer]]
 log = get_logger(__name__)
 
@@ -135,22 +139,32 @@ def _refusal(asked: Mapping[str, Any], error: Exception) -> dict[str, Any]:
     return {"error": told, "kind": type(error).__name__, "stack": stack}
 
 
-def serve(listener: socket.socket, token: bytes) -> None:
+def serve(listener: socket.socket, key: WireKey) -> None:
     """Listens for ever."""
     gc.collect()
     gc.freeze()
     gc.disable()  # collected between batches, see `Owner._committed`
-    owner = Owner()
+    owner, strangers = Owner(), Connections(MOST_STRANGERS, PROOF_S)
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_talk, args=(owner, connection, token), name="connection", daemon=True).start()
+        number = strangers.enter(connection)
+        if number is None:
+            connection.close()
+        else:
+            threading.Thread(
+                target=_talk, args=(owner, connection, key, partial(strangers.leave, number)), name="connection", daemon=True
+            ).start()
 
 
-def _talk(owner: Owner, connection: socket.socket, token: bytes) -> None:
-    """One connection's life."""
-    wire = Wire(connection)
+def _talk(owner: Owner, connection: socket.socket, key: WireKey, known: Callable[[], None]) -> None:
+    """One connection's life; ``known``: it is no stranger's any more, or has ended."""
     try:
-        wire.prove(token, first=True)
+        wire = accepted(connection, key)
+    except WireError:
+        return  # none of ours
+    finally:
+        known()
+    try:
         while True:
             wire.send(*owner.answer(wire.receive()))
     except WireError:

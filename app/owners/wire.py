@@ -1,12 +1,14 @@
 """Messages between tasks, driver and owners: a head in JSON and any number of parts, over an authenticated TCP connection.
 
-Both ends prove that they know the application's token (challenge and response, `multiprocessing.connection`); it never travels itself.
+Both ends prove that they know the application's token (challenge and response, `multiprocessing.connection`); it never travels itself. Where they may be on
+several machines, all of it goes through TLS (`app.owners.tls`).
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import ssl
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from typing import Any
 import orjson
 
 from app.errors import CepError
+from app.owners.tls import TlsConnection, encrypted
 
 PROTOCOL = 1
 """Of the messages. Driver and owners are of one installation, but executors that come later load what is installed then."""
@@ -50,6 +53,19 @@ class RefusedError(CepError):
 
 
 @dataclass(frozen=True, slots=True)
+class WireKey:
+    """What both ends know.
+
+    Attributes:
+        token: of the application.
+        encrypted: whether connections are.
+    """
+
+    token: bytes
+    encrypted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """What one end says."""
 
@@ -67,7 +83,9 @@ class Wire:
             if hasattr(socket, option):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         connection.settimeout(None)
-        self._connection: Connection[Any, Any] = Connection(connection.detach())
+        self._connection: Connection[Any, Any] | TlsConnection = (
+            TlsConnection(connection) if isinstance(connection, ssl.SSLSocket) else Connection(connection.detach())
+        )
         self._pid = os.getpid()
 
     def send(self, head: Mapping[str, Any], parts: Sequence[Buffer] = ()) -> None:
@@ -96,7 +114,7 @@ class Wire:
             if timeout_s is not None and not self._connection.poll(timeout_s):
                 raise WireError(f"no answer in {timeout_s:g} s")
             head = orjson.loads(self._connection.recv_bytes())
-            return Message(head, [memoryview(self._connection.recv_bytes()) for _ in range(head["parts"])])
+            return Message(head, [memoryview(self._connection.recv_bytes()).toreadonly() for _ in range(head["parts"])])
         except (OSError, EOFError) as error:
             raise WireError(f"connection lost: {error or 'closed by the other end'}") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -135,9 +153,9 @@ class Wire:
             with socket.socket(fileno=os.dup(self._connection.fileno())) as own:  # both challenges read, so both must end
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(PROOF_S), int(PROOF_S % 1 * 1e6)))
                 for challenge in (deliver_challenge, answer_challenge) if first else (answer_challenge, deliver_challenge):
-                    challenge(self._connection, token)
+                    challenge(self._connection, token)  # type: ignore[arg-type]
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
-        except BlockingIOError as error:
+        except (BlockingIOError, ssl.SSLWantReadError) as error:
             raise WireError("the other end does not prove who it is") from error
         except (OSError, EOFError, AuthenticationError, AssertionError, ValueError) as error:
             raise WireError(f"the other end is none of ours: {error}") from error
@@ -147,19 +165,40 @@ class Wire:
         self._connection.close()
 
 
-def connect(host: str, port: int, token: bytes) -> Wire:
+def accepted(connection: socket.socket, key: WireKey) -> Wire:
+    """The listening end of a connection, once the other one has proved that it knows the token.
+
+    Raises:
+        WireError: it does not, or takes too long; the connection has ended then.
+    """
+    return _proved(connection, key, listening=True)
+
+
+def _proved(connection: socket.socket, key: WireKey, *, listening: bool) -> Wire:
+    try:
+        wire = Wire(encrypted(connection, key.token, PROOF_S, server=listening) if key.encrypted else connection)
+    except TimeoutError as error:
+        connection.close()
+        raise WireError("the other end does not prove who it is") from error
+    except OSError as error:
+        connection.close()
+        raise WireError(f"the other end is none of ours: {error}") from error
+    try:
+        wire.prove(key.token, first=listening)
+    except WireError:
+        wire.close()
+        raise
+    return wire
+
+
+def connect(host: str, port: int, key: WireKey) -> Wire:
     """A connection to a listening owner.
 
     Raises:
         WireError: nobody listens there, or none of ours.
     """
     try:
-        wire = Wire(socket.create_connection((host, port), CONNECT_S))
+        connection = socket.create_connection((host, port), CONNECT_S)
     except OSError as error:
         raise WireError(f"nobody answers at {host}:{port}: {error}") from error
-    try:
-        wire.prove(token, first=False)
-    except WireError:
-        wire.close()
-        raise
-    return wire
+    return _proved(connection, key, listening=False)

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 
 from app import __version__
 from app.config.settings import Settings
+from app.console.site import site_of
 from app.control.plane import ControlPlane, RunningCatalog
-from app.delivery.security import client_options, consumer_options
+from app.delivery.security import shipped_consumer_options, shipped_options
 from app.delivery.witness import Witness
 from app.events.registry import Registry, Subjects
 from app.owners.deployment import Deployment, store_deployment
@@ -39,12 +40,14 @@ from app.pipeline.warming import find_owners
 
 
 def control_plane(settings: Settings) -> ControlPlane:
-    """The control plane, listening.
+    """The control plane, listening, with the console at ``/``.
 
     Raises:
         OSError: it cannot listen at the configured address.
     """
-    return ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+    plane = ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+    plane.pages = site_of(plane, settings, registry_settings(settings.schema_registry)).page
+    return plane
 
 
 def task_settings(settings: Settings, plane: ControlPlane) -> TaskSettings:
@@ -69,8 +72,8 @@ def owner_settings(settings: Settings, *, kafka: bool = True) -> OwnerSettings:
         application=path,
         checkpoint=path,
         state=load_numbers(checkpoint).home.folder,
-        producer_options=client_options(settings.kafka) if kafka else {},
-        consumer_options=consumer_options(settings.kafka) if kafka else {},
+        producer_options=shipped_options(settings.kafka) if kafka else {},
+        consumer_options=shipped_consumer_options(settings.kafka) if kafka else {},
         name=settings.application,
         max_record_bytes=settings.topics.max_record_bytes,
         stall_after_s=settings.spark.stall_after / 1000,
@@ -130,8 +133,8 @@ def matching(
     with ExitStack() as cleanup:
         first = None
         if take is None and settings.kafka.fail_on_data_loss:
-            first = cleanup.enter_context(closing(Witness(consumer_options(settings.kafka)))).first
-        batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.token, take, first=first, answers=answers)
+            first = cleanup.enter_context(closing(Witness(shipped_consumer_options(settings.kafka)))).first
+        batches = Batches(plane, rules, owner_settings(settings, kafka=take is None), slots.key, take, first=first, answers=answers)
         cleanup.callback(batches.close)
         find_owners(spark, batches, slots.slots)
         yield batches

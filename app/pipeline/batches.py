@@ -29,13 +29,16 @@ from app.owners.deployment import load_deployment
 from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
-from app.pipeline.causes import cause, lies_outside
+from app.owners.wire import WireKey
+from app.pipeline.causes import cause, credentials_refused, lies_outside
 from app.pipeline.task_answers import TaskAnswer, answers_of_batch, look_around, owners_beside
 
 PHASES = ("decide", "wait", "ingress", "match", "add-up")
 """What the driver's time in a batch goes to: the directive; owners that still tend their state, or are found; the ingress job; all owners; totals."""
 OWNERS_CPU = "owners_cpu"
 """Phase of the costs: processor time of all owner processes since their batch before."""
+REFUSED_PAUSE_S = 5.0
+"""Between two attempts when the broker refuses our credentials."""
 WAIT_FOR_OWNERS_S = 120.0
 """How long a batch waits for any owner: Spark replaces executors in about a minute."""
 
@@ -129,7 +132,7 @@ class Batches:
         plane: decides and remembers.
         rules: how often, and how strictly.
         settings: told to owners.
-        token: of the application's owners.
+        key: of the owners' connections.
         take: gets output records where there is no Kafka.
         first: asks the broker for a record where none was read; None: nobody is asked.
         answers: runs a batch's tasks.
@@ -140,7 +143,7 @@ class Batches:
         plane: Plane,
         rules: BatchRules,
         settings: OwnerSettings,
-        token: str,
+        key: WireKey,
         take: Taker | None = None,
         *,
         first: First | None = None,
@@ -148,7 +151,7 @@ class Batches:
     ) -> None:
         self._first, self._answers = first, answers
         self._plane, self._rules, self._settings, self._take = plane, rules, settings, take
-        self._owners = Owners(token, settings)
+        self._owners = Owners(key, settings)
         self._placement = Placement(rules.buckets, plane.begin_run() * EPOCHS_PER_RUN)
         self._attempt = 0
         self._asked_to_stop = threading.Event()
@@ -231,6 +234,7 @@ class Batches:
                     raise
                 failures.append(cause(told, hint=False))
                 self._plane.count_failed_attempt()
+                self._let_files_arrive(told, len(failures))
                 log.warning("attempt failed", batch_id=batch, attempt=len(failures), **{"error.stack": told})
             except OwnersFailedError as error:
                 self._lose(error.lost)
@@ -243,6 +247,13 @@ class Batches:
                 self._tend(batch)
                 return
         raise BatchFailedError(batch, len(failures), failures[-1])
+
+    def _let_files_arrive(self, failure: str, failures: int) -> None:
+        """Credentials that are being exchanged are refused until their files are here, which is no fault of the batch."""
+        if credentials_refused(failure):
+            if failures == self._rules.attempts:
+                raise DependencyError(cause(failure)) from None
+            self._asked_to_stop.wait(REFUSED_PAUSE_S)
 
     def _attempted(self, frame: DataFrame, directive: Directive, attempt: int, spent: Spent) -> None:
         if not self._placement.settle():

@@ -15,7 +15,11 @@ _HINTS = (
     ("the schema registry has been away", "hint: is it up, is schema_registry.url right? a new start waits for it again"),
     ("UnknownTopicOrPartition", "hint: was a topic deleted? cep topics plan shows it"),
 )
-
+_REFUSED = "AuthenticationException"
+_REFUSED_HINT = (
+    _REFUSED,
+    "hint: the broker refuses these credentials; are the files of kafka.security right? a new start reads them again",
+)
 
 _OUTSIDE = (*(word for word, _ in _HINTS), "SPARK_JOB_CANCELLED", "SparkContext was shut down")
 """Words of failures that records have no part in."""
@@ -30,6 +34,15 @@ def lies_outside(failure: str) -> bool:
     return any(word in failure for word in _OUTSIDE)
 
 
+def credentials_refused(failure: str) -> bool:
+    """Whether the broker did not let us in: perhaps only until the files of secrets that are being exchanged have arrived, so it is worth another try.
+
+    >>> credentials_refused("org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed"), credentials_refused("disk full")
+    (True, False)
+    """
+    return _REFUSED in failure
+
+
 def cause(failure: str, *, hint: bool = True) -> str:
     r"""What happened and what to do, from the text of a query's exception.
 
@@ -42,5 +55,5 @@ def cause(failure: str, *, hint: bool = True) -> str:
     first, *more = told.splitlines() or ["no reason is known"]
     kept = [line.strip() for line in more if line.strip() and not _TRACE.match(line)]
     lines = [first.replace("Traceback (most recent call last):", "").rstrip(" :"), *kept[-2:]]
-    hints = [next((text for word, text in _HINTS if word in failure), _RESTART)] if hint else []
+    hints = [next((text for word, text in (*_HINTS, _REFUSED_HINT) if word in failure), _RESTART)] if hint else []
     return "\n".join([*dict.fromkeys(lines), *hints])

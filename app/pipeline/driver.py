@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -22,7 +22,8 @@ from app.config.durations import format_duration
 from app.config.settings import Settings
 from app.control.heartbeat import BEAT_OPTIONS
 from app.control.plane import ControlPlane
-from app.delivery.security import client_options
+from app.delivery.kept import KeptProducer
+from app.delivery.security import client_options, shipped_options
 from app.delivery.topics import TopicAdministrator
 from app.errors import CepError, ConfigurationError, DependencyError, Finding, SnapshotError
 from app.events.topics import topic_numbers
@@ -39,12 +40,13 @@ from app.pipeline.draining import past_of
 from app.pipeline.learning.learner import learning
 from app.pipeline.limits import batch_limits
 from app.pipeline.moving import move_to_readers, settled_numbers
-from app.pipeline.numbers import Numbers, store_numbers
+from app.pipeline.numbers import Numbers, buckets_kept, store_numbers
 from app.pipeline.offsets import OffsetLog
 from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
 from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
+from app.pipeline.secret_checks import check_secrets
 from app.pipeline.session import bound_arrow_batches
 from app.pipeline.shown import shown_outside
 from app.pipeline.source import kafka_records
@@ -114,9 +116,11 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         QueryFailedError: the query ended with an error.
         BatchFailedError, AccountsError: a batch cannot be done, or its accounts do not close.
     """
+    check_secrets(settings)
     with ExitStack() as cleanup:
         cleanup.enter_context(sole_driver(settings))
         try_out(settings.checkpoint.address)
+        settings = buckets_kept(settings)
         plane = _listening(settings)
         cleanup.callback(plane.close)
         plane.metrics.set("cep_leader", 1)  # `sole_driver` has the checkpoint's lock
@@ -136,7 +140,6 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         plane.assign(_partitions(settings))
         spark = starting.result()
         bound_arrow_batches(spark, settings, limits.arrow_bytes)
-        plane.started.good()
         committed = threading.Event()
         listener = ProgressListener(plane, committed)
         spark.streams.addListener(listener)
@@ -147,8 +150,10 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
         plane.running.good()
+        plane.pulse.beat()
+        plane.started.good()  # not before: until then nothing beats the pulse, and a slow start would be killed as a hanging loop
         if settings.heartbeat.enabled:
-            plane.start_heartbeat(Producer({**client_options(settings.kafka), **BEAT_OPTIONS}))
+            plane.start_heartbeat(KeptProducer({**shipped_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
         cleanup.enter_context(learning(settings, plane))
         log.info("running", queries=[plan.name for plan in deployment.catalog.plans], port=plane.port, deployment=fingerprint)
@@ -164,7 +169,10 @@ def _listening(settings: Settings) -> ControlPlane:
         return control_plane(settings)
     except OSError as error:
         http = settings.http
-        finding = Finding(f"http: cannot listen on {http.host}:{http.port}: {_words(error)}", hint="set http.port; 0 takes any free one")
+        where = f"{http.host}:{http.port}" + (
+            "" if http.control.port is None else f" and {http.control.host or http.host}:{http.control.port}"
+        )
+        finding = Finding(f"http: cannot listen on {where}: {_words(error)}", hint="set http.port; 0 takes any free one")
         raise ConfigurationError([finding]) from error
 
 

@@ -220,7 +220,7 @@ def _orders(text: str) -> TaskOrders:
 @lru_cache(maxsize=1)
 def _outbox() -> Outbox:
     """This worker's connections to owners; module globals outlive batches in Spark's Python workers."""
-    return Outbox(OwnerSlots.from_text(os.environ[SETTING]).token)
+    return Outbox(OwnerSlots.from_text(os.environ[SETTING]).key)
 
 
 @dataclass(frozen=True, slots=True)

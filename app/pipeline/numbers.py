@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from app.config.settings import Settings
 from app.errors import ConfigurationError, Finding, SnapshotError
 from app.events.topics import topic_label, topic_numbers
+from app.observe.logs import get_logger
 from app.owners.deployment import FOLDER as DEPLOYMENTS
 from app.owners.state_log import StateHome
 from app.storage.frames import read_frame, write_frame
 from app.storage.open import open_store
 from app.storage.store import MissingError, Part
+
+log = get_logger(__name__)
 
 FORMAT = 1
 FILE, KIND = "numbers.bin", "numbers"
@@ -171,6 +175,21 @@ def load_numbers(checkpoint: str) -> Numbers:
                 f"the checkpoint {checkpoint} has no {FILE}, without which nobody knows its topics by number; {hint}"
             ) from None
         return Numbers()
+
+
+def buckets_kept(settings: Settings) -> Settings:
+    """The settings with the number of buckets that the checkpoint's state is in, where `spark.keep_buckets` wants that.
+
+    Raises:
+        SnapshotError, StorageError: see `load_numbers`.
+    """
+    if not settings.spark.keep_buckets:
+        return settings
+    known = load_numbers(settings.checkpoint.uri).buckets
+    if known in (None, settings.spark.buckets):
+        return settings
+    log.info("buckets of the checkpoint", buckets=known, derived=settings.spark.buckets)
+    return settings.model_copy(update={"spark": settings.spark.model_copy(update={"buckets": known})})
 
 
 def store_numbers(checkpoint: str, numbers: Numbers) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.bucket.composition import emission_delay_ms, stream_of
 from app.bucket.hold import TimeRules
+from app.config.secret_files import reference, secret_file
 from app.config.settings import SchemaRegistry, Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, wanted_topics
@@ -44,11 +45,11 @@ class TopicsMissingError(CepError):
 
 
 def registry_settings(settings: SchemaRegistry) -> RegistrySettings:
-    """The registry's settings as its client wants them; small and picklable, tasks get them too."""
+    """The registry's settings as its client wants them; small, picklable and without secrets, tasks get them too."""
     properties: dict[str, str | int | float] = {"timeout": settings.timeout / 1000}
     if settings.username is not None:
-        secret = settings.password.get_secret_value() if settings.password else ""
-        properties["basic.auth.user.info"] = f"{settings.username}:{secret}"
+        file = secret_file(settings.password, settings.password_file)
+        properties["basic.auth.user.info"] = f"{settings.username}:{'' if file is None else reference(file)}"
     if settings.ca_file is not None:
         properties["ssl.ca.location"] = str(settings.ca_file)
     return RegistrySettings(settings.url, properties)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from app.bootstrap.artifacts import connector_jars, s3_jars
 from app.bootstrap.class_archive import class_archive, driver_class_path
 from app.bootstrap.java import find_java
 from app.config.addresses import BucketAddress
+from app.config.secret_files import derived, read_secret
+from app.config.secret_variables import without_secrets
 from app.config.settings import Settings
+from app.config.task_token import token_file
+from app.delivery.security import ALLOWED_URLS
 from app.owners.keeper import SETTING, OwnerSlots
 from app.pipeline.limits import ARROW_UNLIMITED
 
@@ -37,6 +41,8 @@ LOCAL_FILES = {"fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileS
 
 For the session, whose queries' checkpoints get it: when Spark itself starts, it does not see the connector's jars yet. It has cached Hadoop's own class by then."""
 
+REDACTED = "(?i)secret|password|passphrase|token|jaas|access[.]?key|ssl[.]key"
+"""Values of settings and options with such names are not shown by Spark's UI, plans and logs."""
 ENDINGS = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 """The logger that tells that a query has ended with an error."""
 
@@ -55,6 +61,8 @@ def own_settings(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_MANAGER,
         "spark.sql.streaming.stopTimeout": str(settings.spark.stop_timeout),
         "spark.sql.session.timeZone": "UTC",
+        "spark.redaction.regex": REDACTED,  # nothing secret is there; this is for what users add
+        "spark.sql.redaction.options.regex": f"{REDACTED}|url",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
@@ -71,6 +79,11 @@ def own_settings(settings: Settings) -> dict[str, str]:
         conf["spark.jars"] = ",".join(str(jar) for jar in connector_jars())  # for executors
         # one that has just come takes 20 s for its first task (ops/decisions/0032)
         conf |= {"spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.minTaskRuntime": "2s"}
+    conf |= authentication(settings)
+    if settings.kafka.security.mechanism == "OAUTHBEARER":
+        allowed = f"-D{ALLOWED_URLS}={settings.kafka.security.oauth.token_endpoint_url}"
+        conf["spark.driver.extraJavaOptions"] += f" {allowed}"
+        conf["spark.executor.extraJavaOptions"] = allowed
     if settings.spark.master.startswith("local"):
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
@@ -95,15 +108,44 @@ def archive_options(archive: Path | None) -> list[str]:
     return [f"-XX:SharedArchiveFile={archive}"] if archive else []
 
 
+def encrypted(settings: Settings) -> bool:
+    """Whether what processes of the application say to each other is encrypted."""
+    asked = settings.spark.encryption
+    return not _asked_master(settings).startswith("local") if asked == "auto" else asked == "on"
+
+
+def authentication(settings: Settings) -> dict[str, str]:
+    """Spark's own connections: who is let in, and whether they are encrypted. Standalone clusters have a secret of their own, which their operator sets."""
+    master = _asked_master(settings)
+    if not master.startswith(("local", "k8s")):
+        return {}
+    conf = {"spark.authenticate": "true"}  # with a local master Spark makes a secret for itself
+    if master.startswith("k8s"):
+        conf["spark.authenticate.secret.file"] = str(token_file(settings.http))  # else it would stand in the pods' environment
+    if encrypted(settings):
+        conf |= {"spark.network.crypto.enabled": "true", "spark.network.crypto.cipher": "AES/GCM/NoPadding"}
+    return conf
+
+
+def secret_conf(settings: Settings) -> dict[str, str]:
+    """Spark settings that must not stand in the JVM's command line: with several JVMs on one machine Spark takes its secret from its settings only."""
+    return {"spark.authenticate.secret": spark_secret(settings)} if _asked_master(settings).startswith("local-cluster") else {}
+
+
+def spark_secret(settings: Settings) -> str:
+    """Spark's secret, made of the application's."""
+    return derived(read_secret(token_file(settings.http)), "cep: Spark").hex()
+
+
 def owner_slots(settings: Settings) -> OwnerSlots:
     """The owners of an executor: one per core."""
-    token = settings.http.task_token.get_secret_value() if settings.http.task_token else secrets.token_urlsafe(32)
+    token, encryption = str(token_file(settings.http)), encrypted(settings)
     master = _asked_master(settings)
     if found := re.match(r"local(?:\[(\d+|\*)|$)", master):
-        return OwnerSlots(token, (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1), local=True)
+        return OwnerSlots(token, (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1), local=True, encrypted=encryption)
     if found := re.match(r"local-cluster\[\s*\d+\s*,\s*(\d+)", master):
-        return OwnerSlots(token, int(found[1]), local=True)
-    return OwnerSlots(token, int(settings.spark.conf.get("spark.executor.cores", "1")))
+        return OwnerSlots(token, int(found[1]), local=True, encrypted=encryption)
+    return OwnerSlots(token, int(settings.spark.conf.get("spark.executor.cores", "1")), encrypted=encryption)
 
 
 def slots_of(spark: SparkSession) -> OwnerSlots:
@@ -146,9 +188,13 @@ def start_session(settings: Settings) -> SparkSession:
     os.environ["PYTHONPATH"] = os.pathsep.join([project, *filter(None, [os.environ.get("PYTHONPATH")])])
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a pool per worker would outnumber the cores, and nothing here uses it
     os.environ["JAVA_HOME"] = str(find_java().home)
-    builder = SparkSession.builder.master(_master(settings.spark.master))
+    master = _master(settings.spark.master)
+    builder = SparkSession.builder.master(master)
     owners = {f"spark.executorEnv.{SETTING}": owner_slots(settings).to_text()}
-    for name, value in with_users(own_settings(settings) | owners, settings.spark.conf).items():
+    conf = with_users(own_settings(settings) | owners, settings.spark.conf)
+    with without_secrets(os.environ):
+        SparkContext._ensure_initialized(conf=_spark_conf({"spark.master": master, **conf}))  # noqa: SLF001 - the JVM, and no context yet
+    for name, value in {**conf, **secret_conf(settings)}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if not isinstance(settings.checkpoint.address, BucketAddress):  # there Hadoop's client of S3 would look for the class, and not see it
@@ -156,6 +202,10 @@ def start_session(settings: Settings) -> SparkSession:
             session.conf.set(name, value)
     _quieten(session)
     return session
+
+
+def _spark_conf(conf: Mapping[str, str]) -> SparkConf:
+    return SparkConf(loadDefaults=False).setAll(list(conf.items()))
 
 
 def _quieten(session: SparkSession) -> None:

@@ -63,6 +63,15 @@ strategy: skip-till-next-match
 return: {symbol: a.symbol, low: a.price, high: "b[last].price"}
 """
 
+RISEN = """
+name: q
+event: SEQ(Stock a, Stock b, !(Stock n))
+where: "[symbol] AND b.price > a.price AND n.price < a.price"
+within: 10 minutes
+strategy: skip-till-next-match
+return: {symbol: a.symbol, low: a.price, high: b.price}
+"""
+
 
 def with_features() -> list[Scenario]:
     """A row per feature on uniform types."""
@@ -74,7 +83,11 @@ def with_features() -> list[Scenario]:
         Scenario(
             "time windows, 1k keys", MORE.format("T0 a, T1 b, T2 c").replace("within: 10 s", "window: {size: 10 s, slide: 5 s}"), 1_000
         ),
+        Scenario("within 50 events, 1k keys", MORE.format("T0 a, T1 b, T2 c").replace("10 s", "50 events"), 1_000),
+        Scenario("!a at the start, 1k keys", MORE.format("!(T3 n), T0 a, T1 b, T2 c"), 1_000),
+        Scenario("!c at the end, 1k keys", MORE.format("T0 a, T1 b, T2 c, !(T3 n)"), 1_000),
         Scenario("ANY(2; ..), 1k keys", MORE.format("T0 a, ANY(2; T1, T2) b"), 1_000),
+        Scenario("b{2} in the middle, 1k keys", MORE.format("T0 a, T1 b{2}, T2 c"), 1_000),
         Scenario("b+ in the middle, 1k keys", MORE.format("T0 a, T1 b+, T2 c"), 1_000),
     ]
 
@@ -82,12 +95,22 @@ def with_features() -> list[Scenario]:
 def rising_with_features() -> list[Scenario]:
     """A row per feature on rising prices."""
     rising = RISING.format("skip-till-next-match")
+    windows = rising.replace("within: 10 minutes", "window: {size: 10 minutes, slide: 5 minutes}")
     return [
         Scenario("rising prices, a gap", rising + "max_gap: 3 minutes\n", 0),
         Scenario("rising prices, a gap, skip past last", rising + "max_gap: 3 minutes\nafter: skip-past-last-event\n", 0),
         Scenario("rising prices, timeouts", rising + "on_timeout: emit\n", 0),
-        Scenario("rising prices, time windows", rising.replace("within: 10 minutes", "window: {size: 10 minutes, slide: 5 minutes}"), 0),
+        Scenario("rising prices, time windows", windows, 0),
         Scenario("rising prices, nothing cheaper between", FALLEN, 0),
+        Scenario("rising prices, within 50 events", rising.replace("10 minutes", "50 events"), 0),
+        Scenario(
+            "rising prices, no drop before",
+            rising.replace("Stock a,", "!(Stock n), Stock a,").replace('a.price"', 'a.price AND n.volume * 2 > 100000"'),
+            0,
+        ),
+        Scenario("two risen prices, none cheaper behind", RISEN, 0),
+        Scenario("rising prices in windows, skip past last", windows + "after: skip-past-last-event\n", 0),
+        Scenario("rising prices in windows, longest", windows + "after: skip-past-last-event\nemit: longest\n", 0),
     ]
 
 

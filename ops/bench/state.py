@@ -27,7 +27,8 @@ import yaml
 
 from app.bucket.hold import Progress
 from app.bucket.ingress import IngressPlan
-from app.config.settings import load_settings
+from app.config.settings import Http, load_settings
+from app.config.task_token import token_file
 from app.control.directives import Directive
 from app.control.placement import OwnerId
 from app.control.totals import head_of
@@ -68,8 +69,8 @@ class World:
         checkpoint = str(folder / application)
         self._plan, self.fingerprint = self._prepared(folder, checkpoint)
         self.store = open_store(checkpoint)
-        self.owners = Owners(slots.token, OwnerSettings(application, checkpoint, "state"))
-        self._outbox, self._application = Outbox(slots.token), application
+        self.owners = Owners(slots.key, OwnerSettings(application, checkpoint, "state"))
+        self._outbox, self._application = Outbox(slots.key), application
         self._template = _shelf_readings()
         self._source = source_number(0, 0)
         self.batch, self._epoch, self._sent, self._time = 0, 1, 0, START_MS
@@ -144,7 +145,7 @@ def _shelf_readings() -> EventBatch:
 
 
 def measured(folder: Path, gigabytes: float, batches: int) -> dict[str, Any]:
-    slots = OwnerSlots("a token of this benchmark", OWNERS, local=True)
+    slots = OwnerSlots(str(token_file(Http())), OWNERS, local=True)
     os.environ[SETTING] = slots.to_text()
     start_owners(serve)
     little = World(folder, slots, "little")

@@ -22,6 +22,8 @@ while eval "[ -n \"\${SPARK_JAVA_OPT_$n+x}\" ]"; do
     eval "set -- \"\$@\" \"\$SPARK_JAVA_OPT_$n\""
     n=$((n + 1))
 done
+# An executor asks the driver for its settings before it has any, and Spark reads a secret from a file only where the master is Kubernetes
+set -- "$@" -Dspark.master=k8s://driver
 # Executors copy spark.jars into their working directory, and the image's is read-only.
 mkdir -p /tmp/work && cd /tmp/work
 # The archive of classes holds for one beginning of the class path: the driver's, which holds all of Spark

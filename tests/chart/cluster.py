@@ -108,6 +108,7 @@ class Cluster:
             "streams": streams("/opt/cep/schemas"),
             "queries": {"inline": {"shoplifting.yaml": QUERIES["shoplifting"]}},
             "settings": {"kafka": {"starting_offsets": "earliest"}},
+            "topics": {"provision": "job"},
             # less for Python than the address space of a worker when it is forked: that must not be held against it
             "executor": {"requestCores": "100m", "memory": "512m", "pysparkMemory": "512m", "memoryOverhead": "768m"},
             "driver": {"resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "3Gi"}}},
@@ -123,7 +124,7 @@ class Cluster:
         """What the driver's HTTP server answers, whatever its status; nothing while there is none."""
         for pod in self.pods("driver"):
             try:
-                with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8080{path}", timeout=10) as answer:
+                with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8081{path}", timeout=10) as answer:
                     return answer.read().decode()
             except urllib.error.HTTPError as answer:
                 return answer.read().decode()

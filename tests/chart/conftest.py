@@ -1,4 +1,4 @@
-"""Helm, and what it makes of the chart. Without Helm these tests skip: `install-ops-tools DIR helm` gets it, DIR being `ops-tools` in the cache."""
+"""Helm, and what it makes of the chart. Without Helm these tests skip; `python -m ops.tools` installs it, and so does `python3 -m tests`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from app.bootstrap.places import cache_folder
+from ops.tools.pins import tools_folder
 from tests.chart.cluster import TOOLS
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -52,12 +53,40 @@ class Rendered:
         return yaml.safe_load(self.one("ConfigMap", "-settings")["data"]["settings.yaml"])
 
 
+def tool(name: str) -> str:
+    """A program that `python -m ops.tools` installed, or one on PATH.
+
+    Without it the test skips, unless CEP_OPS_TOOLS says that the tools were installed: then it fails.
+    """
+    found = shutil.which(name, path=str(tools_folder() / "bin")) or shutil.which(name)
+    if not found and os.environ.get("CEP_OPS_TOOLS") == "installed":
+        pytest.fail(f"{name} is not among the tools that were installed")
+    if not found:
+        pytest.skip(f"no {name}: python -m ops.tools installs it")
+    return found
+
+
 @pytest.fixture(scope="session")
 def helm() -> str:
-    found = shutil.which("helm") or shutil.which("helm", path=str(cache_folder() / "ops-tools" / "bin"))
-    if not found:
-        pytest.skip("no helm on PATH or in the cache's ops-tools/bin")
-    return found
+    return tool("helm")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    return tool("promtool")
+
+
+@pytest.fixture(scope="module")
+def render_once(helm: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Rendered]:
+    """`render_once(values)`: as `render`, for fixtures of a module."""
+
+    def template(values: dict[str, Any]) -> Rendered:
+        folder = tmp_path_factory.mktemp("values")
+        done = run_over_chart(helm, folder, "template", values, ("--namespace", "stores"))
+        assert done.returncode == 0, done.stderr
+        return Rendered(tuple(o for o in yaml.safe_load_all(done.stdout) if o))
+
+    return template
 
 
 @pytest.fixture(scope="session")
@@ -76,18 +105,24 @@ def image() -> Path:
     return out
 
 
+def run_over_chart(
+    program: str, folder: Path, command: str, values: dict[str, Any] | None, more: tuple[str, ...], release: str = "shop"
+) -> subprocess.CompletedProcess[str]:
+    """Helm's command over the chart; values are laid over the required ones."""
+    file, required = folder / "values.yaml", folder / "required.yaml"
+    file.write_text(yaml.safe_dump(values or {}), encoding="utf-8")
+    required.write_text(yaml.safe_dump(REQUIRED), encoding="utf-8")
+    name = [] if command == "lint" else [release]
+    argv = [program, command, *name, str(CHART), "-f", str(required), "-f", str(file), *more]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+
+
 @pytest.fixture
 def run_helm(helm: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`run_helm("template", values, *more)`: Helm's command over the chart; values are laid over the required ones."""
 
     def run(command: str, values: dict[str, Any] | None = None, *more: str, release: str = "shop") -> subprocess.CompletedProcess[str]:
-        file = tmp_path / "values.yaml"
-        file.write_text(yaml.safe_dump(values or {}), encoding="utf-8")
-        required = tmp_path / "required.yaml"
-        required.write_text(yaml.safe_dump(REQUIRED), encoding="utf-8")
-        name = [] if command == "lint" else [release]
-        argv = [helm, command, *name, str(CHART), "-f", str(required), "-f", str(file), *more]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        return run_over_chart(helm, tmp_path, command, values, more, release)
 
     return run
 

@@ -14,7 +14,8 @@ SCHEMA = CHART / "values.schema.json"
 
 CHART_DECIDES = {
     "Checkpoint": ("path", "s3"),
-    "Http": ("host", "port", "advertised_host"),
+    "Http": ("host", "port", "advertised_host", "task_token_file"),
+    "Control": ("port", "token_file", "read_with_token", "certificate_file", "key_file"),
     "Spark": ("master", "ingress_tasks", "buckets", "conf", "stop_timeout"),
     "Settings": ("application", "streams"),
     "Kafka": ("bootstrap_servers", "client_options"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,17 @@ def test_chart_passes_the_strict_lint(run_helm, permutation):
 
 
 def test_settings_file_is_one_that_the_application_accepts(render, permutation, tmp_path):
-    for section in (permutation.get("kafka", {}).get("security", {}), permutation.get("schemaRegistry", {}).get("auth", {})):
-        assert "password" not in section
     settings = render(permutation).settings
-    for section in (settings["kafka"]["security"], settings["schema_registry"]):
-        if "password_file" in section:  # mounted in the pod; here any file will do
-            section["password_file"] = str(tmp_path / "password")
+    security = settings["kafka"]["security"]
+    assert "for-trials-only" not in yaml.safe_dump(settings), "secrets are named by file"
+    for section in (security, security.get("oauth", {}), settings["schema_registry"]):
+        for name in ("password_file", "client_secret_file"):
+            if name in section:  # mounted in the pod; here any file will do
+                section[name] = str(tmp_path / "password")
+    if "task_token_file" in settings["http"]:
+        settings["http"]["task_token_file"] = str(tmp_path / "token")
     (tmp_path / "password").write_text("s", encoding="utf-8")
+    (tmp_path / "token").write_text("of 16 characters", encoding="utf-8")
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     accepted = load_settings(tmp_path / "settings.yaml", {})
     assert accepted.queries.paths == (tmp_path / "queries",)
@@ -44,7 +49,9 @@ def test_settings_file_is_one_that_the_application_accepts(render, permutation, 
 
 def test_every_object_and_pod_has_the_recommended_labels(render, permutation):
     rendered = render(permutation)
-    for thing in (*rendered.objects, *pods(rendered)):
+    theirs = [re.search(r"name: (.*)", o)[1] if isinstance(o, str) else o["metadata"]["name"] for o in permutation.get("extraObjects", ())]
+    ours = [o for o in rendered.objects if o["metadata"]["name"] not in [name.replace("{{ .Release.Name }}", "shop") for name in theirs]]
+    for thing in (*ours, *pods(rendered)):
         labels = thing["metadata"]["labels"]
         assert {f"app.kubernetes.io/{name}" for name in RECOMMENDED} <= labels.keys(), thing
 
@@ -89,7 +96,12 @@ def test_executors_find_the_driver_by_its_stable_name_before_it_is_ready(render)
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"].items() <= rendered.driver["metadata"]["labels"].items()
     ports = {p["name"]: p["containerPort"] for p in rendered.driver["spec"]["containers"][0]["ports"]}
-    assert ports == {"http": 8080, "driver": int(conf["spark.driver.port"]), "blocks": int(conf["spark.driver.blockManager.port"])}
+    assert ports == {
+        "http": 8080,
+        "control": 8081,
+        "driver": int(conf["spark.driver.port"]),
+        "blocks": int(conf["spark.driver.blockManager.port"]),
+    }
     assert {p["targetPort"] for p in service["spec"]["ports"]} == set(ports)
 
 
@@ -133,7 +145,7 @@ def test_local_mode_is_the_driver_alone(render):
     assert [o["metadata"]["name"] for o in rendered.objects if o["kind"] == "ServiceAccount"] == ["shop-cep-driver"]
     assert rendered.settings["spark"]["master"] == "local[3]"
     assert not [name for name in rendered.settings["spark"]["conf"] if "kubernetes" in name]
-    assert [p["name"] for p in rendered.one("Service", "-driver")["spec"]["ports"]] == ["http"]
+    assert [p["name"] for p in rendered.one("Service", "-driver")["spec"]["ports"]] == ["http", "control"]
 
 
 def test_query_texts_arrive_unchanged_although_they_hold_braces(render):
@@ -265,10 +277,52 @@ def test_notes_tell_where_to_look_and_warn_when_there_is_no_query(run_helm):
     notes = run_helm("install", None, "--dry-run=client", "--namespace", "stores").stdout
     assert "kubectl -n stores logs shop-cep-0 -f" in notes
     assert "WARNING: no queries" in notes
-    assert "WARNING" not in run_helm("install", {"queries": {"existingConfigMaps": ["q"]}}, "--dry-run=client").stdout
+    safe = {"queries": {"existingConfigMaps": ["q"]}, "streams": {"retail": {"topics": ["r"]}}, "kafka": {"security": {"protocol": "SSL"}}}
+    assert "WARNING" not in run_helm("install", safe, "--dry-run=client").stdout
 
 
 def test_shipped_files_are_in_the_place_that_the_image_builds_from():
     ignored = (Path(__file__).parents[2] / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert ignored[1] == "*"
     assert {line[1:] for line in ignored if line.startswith("!")} >= {"app", "shedding", "schemas", "queries", "requirements.lock"}
+
+
+def files_named(tree: Any) -> set[str]:
+    """Paths below /etc/cep that settings name."""
+    if isinstance(tree, dict):
+        return set().union(*map(files_named, tree.values())) if tree else set()
+    if isinstance(tree, list):
+        return set().union(*map(files_named, tree)) if tree else set()
+    return {tree} if isinstance(tree, str) and tree.startswith("/etc/cep/") else set()
+
+
+@pytest.mark.parametrize("name", ["all", "trial", "scram", "oauth"])
+def test_every_file_that_settings_name_is_mounted_where_they_are_read(render, name):
+    """A job that has the settings of another pod ends at its start."""
+    more = {"control": {"existingSecret": "people", "tlsSecret": "tls"}, "topics": {"provision": "job"}, "reconcile": {"enabled": True}}
+    rendered = render({**PERMUTATIONS[name], **more})
+    pods = {
+        "-settings": rendered.driver["spec"],
+        "-topics": rendered.one("Job")["spec"]["template"]["spec"],
+        "-reconcile": rendered.one("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"],
+    }
+    for ending, pod in pods.items():
+        settings = yaml.safe_load(rendered.one("ConfigMap", ending)["data"]["settings.yaml"])
+        mounts = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+        for path in files_named(settings):
+            assert any(path == mount or path.startswith(f"{mount}/") for mount in mounts), (ending, path)
+    assert len(files_named(rendered.settings)) >= 4, "the control port's, the token, and Kafka's"
+
+
+def test_volumes_of_every_pod_are_there_and_its_hooks_secrets_come_with_it(render):
+    rendered = render(PERMUTATIONS["trial"])
+    job = rendered.one("Job")["spec"]["template"]["spec"]
+    hooks = {
+        (o["kind"], o["metadata"]["name"]): int(o["metadata"]["annotations"]["helm.sh/hook-weight"])
+        for o in rendered.objects
+        if "helm.sh/hook-weight" in o["metadata"].get("annotations", {})
+    }
+    asked = {("Secret", v["secret"]["secretName"]) for v in job["volumes"] if "secret" in v}
+    asked |= {("ConfigMap", v["configMap"]["name"]) for v in job["volumes"] if "configMap" in v}
+    assert len(asked) == 3
+    assert all(hooks[each] < hooks["Job", "shop-cep-topics"] for each in asked)

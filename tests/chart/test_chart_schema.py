@@ -54,6 +54,48 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown setting": ({"settings": {"watchdgo": {}}}, "watchdgo"),
     "duration without unit": ({"settings": {"watchdog": {"interval": 5}}}, "interval"),
     "unknown setting of a stream": ({"streams": {"retail": {"topic": "retail"}}}, "topic"),
+    "an autoscaler": ({"autoscaling": {"enabled": True}}, "autoscaling"),
+    "executors that come and go": ({"spark": {"conf": {"spark.dynamicAllocation.enabled": "true"}}}, "dynamicAllocation"),
+    "two monitors": ({"metrics": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}}, "metrics"),
+    "tokens from nowhere": (
+        {
+            "kafka": {
+                "security": {
+                    "protocol": "SASL_SSL",
+                    "mechanism": "OAUTHBEARER",
+                    "oauth": {"clientId": "c"},
+                    "secret": {"clientSecret": "s"},
+                }
+            }
+        },
+        "tokenEndpointUrl",
+    ),
+    "tokens without a secret": (
+        {
+            "kafka": {
+                "security": {
+                    "protocol": "SASL_SSL",
+                    "mechanism": "OAUTHBEARER",
+                    "oauth": {"tokenEndpointUrl": "https://login.example", "clientId": "c"},
+                }
+            }
+        },
+        "clientSecret",
+    ),
+    "a certificate without its key": (
+        {"kafka": {"security": {"protocol": "SSL", "existingSecret": "s", "keys": {"certificate": "user.crt"}}}},
+        "privateKey",
+    ),
+    "a certificate of no Secret": (
+        {"kafka": {"security": {"protocol": "SSL", "keys": {"certificate": "user.crt", "privateKey": "user.key"}}}},
+        "existingSecret",
+    ),
+    "Strimzi without a cluster": ({"topics": {"provision": "strimzi"}}, "cluster"),
+    "topics by magic": ({"topics": {"provision": "auto"}}, "provision"),
+    "an objective of all": ({"prometheusRule": {"thresholds": {"objective": 1}}}, "objective"),
+    "a share of executors that must stay": ({"podDisruptionBudget": {"executor": {"minAvailable": "50%"}}}, "minAvailable"),
+    "an interval without unit": ({"metrics": {"serviceMonitor": {"interval": "15"}}}, "interval"),
+    "query names for a shell": ({"reconcile": {"queries": ["a; rm -rf /"]}}, "queries"),
     "a password in a ConfigMap": ({"settings": {"kafka": {"security": {"password": "p"}}}}, "password"),
     "the settings' port against the chart's": ({"settings": {"http": {"port": 9000}}}, "port"),
 }

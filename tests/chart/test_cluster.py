@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.cluster import QUERIES, Cluster, fake_cluster, until
+from tests.chart.cluster import QUERIES, RELEASE, Cluster, fake_cluster, until
 
 pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -25,7 +25,6 @@ COMMAND = "kill -9 2"
 @pytest.fixture(scope="module")
 def cluster(image: Path, helm: str, tmp_path_factory: pytest.TempPathFactory, record_testsuite_property) -> Iterator[Cluster]:
     with fake_cluster(image, helm, tmp_path_factory.mktemp("cluster")) as running:
-        running.make_topics()
         began = time.monotonic()
         running.install()
         record_testsuite_property("helm install --wait, s", f"{time.monotonic() - began:.1f}")
@@ -43,6 +42,19 @@ def is_ready(cluster: Cluster) -> bool:
 
 def test_thefts_of_the_retail_stream_arrive_on_the_brokers_topic(cluster):
     cluster.expect(cluster.shoppers(seed=1))
+
+
+def test_the_releases_own_test_passes(cluster):
+    told = cluster.helm("test", RELEASE, "--logs", "--timeout", "180s")
+    assert [line[:3] for line in told.splitlines() if line.startswith("[")] == ["[+]"] * 4, told
+
+
+def test_the_job_before_the_installation_had_the_topics_to_itself(cluster):
+    """It is deleted when it succeeds; its log outlives it."""
+    (log,) = cluster.state.glob("pods/*/logs/topics.*.log")
+    text = log.read_text(encoding="utf-8")
+    assert "+ retail.readings" in text
+    assert "done: " in text
 
 
 def test_executors_are_pods_of_ours_without_a_token(cluster):
@@ -69,6 +81,7 @@ def test_java_of_driver_and_executors_maps_the_archive_of_classes(cluster):
 def test_an_edited_configmap_is_live_without_a_restart(cluster, record_testsuite_property):
     driver, kept = cluster.pods("driver")[0], executors(cluster)
     assert cluster.running() == {"shoplifting"}
+    cluster.make_topics()  # of the query that comes
     began = time.monotonic()
     cluster.edit_queries(QUERIES)
     until(lambda: cluster.running() == set(QUERIES), 120, "both queries")

@@ -55,21 +55,39 @@ class Author:
         quantifier = draw(st.sampled_from(QUANTIFIERS))
         self.closure = self.names[-1] if quantifier else ""
         items: list[Any] = [Item(self.types(), name, quantifier if name == self.closure else None) for name in self.names]
-        # a negated item in front of the k-th one
-        self.negated = draw(st.integers(1, len(items) - 1)) if len(items) > 1 and chance(draw, 40) else 0
-        if self.negated:
-            items.insert(self.negated, Absence((Item(self.types(), "n"),)))
+        self.repeated: set[str] = set()
+        for k, name in enumerate(self.names):
+            if name == self.closure or not chance(draw, 20):
+                continue
+            if draw(st.booleans()):
+                types = draw(st.sampled_from([("A", "B"), ("A", "C"), ("A", "B", "C")]))
+                items[k] = Item(types, name, None, count=2)
+                self.repeated.add(name)
+            elif k < len(self.names) - 1:
+                items[k] = Item(self.types(), name, Quantifier(2, 2))
+                self.repeated.add(name)
+        # a negated item in front of the k-th one, or behind all
+        places = [*([0] if chance(draw, 50) else range(1, len(items))), *([len(items)] * (not self.closure))]
+        self.negated = draw(st.sampled_from(places)) if places and chance(draw, 55) else -1
+        self.waits = self.negated == len(items)
+        self.lasting = lasting = draw(st.integers(1, 6)) if self.waits and chance(draw, 40) else None
+        if self.negated >= 0:
+            items.insert(self.negated, Absence((Item(self.types(), "n"),), lasting))
         self.pattern = Seq(tuple(items))
+        self.kind = "waits" if self.waits else draw(st.sampled_from(["plain", "plain", "timeouts", *["window"] * (self.negated != 0)]))
+        self.timed = lasting is None and (self.waits or self.negated == 0)
 
     def types(self) -> tuple[str, ...]:
         return tuple(self.draw(st.lists(st.sampled_from("AABC"), min_size=1, max_size=2, unique=True)))
 
     def query(self) -> WholeQuery:
-        draw, kind = self.draw, self.draw(st.sampled_from(["plain", "plain", "timeouts", "window"]))
+        draw, kind = self.draw, self.kind
         gap = draw(st.integers(1, 6)) if chance(draw, 25) else None
-        timeouts = kind == "timeouts" and len(self.pattern.items) > 1
+        timeouts = kind == "timeouts" and len(self.names) > 1
         ways = {f"{name}[]" * (name == self.closure) or name: draw(st.sampled_from(WAYS)) for name in self.names[1:] if chance(draw, 15)}
-        within = Span(draw(st.integers(2, 12))) if kind != "window" and (timeouts or chance(draw, 80)) else None
+        within = Span(draw(st.integers(2, 12))) if kind != "window" and (timeouts or self.timed or chance(draw, 80)) else None
+        if within is not None and kind != "window" and self.lasting is None and chance(draw, 40):
+            within = Span(draw(st.integers(1, 6)), "events")
         unit = draw(st.sampled_from(["ms", "events"]))
         size = draw(st.integers(1, 8))
         window = Window(Span(size, unit), Span(draw(st.integers(1, size)), unit)) if kind == "window" else None
@@ -84,17 +102,21 @@ class Author:
             timeouts=timeouts,
             after=draw(st.sampled_from(skips)) if kind == "plain" and chance(draw, 40) else "no-skip",
             longest=kind == "plain" and within is not None and chance(draw, 30),
-            strategy="skip-till-next-match" if timeouts or self.negated else draw(st.sampled_from(WAYS)),
+            strategy="skip-till-next-match" if timeouts or self.negated > 0 else draw(st.sampled_from(WAYS)),
             ways={} if timeouts else ways,
             returns=tuple((f"f{k}", self.field()) for k in range(3)) if chance(draw, 60) else None,
         )
 
     def of_negated(self) -> tuple[Compare, ...]:
         """What the negated item is compared with: an item in front of it."""
-        if not self.negated or chance(self.draw, 30):
+        if self.negated < 0 or chance(self.draw, 30):
             return ()
+        if not self.negated:
+            return (Compare(">", Attr("n", "v"), Const(self.draw(st.integers(0, 2)), "integer")),) if chance(self.draw, 30) else ()
         name = self.attribute()
-        sides = [Attr("n", name), self.changed(Attr(self.draw(st.sampled_from(self.names[: self.negated])), name))]
+        own = self.draw(st.sampled_from(self.names[: self.negated]))
+        anchor = self.draw(st.sampled_from(["first", "last", 2]))
+        sides = [Attr("n", name), self.changed(Element(own, anchor, name) if own in self.repeated else Attr(own, name))]
         left, right = self.draw(st.permutations(sides))
         return (Compare(self.draw(st.sampled_from(["=", "!="] if name in ("s", "type") else COMPARISONS)), left, right),)
 
@@ -107,6 +129,9 @@ class Author:
             sides = [one or last, self.draw(st.sampled_from(others))]
         else:
             sides = [self.draw(st.sampled_from(self.earlier(name))) for _ in range(2)]
+            for one in sorted(self.repeated) if chance(self.draw, 50) else ():
+                # all of its events, perhaps each with the one before
+                sides = [Element(one, "i", name), self.draw(st.sampled_from([*self.earlier(name), Element(one, "i", name, 1)]))]
         left, right = (self.changed(side) for side in self.draw(st.permutations(sides)))
         textual = name in ("s", "type")
         return Compare(self.draw(st.sampled_from(["=", "!="] if textual else COMPARISONS)), left, right)
@@ -117,7 +142,9 @@ class Author:
     def earlier(self, name: str) -> list[Any]:
         """Events that are known when the closure binds one."""
         own = [Element(self.closure, anchor, name) for anchor in ("first", 1)] if self.closure else []
-        return [*(Attr(one, name) for one in self.names if one != self.closure), *own]
+        plain = [one for one in self.names if one != self.closure and one not in self.repeated]
+        anchors = [Element(one, anchor, name) for one in sorted(self.repeated) for anchor in ("first", "last", 2)]
+        return [*(Attr(one, name) for one in plain), *anchors, *own]
 
     def changed(self, side: Any) -> Any:
         """The side, or something computed of it alone."""
@@ -129,18 +156,38 @@ class Author:
             return Arith("*", side, self.draw(st.sampled_from([Const(2, "integer"), Const(1.5, "float"), side])))
         return side
 
+    def told_earlier(self, name: str) -> list[Any]:
+        """Of these, what partial matches have too where they are told: their last event of an item that binds so many may be another one."""
+        last = [Element(one, "last", name) for one in self.repeated] if self.kind == "timeouts" else []
+        return [one for one in self.earlier(name) if one not in last]
+
     def field(self) -> Any:
         name = self.attribute()
+        if self.repeated and chance(self.draw, 50):
+            one = self.draw(st.sampled_from(sorted(self.repeated)))
+            made = [Attr(one, name), Element(one, 2, name), Aggregate("count", one)]
+            if self.kind != "timeouts":
+                made += [Element(one, "last", name), Aggregate("last", one, name)]
+            if name in "vw":
+                made += [Aggregate(self.draw(st.sampled_from(["sum", "avg", "min", "max", "first"])), one, name)] * 2
+            return self.draw(st.sampled_from(made))
         if not self.closure:
-            return Attr(self.draw(st.sampled_from(self.names)), name)
+            own = self.told_earlier(name)
+            return self.draw(st.sampled_from(own or [Element(self.names[0], "first", name)]))
         last = [Element(self.closure, "last", name, back) for back in (0, 1)]
         if name in "vw":
             functions = ["sum", "avg", "min", "max", "first", "last"]
             last += [Aggregate(self.draw(st.sampled_from(functions)), self.closure, name)] * 3
-        plain = [*self.earlier(name), *last, Element(self.closure, 2, name), Attr(self.closure, name), Aggregate("count", self.closure)]
+        plain = [
+            *self.told_earlier(name),
+            *last,
+            Element(self.closure, 2, name),
+            Attr(self.closure, name),
+            Aggregate("count", self.closure),
+        ]
         made = self.draw(st.sampled_from(plain))
         if name == "v" and isinstance(made, Element) and chance(self.draw, 30):
-            return Arith("-", made, self.draw(st.sampled_from(self.earlier(name))))
+            return Arith("-", made, self.draw(st.sampled_from(self.told_earlier(name))))
         return made
 
 
@@ -158,7 +205,8 @@ def plan_of(text: str) -> Plan:
 
 def needs_runs(query: WholeQuery) -> bool:
     """Whether any way is judged: a single item has none."""
-    return len(query.pattern.items) > 1 or query.pattern.items[0].quantifier is not None
+    positive = [one for one in query.pattern.items if isinstance(one, Item)]
+    return len(positive) > 1 or positive[0].quantifier is not None
 
 
 @given(st.data())
@@ -237,7 +285,8 @@ def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> No
     query = data.draw(chains(wide=True).filter(needs_runs))
     plain = query.after == "no-skip" and not query.longest
     limited = data.draw(st.sampled_from(["", "limits: {matches_per_event: 1}\n", "limits: {partial_matches_per_partition: 2}\n"]))
-    limits = limited * (plain and not any(isinstance(one, Absence) for one in query.pattern.items))
+    counted = query.within is not None and query.within.unit == "events"
+    limits = limited * (plain and not counted and not any(isinstance(one, Absence) for one in query.pattern.items))
     text = yaml_text(query) + "from: input\n" + limits
     stream = data.draw(events())
     note(text + "".join(f"{one}\n" for one in stream))
@@ -246,6 +295,8 @@ def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> No
     assert chain is not None
     # what a negated event has ended the runs evaluator keeps until its window is over
     live = not chain.kills
+    # matches that wait go out partition by partition
+    ordered = plain and not chain.waits
     ends = sorted({*data.draw(st.lists(st.integers(1, len(stream)), max_size=3)), len(stream)})
     options = EngineOptions(chunk=data.draw(st.sampled_from([1, 3, 1000])))
     # full tables are swept, and runs out of window, which count until they are met, go with that
@@ -257,7 +308,8 @@ def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> No
             watermark = END if end == len(stream) else stream[end]["time"]
             told = [told_by(engine, stream[begin:end], watermark, live=live) for engine in engines]
             # which of the matches are reported chains know earlier
-            assert told[0] == told[1] or not plain
+            assert told[0] == told[1] or not ordered
+            assert sorted(told[0][0], key=str) == sorted(told[1][0], key=str) or not plain
             for mine, own in zip(found, told, strict=True):
                 mine.extend(own[0])
             seen["matches"] += len(told[0][0])

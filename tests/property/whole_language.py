@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.naive.language import Aggregate, And, Arith, Attr, Compare, Const, Element, Equivalence, IsNull, Not, Or, references
+from tests.naive.language import Aggregate, And, Arith, Attr, Compare, Const, Element, Equivalence, IsNull, Not, Or, mentioned, references
 from tests.naive.negation import CONTIGUOUS
 from tests.naive.patterns import (
     Absence,
@@ -396,7 +396,7 @@ def streams(draw: st.DrawFn, query: WholeQuery, most: int = 9) -> list[dict[str,
 def is_valid_for(query: WholeQuery, lines: list[dict[str, Any]]) -> bool:
     """Whether everything that the query mentions is known: it is an error if types of a variable occur and none of them has the attribute.
 
-    And whether negated starts that reach back so many events of a partition are of types that are in partitions.
+    And whether negated starts that reach back so many events of a partition are decided by the newest event, where it is in no partition.
     """
     occurring = {line["type"] for line in lines}
     types: dict[str, set[str]] = {}
@@ -405,13 +405,16 @@ def is_valid_for(query: WholeQuery, lines: list[dict[str, Any]]) -> bool:
         if item.var:
             types.setdefault(item.var, set()).update(occurring.intersection(item.types))
     untils = [item.until for item in items_of(query.pattern) if item.until is not None]
-    mentioned = [*query.where, *untils, *(expression for _, expression in query.returns or ()), query.window and query.window.condition]
-    asked = [(one.var, one.name) for expression in mentioned if expression is not None for one in references(expression)]
+    expressions = [*query.where, *untils, *(expression for _, expression in query.returns or ()), query.window and query.window.condition]
+    asked = [(one.var, one.name) for expression in expressions if expression is not None for one in references(expression)]
     asked += [(item.var, item.by) for item in items_of(query.pattern) if item.by is not None and item.var]
     counted = query.within is not None and query.within.unit == "events"
-    reaching = occurring.intersection(negated_at_start(shape_of(query.pattern))) if counted else set()
-    if any(test.attribute not in TYPES[name] for name in reaching for test in query.equivalence):
-        return False
+    for absence in absences_at_start(shape_of(query.pattern)) if counted else ():
+        reaching = occurring.intersection(name for part in absence.parts for name in part.types)
+        lacking = any(test.attribute not in TYPES[name] for name in reaching for test in query.equivalence)
+        names = {part.var for part in absence.parts if part.var}
+        if lacking and (len(absence.parts) > 1 or any(names & (own := mentioned(one)) and own - names for one in query.where)):
+            return False
     return all(
         not types[var] or name in ("time", "type", None) or any(name in TYPES[one] for one in types[var]) for var, name in asked
     ) and all(
@@ -422,14 +425,14 @@ def is_valid_for(query: WholeQuery, lines: list[dict[str, Any]]) -> bool:
     )
 
 
-def negated_at_start(node: Any, *, first: bool = True) -> set[str]:
-    """Types of the negations before which no event need be bound."""
+def absences_at_start(node: Any, *, first: bool = True) -> list[Absence]:
+    """The negations before which no event need be bound."""
     if isinstance(node, Absence):
-        return {name for part in node.parts for name in part.types} if first else set()
+        return [node] if first else []
     if isinstance(node, Repeat):
-        return negated_at_start(node.inner, first=first)
-    found: set[str] = set()
+        return absences_at_start(node.inner, first=first)
+    found: list[Absence] = []
     for child in children(node):
-        found |= negated_at_start(child, first=first)
+        found += absences_at_start(child, first=first)
         first = first and (not isinstance(node, Seq) or can_be_empty(child))
     return found

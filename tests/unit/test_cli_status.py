@@ -9,10 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from app.config.settings import Http
 from app.control.query_set import QuerySet
 from app.errors import Finding, Location
 from app.local.ports import free_ports
 from app.observe.scrape import Scrape, between, quantile
+from tests.certificates import Authority
 from tests.documented import documented
 from tests.unit.test_control_plane import T0, World
 
@@ -165,3 +167,35 @@ def test_a_wrong_duration_is_told(shell, over):
 def test_a_histogram_that_began_anew_counts_from_there():
     assert between({1.0: 5, float("inf"): 6}, {1.0: 7, float("inf"): 9}) == {1.0: 2, float("inf"): 3}
     assert between({1.0: 5, float("inf"): 6}, {1.0: 2, float("inf"): 2}) == {1.0: 2, float("inf"): 2}
+
+
+def test_a_control_port_with_token_and_certificate_is_asked_as_the_settings_say(tmp_path, shell):
+    authority = Authority(tmp_path)
+    own = authority.issue("driver")
+    (tmp_path / "token").write_text("an operator's own token")
+    (tmp_path / "checkpoint").mkdir()
+    made = World(tmp_path / "checkpoint")
+    made.plane.close()
+    control = {
+        "port": 0,
+        "token_file": str(tmp_path / "token"),
+        "read_with_token": True,
+        "certificate_file": str(own.certificate),
+        "key_file": str(own.key),
+    }
+    http = {"host": "127.0.0.1", "port": 0, "control": control}
+    made.settings = made.settings.model_copy(update={"http": Http.model_validate(http)})
+    made.start()
+    ready(made)
+    file = tmp_path / "settings.yaml"
+    file.write_text(json.dumps({"http": {**http, "port": made.plane.port, "control": {**control, "port": made.plane.control_port}}}))
+    try:
+        assert shell("status", "--settings", file, "--over", "0 s").code == 0
+        at = f"https://127.0.0.1:{made.plane.control_port}"
+        assert shell("status", "--url", at, "--ca-file", authority.file).code == 77, "no token is shown"
+        strange = shell("status", "--url", at)
+        assert strange.code == 69
+        assert "certificate" in strange.err
+        assert "--ca-file" in strange.err
+    finally:
+        made.plane.close()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.control.doors import Door
 from app.control.health import Flag, Health, Pulse
 from app.control.http import ControlServer, Endpoints, NotReadyError
 from app.control.registry_watch import Ruling
@@ -20,8 +21,11 @@ def no_queries() -> object:
     raise NotReadyError("no catalog runs yet")
 
 
+TOKEN = "what an operator knows"
+
+
 class Driver:
-    def __init__(self) -> None:
+    def __init__(self, door: Door | None = None) -> None:
         self.health = Health()
         self.queries: Callable[[], object] = lambda: [{"query": "q"}]
         endpoints = Endpoints(
@@ -34,7 +38,7 @@ class Driver:
             set_log_level=set_level,
             registry=lambda notice: Ruling("use"),
         )
-        self.server = ControlServer("127.0.0.1", 0, endpoints)
+        self.server = ControlServer("127.0.0.1", 0, endpoints, door or Door(token=lambda: TOKEN))
 
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=5)
@@ -111,7 +115,7 @@ def test_what_cannot_be_answered_is_told_and_the_server_lives_on(driver: Driver)
 
 
 def test_log_levels_are_changed_at_run_time_by_whoever_has_the_token(driver: Driver) -> None:
-    def post(body: str, token: str = "secret") -> int:
+    def post(body: str, token: str = TOKEN) -> int:
         connection = driver.connection()
         connection.request("POST", "/log-level", body, {"Authorization": f"Bearer {token}"})
         status = connection.getresponse().status
@@ -136,7 +140,7 @@ def test_log_levels_are_changed_at_run_time_by_whoever_has_the_token(driver: Dri
 def test_owners_are_told_over_connections_of_their_own_and_nothing_of_batches_here(driver: Driver) -> None:
     assert driver.get("/directive?batch=0")[0] == 404
     connection = driver.connection()
-    connection.request("POST", "/report", b"{}", {"Authorization": "Bearer secret"})
+    connection.request("POST", "/report", b"{}", {"Authorization": f"Bearer {TOKEN}"})
     assert connection.getresponse().status == 404
     connection.close()
 

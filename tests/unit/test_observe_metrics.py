@@ -74,3 +74,19 @@ def test_a_counter_to_which_nothing_was_added_is_shown() -> None:
     metrics = Metrics()
     metrics.add("cep_candidate_events_total", 0, query="a")
     assert metrics.value("cep_candidate_events_total", query="a") == 0
+
+
+def test_one_sample_is_told_whether_it_was_kept_at_hand_or_not() -> None:
+    metrics = Metrics()
+    metrics.set("cep_owners", 3)
+    metrics.add("cep_events_rejected_total", 2, reason="late")
+    for query in ("a", "b"):
+        metrics.set("cep_drop_ratio", 0.5, query=query, shedder="random")
+    metrics.forget("query", "a")  # what is kept at hand of the metric goes, b stays
+    assert metrics.value("cep_owners") == 3
+    assert metrics.value("cep_events_rejected_total", reason="late") == 2
+    assert metrics.value("cep_events_rejected_total", reason="schema") is None
+    assert metrics.value("cep_drop_ratio", query="a", shedder="random") is None
+    assert metrics.value("cep_drop_ratio", shedder="random", query="b") == 0.5
+    metrics.observe("cep_batch_duration_seconds", 0.2, phase="total")
+    assert metrics.value("cep_batch_duration_seconds_count", phase="total") == 1

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.owners.keeper import SETTING, OwnerSlots
-from app.owners.wire import WireError, connect
+from app.owners.wire import WireError, WireKey, connect
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "of the application"
@@ -24,15 +24,17 @@ DEADLINE_S = 60.0
 DAEMON = """\
 import json, os, sys
 from app.owners.keeper import local_owners, start_owners
-from app.owners.wire import Wire, WireError
+from app.owners.wire import WireError, accepted
 
 
-def serve(listener, token):
+def serve(listener, key):
     while True:
         connection, _ = listener.accept()
-        wire = Wire(connection)
         try:
-            wire.prove(token, first=True)
+            wire = accepted(connection, key)
+        except WireError:
+            continue
+        try:
             while True:
                 message = wire.receive()
                 if message.head["op"] == "raise":
@@ -69,7 +71,7 @@ class Daemon:
         self.host, self.ports = json.loads(self.process.stdout.readline())
 
     def asked(self, port: int, op: str = "who") -> dict[str, int]:
-        wire = connect(self.host, port, TOKEN.encode())
+        wire = connect(self.host, port, WireKey(TOKEN.encode()))
         try:
             return dict(wire.ask({"op": op}, timeout_s=DEADLINE_S).head)
         finally:
@@ -85,8 +87,9 @@ class Daemon:
 
 
 @pytest.fixture
-def daemon() -> Iterator[Daemon]:
-    started = Daemon(OwnerSlots(TOKEN, SLOTS, local=True))
+def daemon(tmp_path) -> Iterator[Daemon]:
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    started = Daemon(OwnerSlots(str(tmp_path / "token"), SLOTS, local=True))
     yield started
     started.end()
 
@@ -114,7 +117,7 @@ def test_a_forked_worker_knows_the_ports_and_an_owner_listens_at_each(daemon):
 
 def test_owners_ask_for_the_token(daemon):
     with pytest.raises(WireError):
-        connect(daemon.host, daemon.ports[0], b"a guess")
+        connect(daemon.host, daemon.ports[0], WireKey(b"a guess"))
     assert daemon.asked(daemon.ports[0])["pid"]
 
 
@@ -188,7 +191,7 @@ def test_without_the_setting_there_are_none():
 
 
 def test_slots_travel_in_the_environment():
-    slots = OwnerSlots("tøken", 4, local=True)
+    slots = OwnerSlots("/etc/tøken", 4, local=True, encrypted=True)
     assert OwnerSlots.from_text(slots.to_text()) == slots
 
 
@@ -200,3 +203,9 @@ def test_a_port_stays_when_its_owner_is_between_two_lives(daemon):
     with socket.create_connection((daemon.host, daemon.ports[0]), timeout=DEADLINE_S) as early:
         early.settimeout(DEADLINE_S)
         assert early.recv(1), "the next owner's challenge"
+
+
+def test_the_token_is_in_no_environment_and_no_command_line(daemon):
+    for pid in (daemon.process.pid, *daemon.owners()):
+        for what in ("environ", "cmdline"):
+            assert TOKEN.encode() not in Path(f"/proc/{pid}/{what}").read_bytes()

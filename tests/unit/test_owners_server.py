@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from app.owners.server import Owner
-from app.owners.wire import Message
+from app.owners import server
+from app.owners.server import Owner, serve
+from app.owners.wire import Message, WireKey, connect
 from tests.unit.owners_world import World
 
 
@@ -29,3 +33,23 @@ def test_a_defect_is_printed_with_its_stack() -> None:
         told, _ = Owner().answer(Message({"op": "no such order"}))
     assert told["kind"] == "KeyError"
     assert "server.py" in printed[0]["reason"]
+
+
+def test_strangers_that_say_nothing_keep_no_task_out_and_no_thread_each(monkeypatch) -> None:
+    monkeypatch.setattr(server, "MOST_STRANGERS", 4)
+    monkeypatch.setattr(server.gc, "disable", lambda: None)
+    monkeypatch.setattr(server.gc, "freeze", lambda: None)
+    key = WireKey(b"of the application")
+    with contextlib.ExitStack() as open_:
+        listener = open_.enter_context(socket.create_server(("127.0.0.1", 0)))
+        threading.Thread(target=serve, args=(listener, key), daemon=True).start()
+        port = listener.getsockname()[1]
+        strangers = [open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(20)]
+        known = [connect("127.0.0.1", port, key) for _ in range(6)]
+        for one in strangers[:12]:
+            with contextlib.suppress(ConnectionResetError):
+                while one.recv(1000):  # the challenge, then the end
+                    pass
+        for wire in known:
+            assert wire.ask({"op": "hello"}, timeout_s=60).head["pid"]
+            wire.close()

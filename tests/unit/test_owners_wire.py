@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
 
+from app.owners import tls
 from app.owners import wire as wires
-from app.owners.wire import RefusedError, Wire, WireError, connect
+from app.owners.wire import RefusedError, Wire, WireError, WireKey, accepted, connect
 
-TOKEN = b"of the application"
+TOKEN = WireKey(b"of the application")
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "encrypted"], autouse=True)
+def both_ways(request, monkeypatch) -> None:
+    """Every test runs over plain sockets and over TLS."""
+    monkeypatch.setitem(globals(), "TOKEN", replace(TOKEN, encrypted=request.param))
 
 
 @dataclass
@@ -26,7 +35,7 @@ class Listening:
     """Answers every connection in a thread of its own, as owners do."""
 
     answer: Callable[[Wire], None]
-    token: bytes = TOKEN
+    key: WireKey
     refused: list[str] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -41,16 +50,18 @@ class Listening:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._talk, args=(Wire(connection),), daemon=True).start()
+            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
 
-    def _talk(self, wire: Wire) -> None:
+    def _talk(self, connection: socket.socket) -> None:
         try:
-            wire.prove(self.token, first=True)
-            self.answer(wire)
+            wire = accepted(connection, self.key)
+            try:
+                self.answer(wire)
+            finally:
+                wire.close()
         except WireError as error:
             self.refused.append(str(error))
         finally:
-            wire.close()
             self.ended.set()
 
     def close(self) -> None:
@@ -65,8 +76,8 @@ def echo(wire: Wire) -> None:
 
 
 @contextmanager
-def listening(answer: Callable[[Wire], None] = echo, token: bytes = TOKEN) -> Iterator[Listening]:
-    made = Listening(answer, token)
+def listening(answer: Callable[[Wire], None] = echo) -> Iterator[Listening]:
+    made = Listening(answer, TOKEN)
     try:
         yield made
     finally:
@@ -96,7 +107,7 @@ def test_large_parts_arrive():
 def test_who_does_not_know_the_token_is_not_let_in():
     with listening() as there:
         with pytest.raises(WireError, match="none of ours"):
-            connect("127.0.0.1", there.port, b"a guess")
+            connect("127.0.0.1", there.port, replace(TOKEN, token=b"a guess"))
         assert there.ended.wait(20)
         assert "none of ours" in there.refused[0]
 
@@ -108,11 +119,12 @@ def test_nothing_is_said_to_a_listener_that_does_not_know_the_token():
         def welcome() -> None:
             connection, _ = impostor.accept()
             there = Connection(connection.detach())
-            there.send_bytes(b"#CHALLENGE#{sha256}" + b"x" * 40)
-            there.recv_bytes()
-            there.send_bytes(b"#WELCOME#")
-            there.recv_bytes()  # our challenge
-            there.send_bytes(b"{sha256}" + b"y" * 32)
+            with contextlib.suppress(OSError, EOFError):  # where they would speak TLS it is left at the first word
+                there.send_bytes(b"#CHALLENGE#{sha256}" + b"x" * 40)
+                there.recv_bytes()
+                there.send_bytes(b"#WELCOME#")
+                there.recv_bytes()  # our challenge
+                there.send_bytes(b"{sha256}" + b"y" * 32)
 
         thread = threading.Thread(target=welcome, daemon=True)
         thread.start()
@@ -210,8 +222,7 @@ def test_a_killed_peer_is_noticed_by_who_waits_and_by_who_asks_whether_it_is_the
             try:
                 for _ in range(2):
                     connection, _ = listener.accept()
-                    kept = Wire(connection)
-                    kept.prove(TOKEN, first=True)
+                    kept = accepted(connection, TOKEN)
                     globals().setdefault("_kept", []).append(kept)
                 signal.pause()
             finally:
@@ -238,3 +249,82 @@ def test_a_connection_does_not_belong_to_a_forked_child():
         assert wire.alive
         wire.close()
         assert not wire.alive
+
+
+def test_what_is_said_can_be_read_on_the_way_unless_it_is_encrypted():
+    """A listener between the two ends, that passes everything on."""
+    word = b"an event that nobody else may read"
+    heard: list[bytes] = []
+    with listening() as there, socket.create_server(("127.0.0.1", 0)) as middle:
+
+        def pass_on() -> None:
+            one, _ = middle.accept()
+            with one, socket.create_connection(("127.0.0.1", there.port)) as other, selectors.DefaultSelector() as ready:
+                for ours in (one, other):
+                    ready.register(ours, selectors.EVENT_READ)
+                while True:
+                    for key, _ in ready.select():
+                        data = key.fileobj.recv(65536)
+                        heard.append(data)
+                        if not data:
+                            return
+                        (other if key.fileobj is one else one).sendall(data)
+
+        thread = threading.Thread(target=pass_on, daemon=True)
+        thread.start()
+        wire = connect("127.0.0.1", middle.getsockname()[1], TOKEN)
+        assert bytes(wire.ask({"op": "echo"}, [word], timeout_s=20).parts[0]) == word
+        wire.close()
+        thread.join(20)
+    assert (word in b"".join(heard)) is not TOKEN.encrypted
+
+
+def test_one_end_that_encrypts_and_one_that_does_not_do_not_speak(monkeypatch):
+    monkeypatch.setattr(wires, "PROOF_S", 1.0)
+    with listening() as there, pytest.raises(WireError):
+        connect("127.0.0.1", there.port, replace(TOKEN, encrypted=not TOKEN.encrypted))
+
+
+def test_a_kept_connection_counts_as_alive_before_anybody_has_spoken():
+    """TLS may send tickets of its own accord, which would look like the end."""
+    with listening() as there:
+        wire = connect("127.0.0.1", there.port, TOKEN)
+        for _ in range(3):
+            assert wire.alive
+            wire.ask({"op": "echo"}, timeout_s=20)
+        wire.close()
+
+
+def test_received_parts_cannot_be_written():
+    """Kernels are compiled for arrays that are not."""
+    with listening() as there:
+        wire = connect("127.0.0.1", there.port, TOKEN)
+        parts = wire.ask({}, [b"a", b"x" * 100_000], timeout_s=20).parts
+        assert [part.readonly for part in parts] == [True, True]
+        wire.close()
+
+
+def test_the_handshake_itself_shows_who_does_not_know_the_token():
+    """Before anything is said; the challenges behind it would find it out as well."""
+    ours, theirs = socket.socketpair()
+    failed: list[OSError] = []
+
+    def answer() -> None:
+        try:
+            tls.encrypted(theirs, b"a guess", 20.0, server=True)
+        except OSError as error:
+            failed.append(error)
+            theirs.close()
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    with pytest.raises(ssl.SSLError, match="certificate verify failed"):
+        tls.encrypted(ours, b"of the application", 20.0, server=False)
+    ours.close()
+    thread.join(20)
+    assert failed
+
+
+def test_everybody_makes_the_same_certificate_of_the_same_token():
+    assert tls._identity(b"one") == tls._identity(b"one")
+    assert tls._identity(b"one")[0] != tls._identity(b"two")[0]

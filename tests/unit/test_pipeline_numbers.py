@@ -12,7 +12,7 @@ from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.bucket.ingress import IngressPlan
 from app.bucket.recording import rows_between
-from app.config.settings import load_settings
+from app.config.settings import Settings, load_settings
 from app.errors import ConfigurationError, SnapshotError
 from app.events.batch import EventBatch
 from app.events.registry import Registry, RegistrySettings
@@ -20,7 +20,7 @@ from app.events.topics import topic_numbers
 from app.local.generators import generate
 from app.owners.deployment import Deployment
 from app.pipeline.driver import numbered_streams
-from app.pipeline.numbers import FILE, FORMAT, KIND, NumberedTopic, Numbers, load_numbers, store_numbers
+from app.pipeline.numbers import FILE, FORMAT, KIND, NumberedTopic, Numbers, buckets_kept, load_numbers, store_numbers
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.frames import write_frame
 from app.storage.open import open_store
@@ -144,3 +144,15 @@ def test_topics_come_and_go_and_the_heartbeat_is_switched_but_state_and_identiti
     assert {topic for _, topics in undisturbed for topic in topics} == {"retail"}
     assert removed.topics == ("retail", "zoo", "archive", "cep.heartbeat")
     assert removed.stream_of_topic == (0, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("stored", "keep", "buckets"),
+    [(None, True, 8), (4, True, 4), (8, True, 8), (4, False, 8)],
+    ids=["a new checkpoint", "one of other executors", "one of the same", "who says the number means it"],
+)
+def test_a_derived_number_of_buckets_gives_way_to_the_checkpoints(tmp_path: Path, stored: int | None, *, keep: bool, buckets: int) -> None:
+    settings = Settings.model_validate({"spark": {"buckets": 8, "keep_buckets": keep}, "checkpoint": {"path": str(tmp_path)}})
+    if stored is not None:
+        store_numbers(settings.checkpoint.uri, Numbers((NumberedTopic("a"),), stored))
+    assert buckets_kept(settings).spark.buckets == buckets

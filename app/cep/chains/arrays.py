@@ -23,7 +23,11 @@ just before that."""
 GAP, TIMEOUTS, EXTRA, WINDOW, WINDOW_SIZE, WINDOW_SLIDE, SPREAD = 10, 11, 12, 13, 14, 15, 16
 """GAP: 2**63 - 1 where there is none; EXTRA: column of a run where LAST_TIME stands, -1 where neither gap, window nor timeouts ask for it; WINDOW:
 its kind; SPREAD: in how many windows an event can lie."""
-SHAPE_SIZE = 17
+ORIGIN, ORIGIN_SLOT, RANKED, LAST_RANK, STARTS, BAR, WAITING, WAIT_MS = 17, 18, 19, 20, 21, 22, 23, 24
+"""ORIGIN: column of a run where BEGUN stands, -1 where neither ranks nor a negated start ask for it; ORIGIN_SLOT: of a slot, behind its key, where P_RANK
+stands; RANKED: whether the window is so many events of the partition, LAST_RANK: that number less one; STARTS: mask of the items that may not come shortly before a
+match, BAR: how shortly (ms, or events); WAITING: behind so many events a match waits (0: none does), WAIT_MS: so long, -1: until its window is over."""
+SHAPE_SIZE = 25
 NO_WINDOW, TIME_WINDOW, COUNT_WINDOW = 0, 1, 2
 
 # edges[edge, ...]: edge k binds the k-th event (from 0), the last edge all further ones
@@ -60,6 +64,14 @@ LAST_TIME, LAST_WINDOW, CONDITION = 0, 1, 2
 EXTRA_WIDTH = 3
 """Time of its newest event; the last window that its first one lies in; MATCHED: a match ended with its newest event, DOOMED: a negated event came."""
 MATCHED, DOOMED = 1, 2
+# where ranks or a negated start ask for it, from ORIGIN on:
+BEGUN, BARRED = 0, 1
+ORIGIN_WIDTH = 2
+"""Rank in the partition of the run's first event; time (with RANKED the rank) of the newest event before it that may not come shortly before a match."""
+NEVER = -(2**62)
+"""BARRED where there was none: time can be counted from it."""
+NOBODY = 63
+"""Item of an edge that no event takes: there a match waits."""
 
 # nodes[node, ...]
 PARENT, ROW, NODE_RANK = 0, 1, 2
@@ -71,13 +83,16 @@ HEAD, COUNT, HELD, HELD_COUNT, HELD_LEAST, BORDER = 0, 1, 2, 3, 4, 5
 """First run of the partition, how many there are; where matches are reported in order, the first of those that wait with their match, how many
 there are, the least rank at which one of them began (2**63 - 1: none waits), and the rank up to which no match may begin."""
 SLOT_WIDTH, ORDERED_SLOT_WIDTH = 2, 6
+P_RANK, NEWEST_BAR, P_TIME = 0, 1, 2
+ORIGIN_SLOT_WIDTH = 3
+"""From ORIGIN_SLOT on: how many events of the partition there were, what BARRED is in a run that begins now, and the time of the last one."""
 
 # found[k, ...]: matches: their newest node, how many events; with EXTRA also the window, and when a partial match timed out
 FOUND_NODE, FOUND_LENGTH, FOUND_WINDOW, FOUND_END = 0, 1, 2, 3
 NO_END = 2**63 - 1
 """FOUND_END of a match."""
 
-# anchors[k, ...]: events that return fields read, see `app.query.planning.chains.Event`
+# anchors[k, ...]: events that return fields read, see `app.query.planning.chain_values.Event`
 ANCHOR_NUMBER, ANCHOR_LOWEST = 0, 1
 FIRST, LAST = 0, 1
 """The first two anchors."""

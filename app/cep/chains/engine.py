@@ -25,7 +25,7 @@ from app.cep.engine import EngineOptions, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.state import kept, restoring
-from app.cep.windows.horizons import capped, horizons_of, passing
+from app.cep.windows.horizons import capped, clipped, horizons_of, passing
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from app.query.planning.chains import chain_of
@@ -64,7 +64,9 @@ class ChainsEngine:
         state[at.MATCHES] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
         self._scan(batch, as_input(masks, np.int64), watermarks)
         # at the end of the input what waits is reported, and the windows in events are over
-        final = watermarks.default_ms >= FOREVER and (self.chain.policy.once or self.layout.tables.shape[at.WINDOW] == at.COUNT_WINDOW)
+        shape = self.layout.tables.shape
+        by_rank = shape[at.WINDOW] == at.COUNT_WINDOW or shape[at.RANKED] != 0
+        final = watermarks.default_ms >= FOREVER and (self.chain.policy.once or bool(by_rank))
         live = store.end_runs(self.layout, passing(watermarks), final=final)
         matches, self.timeouts = matches_of(self.chain, self.layout, self._known.texts, store)
         stored, pushed = int(state[at.ROWS]), int(state[at.NODES])
@@ -72,6 +74,7 @@ class ChainsEngine:
         # matches that were handed over read the old table
         timeouts = 0 if self.timeouts is None else len(self.timeouts)
         store.sweep(self.layout, np.empty_like(store.cells) if len(matches) or timeouts else store.cells)
+        pending = store.waiting(self.layout)
         tally = Tally(
             events=len(batch),
             candidates=int(np.count_nonzero(masks)),
@@ -80,8 +83,8 @@ class ChainsEngine:
             matches=len(matches),
             timeouts=timeouts,
             evicted=0,
-            live_events=live,
-            pending=store.waiting(self.layout),
+            live_events=live - (pending if self.chain.waits else 0),
+            pending=pending,
             partitions=int(state[at.OCCUPIED]),
             texts=len(self._known.texts),
             limited_matches=int(state[at.LIMITED_MATCHES]),
@@ -95,7 +98,7 @@ class ChainsEngine:
         start = 0
         while start < len(masks):
             self._safe = capped(watermarks, int(horizons[start]))
-            self.store.drop_texts(self.layout, self._known.texts)
+            self.store.drop_texts(self.layout, self._known.texts, now=clipped(self._safe.default_ms))
             chunk = take_up(batch, masks, start, self.options.chunk, Parts(self.layout.taking, self._known.texts, self.store))
             self.store.reserve(len(chunk.rows))
             first, stop = 0, len(chunk.rows)
@@ -108,7 +111,7 @@ class ChainsEngine:
                     self.store.end_runs(self.layout, passing(self._safe), final=False)
                     self.store.make_room(self.layout)
                 else:
-                    self.store.renew_slots(self.layout)
+                    self.store.renew_slots(self.layout, now=clipped(self._safe.default_ms))
             start = chunk.following
 
     def snapshot(self) -> bytes:
@@ -117,7 +120,7 @@ class ChainsEngine:
 
     def snapshot_parts(self) -> Sequence[Buffer]:
         """The same as buffers, which look into the state: to be used before the next feed."""
-        self.store.compact(self.layout, self._known.texts)
+        self.store.compact(self.layout, self._known.texts, now=clipped(self._safe.default_ms))
         return kept(STATE_FORMAT, self.plan.fingerprint, self._known, self.store.saved())
 
     @classmethod

@@ -36,17 +36,17 @@ def list_bound(nodes, found, order, anchors, starts, items, rows, anchored):
 
 
 @kernel(
-    types.int64(*[types.int64] * 6, INTEGERS, INTEGERS, TABLE, TEXTS, SCRATCH, INTEGERS, types.uint8[::1]),
+    types.int64(*[types.int64] * 6, INTEGERS, INTEGERS, INTEGERS, TABLE, TEXTS, SCRATCH, INTEGERS, types.uint8[::1]),
 )
-def fold(function, is_float, to_float, cell, states_at, skipped, starts, rows, cells, texts, scratch, values, states):
-    """An aggregate over a cell of the events of every match but the first ``skipped`` ones; returns the union of the states written.
+def fold(function, is_float, to_float, cell, states_at, skipped, starts, stops, rows, cells, texts, scratch, values, states):
+    """An aggregate over a cell of the events of every match from ``starts`` and the first ``skipped`` ones to ``stops``; returns the union of the states written.
 
     What is not present is left out; where nothing is left it is null.
     """
     seen = 0
     for k in range(len(starts) - 1):
         scratch.tags[0], scratch.values[0], count = NULL, 0, 0
-        for at in range(starts[k] + skipped, starts[k + 1]):
+        for at in range(starts[k] + skipped, stops[k]):
             state = cell_state(cells, rows[at], cell, states_at)
             if state == NULL - 1 and scratch.tags[0] == ABSENT:
                 scratch.tags[0] = NULL

@@ -15,6 +15,9 @@ from app.cep.cells.kernels_memory import load, prefetch, store
 from app.cep.cells.kernels_types import CANDIDATES, INTEGERS
 from app.cep.chains.arrays import (
     ACCEPTS,
+    BAR,
+    BARRED,
+    BEGUN,
     BEST_LENGTH,
     BEST_NODE,
     BORDER,
@@ -39,6 +42,7 @@ from app.cep.chains.arrays import (
     ITEM,
     KEEPS,
     KEEPS_END,
+    LAST_RANK,
     LAST_TIME,
     LAST_WINDOW,
     LENGTH,
@@ -51,6 +55,8 @@ from app.cep.chains.arrays import (
     MATCHES,
     MEMORY,
     NEEDED,
+    NEVER,
+    NEWEST_BAR,
     NEWEST_NODE,
     NEXT,
     NEXT_RUN,
@@ -59,15 +65,21 @@ from app.cep.chains.arrays import (
     NODES,
     OCCUPIED,
     ORDERED,
+    ORIGIN,
+    ORIGIN_SLOT,
+    P_RANK,
+    P_TIME,
     PARENT,
     POLICY,
     RANK,
+    RANKED,
     RELEVANT,
     ROW,
     ROWS,
     RUNS,
     SLOTS_FULL,
     SPREAD,
+    STARTS,
     STATES,
     STATES_AT,
     STREAM_RANK,
@@ -77,10 +89,11 @@ from app.cep.chains.arrays import (
     TESTS_END,
     TIMEOUTS,
     USED,
+    WAITING,
     WAY,
 )
 from app.cep.chains.kernels_predicates import is_killed, keep_values, tests_hold
-from app.cep.chains.kernels_windows import first_window, last_window, out_of_window, put_match, time_out
+from app.cep.chains.kernels_windows import close_by_rank, first_window, last_window, out_of_window, put_match, time_out
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE as FREE_SLOT
 from app.cep.partitions.arrays import NEWEST
@@ -159,6 +172,8 @@ def advance(tables, memory, candidates, first, stop):
     cells, states_at, policy, ordered = candidates.cells, shape[STATES_AT], shape[POLICY], shape[ORDERED] != 0
     base, kills = 1 + len(keys), len(tables.kills) > 0
     extra, last_edge, begins, last_slot = shape[EXTRA], len(edges) - 1, edges[0, ITEM], len(slots) - 1
+    origin, marks, waiting = shape[ORIGIN], base + shape[ORIGIN_SLOT], shape[WAITING]
+    opens = np.int64(1) << begins | shape[STARTS]
     top, row, why = state[NODES], state[ROWS], DONE
     k = first
     while k < stop:
@@ -169,7 +184,7 @@ def advance(tables, memory, candidates, first, stop):
             prefetch(slots, candidates.hashes[k + _AHEAD] & last_slot, 0)
         if candidates.masks[k] != 0 and candidates.hashes[k] != OUTSIDE:
             slot = find_slot(slots, keys, cells, k, candidates.hashes[k], FREE_SLOT)
-            if slot < 0 and mask >> begins & 1:
+            if slot < 0 and mask & opens:
                 if 2 * (state[OCCUPIED] + 1) > len(slots):
                     why = SLOTS_FULL
                     break
@@ -181,6 +196,8 @@ def advance(tables, memory, candidates, first, stop):
                 if ordered:
                     slots[slot, base + HELD], slots[slot, base + HELD_COUNT], slots[slot, base + BORDER] = -1, 0, -1
                     slots[slot, base + HELD_LEAST] = 2**63 - 1
+                if origin >= 0:
+                    slots[slot, marks + P_RANK], slots[slot, marks + NEWEST_BAR] = 0, NEVER
                 state[OCCUPIED] += 1
         if slot < 0:
             state[STREAM_RANK] += 1
@@ -196,6 +213,8 @@ def advance(tables, memory, candidates, first, stop):
         first_open, last_open = first_window(shape, time, rank), last_window(shape, time, rank)
         run, fresh, ended = load(slots, slot, base + HEAD), mask >> begins & 1 != 0, False
         head, kept, last_kept = np.int64(-1), np.int64(-1), np.int64(-1)
+        begun = load(slots, slot, marks + P_RANK) if origin >= 0 else np.int64(0)
+        here = begun if shape[RANKED] else time
         while run >= 0 or fresh:
             if run < 0:
                 # the run that the event begins meets it last, without an event yet
@@ -218,6 +237,9 @@ def advance(tables, memory, candidates, first, stop):
                     store(runs, run, extra + LAST_TIME, time)
                     store(runs, run, extra + LAST_WINDOW, last_open)
                     store(runs, run, extra + CONDITION, np.int64(0))
+                if origin >= 0:
+                    store(runs, run, origin + BEGUN, begun)
+                    store(runs, run, origin + BARRED, load(slots, slot, marks + NEWEST_BAR))
                 count += 1
             following, length = load(runs, run, NEXT_RUN), load(runs, run, LENGTH)
             edge = min(length, last_edge)
@@ -249,9 +271,16 @@ def advance(tables, memory, candidates, first, stop):
                     tests, load(edges, edge, ENDING), load(edges, edge, ENDING_END), cells, k, states_at, runs, run
                 ):
                     matched = True
-                    for window in range(first_open, 1 + (load(runs, run, extra + LAST_WINDOW) if extra >= 0 else first_open)):
+                    last_told = load(runs, run, extra + LAST_WINDOW) if extra >= 0 else first_open
+                    if origin >= 0 and here - load(runs, run, origin + BARRED) < shape[BAR]:
+                        last_told = first_open - 1
+                        ends |= waiting != 0
+                    for window in range(first_open, 1 + last_told):
                         if allowed == 0:
                             state[LIMITED_MATCHES] += 1
+                            ends |= waiting != 0
+                        elif waiting:
+                            allowed -= 1
                         elif policy < 0:
                             allowed -= 1
                             put_match(shape, found, state, top, length + 1, window, NO_END)
@@ -269,6 +298,9 @@ def advance(tables, memory, candidates, first, stop):
                 keep_values(keeps, load(edges, edge, KEEPS), load(edges, edge, KEEPS_END), cells, k, states_at, runs, run)
                 top += 1
             elif way != NEXT:
+                ends = True
+            if origin >= 0 and shape[RANKED] and not ends and begun - load(runs, run, origin + BEGUN) >= shape[LAST_RANK]:
+                close_by_rank(shape, runs, found, state, run, time)
                 ends = True
             if ends:
                 retire(shape, runs, slots, found, state, slot, base, run)
@@ -289,6 +321,11 @@ def advance(tables, memory, candidates, first, stop):
             head = kept
         store(slots, slot, base + HEAD, head)
         store(slots, slot, base + COUNT, count)
+        if origin >= 0:
+            store(slots, slot, marks + P_RANK, begun + 1)
+            store(slots, slot, marks + P_TIME, time)
+            if mask & shape[STARTS]:
+                store(slots, slot, marks + NEWEST_BAR, here)
         if ordered and ended:
             report_in_order(shape, memory, slot, base)
         if top > before:

@@ -22,14 +22,17 @@ from app.cep.chains.arrays import (
     NO_ROW,
     NODES,
     ORDERED,
+    ORIGIN_SLOT,
+    P_TIME,
     PARENT,
     POLICY,
+    RANKED,
     ROW,
     ROWS,
     STREAM_RANK,
 )
 from app.cep.chains.kernels_chains import report_in_order, retire
-from app.cep.chains.kernels_windows import first_window, out_of_window, time_out
+from app.cep.chains.kernels_windows import close_by_rank, first_window, out_of_window, time_out
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE as FREE_SLOT
 from app.cep.partitions.arrays import NEWEST
@@ -56,6 +59,8 @@ def end_runs(shape, memory, base, sources, watermarks, default, final):
             over = out_of_window(shape, runs, run, now, first_window(shape, now, state[STREAM_RANK]))
             if over:
                 time_out(shape, runs, memory.found, state, run)
+            elif final and shape[RANKED]:
+                close_by_rank(shape, runs, memory.found, state, run, slots[slot, base + shape[ORIGIN_SLOT] + P_TIME])
             if over or final:
                 slots[slot, base + COUNT] -= 1
                 if before >= 0:

@@ -25,7 +25,10 @@ from app.cep.chains.arrays import (
     NEWEST_NODE,
     NO_END,
     NO_WINDOW,
+    RANKED,
     TIMEOUTS,
+    WAIT_MS,
+    WAITING,
     WINDOW,
     WINDOW_SIZE,
     WINDOW_SLIDE,
@@ -63,21 +66,46 @@ def last_window(shape, time, rank):
 
 
 @njit(inline="always")
+def end_of_wait(shape, runs, run):
+    """When a run that waits behind its last event is a match; NO_END where events of the partition say so."""
+    if shape[RANKED]:
+        end = np.int64(NO_END)
+    elif shape[WAIT_MS] >= 0:
+        end = load(runs, run, shape[EXTRA] + LAST_TIME) + shape[WAIT_MS]
+    else:
+        end = load(runs, run, FIRST_TIME) + shape[WITHIN]
+    return end
+
+
+@njit(inline="always")
 def out_of_window(shape, runs, run, time, first_open):
     """Whether a run's window, or the gap behind its newest event, is over at a time; ``first_open``: the first explicit window that is not."""
     over, extra = time - load(runs, run, FIRST_TIME) >= shape[WITHIN], shape[EXTRA]
     if extra >= 0:
         over |= time - load(runs, run, extra + LAST_TIME) >= shape[GAP] or first_open > load(runs, run, extra + LAST_WINDOW)
+        if shape[WAITING] and load(runs, run, LENGTH) == shape[WAITING]:
+            over = time >= end_of_wait(shape, runs, run)
     return over
 
 
 @njit(inline="always")
 def time_out(shape, runs, found, state, run):
-    """A run has run out of window: where timeouts are asked for, it is one unless a match ended with its newest event."""
-    if shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED:
+    """A run has run out of window: it is the match that waited for this, or (where timeouts are asked for) one unless a match ended with its newest event."""
+    if shape[WAITING] and load(runs, run, LENGTH) == shape[WAITING]:
+        put_match(shape, found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end_of_wait(shape, runs, run))
+    elif shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED:
         end = np.int64(NO_END)
         if shape[WITHIN] < NO_END:
             end = load(runs, run, FIRST_TIME) + shape[WITHIN]
         if shape[GAP] < NO_END:
             end = min(end, load(runs, run, shape[EXTRA] + LAST_TIME) + shape[GAP])
         put_match(shape, found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end)
+
+
+@njit(inline="always")
+def close_by_rank(shape, runs, found, state, run, time):
+    """The last event of a run's window has been met, at this time: it is the match that waited for this, or it times out."""
+    length = load(runs, run, LENGTH)
+    waited = shape[WAITING] and length == shape[WAITING]
+    if waited or (shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED):
+        put_match(shape, found, state, load(runs, run, NEWEST_NODE), length, 0, time)

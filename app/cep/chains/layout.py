@@ -20,7 +20,8 @@ from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import ExplicitWindow, Plan, Runs
-from app.query.planning.chains import Chain, Event, Field, Test, Value
+from app.query.planning.chain_values import Event, Field, Test, Value
+from app.query.planning.chains import Chain
 
 _WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
 STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})
@@ -57,11 +58,12 @@ class ChainLayout:
     def run_width(self) -> int:
         """Columns of a run."""
         policy = at.POLICY_WIDTH if self.tables.shape[at.POLICY] >= 0 else 0
-        return at.REGISTERS + len(self.registers) + policy + (at.EXTRA_WIDTH if self.marked else 0)
+        origin = at.ORIGIN_WIDTH if self.tables.shape[at.ORIGIN] >= 0 else 0
+        return at.REGISTERS + len(self.registers) + policy + (at.EXTRA_WIDTH if self.marked else 0) + origin
 
     @property
     def marked(self) -> bool:
-        """Whether runs and matches have columns for gaps, windows and timeouts."""
+        """Whether runs and matches have columns for gaps, windows, timeouts and matches that wait."""
         return bool(self.tables.shape[at.EXTRA] >= 0)
 
     @property
@@ -77,7 +79,8 @@ class ChainLayout:
     @property
     def slot_width(self) -> int:
         """Columns of a slot."""
-        return self.base + (at.ORDERED_SLOT_WIDTH if self.ordered else at.SLOT_WIDTH)
+        origin = at.ORIGIN_SLOT_WIDTH if self.tables.shape[at.ORIGIN] >= 0 else 0
+        return self.base + int(self.tables.shape[at.ORIGIN_SLOT]) + origin
 
     @property
     def base(self) -> int:
@@ -107,8 +110,18 @@ def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTa
     shape[at.GAP] = ENDLESS if runs.max_gap_ms is None else runs.max_gap_ms
     shape[at.TIMEOUTS] = plan.on_timeout == "emit"
     shape[at.WINDOW], shape[at.WINDOW_SIZE], shape[at.WINDOW_SLIDE], shape[at.SPREAD] = _window(runs.window)
-    marked = runs.max_gap_ms is not None or runs.window is not None or plan.on_timeout == "emit"
-    shape[at.EXTRA] = at.REGISTERS + len(edges.registers) + at.POLICY_WIDTH * policy.once if marked else -1
+    marked = runs.max_gap_ms is not None or runs.window is not None or plan.on_timeout == "emit" or chain.waits
+    free = at.REGISTERS + len(edges.registers) + at.POLICY_WIDTH * policy.once
+    shape[at.EXTRA] = free if marked else -1
+    shape[at.WAITING], shape[at.WAIT_MS] = len(chain.items) * chain.waits, -1 if chain.wait_ms is None else chain.wait_ms
+    ranked = plan.within is not None and plan.within.unit == "events"
+    shape[at.ORIGIN] = free + at.EXTRA_WIDTH * marked if ranked or chain.starts else -1
+    shape[at.ORIGIN_SLOT] = at.SLOT_WIDTH if policy.border is None else at.ORDERED_SLOT_WIDTH
+    shape[at.STARTS], shape[at.RANKED] = signed(sum({1 << item for item in chain.starts})), ranked
+    if plan.within is not None:
+        shape[at.BAR], shape[at.LAST_RANK] = plan.within.size, plan.within.size - 1
+    if ranked:
+        shape[at.WITHIN] = ENDLESS
     tables = ChainTables(shape, *edges.tables(), taking.keys)
     return ChainLayout(
         taking=taking,
@@ -185,6 +198,11 @@ class _Edges:
                     self.registers[event, cell.column] = cell.column
         for number in range(len(chain.items) + max(chain.low - 1, (chain.high or 1) - 1, 1 if chain.high is None else 0)):
             self._edge(number)
+        if chain.waits:
+            kills = self._kill_rows(len(chain.items))
+            tests = len(self._rows["tests"])
+            keeps = len(self._rows["keeps"])
+            self._rows["edges"].append([at.NOBODY, at.NEXT, tests, tests, keeps, keeps, 0, 0, tests, tests, *kills])
 
     def _edge(self, number: int) -> None:
         """The ``number``-th event; the last edge stands for all that follow."""
@@ -193,7 +211,8 @@ class _Edges:
         item = chain.items[min(number, first)]
         ways = self._runs.ways[self._plan.items[item].bound_to]
         # a run that the event at hand begins does not outlive it unless it takes it
-        way = at.PARTITION if number == 0 else _WAYS[ways.further if number > first else ways.first]
+        further = number > first or (number > 0 and chain.items[number - 1] == item)
+        way = at.PARTITION if number == 0 else _WAYS[ways.further if further else ways.first]
         bound, keeps = number - first + 1, len(rows["keeps"])
         accepts, final = bound >= chain.low, chain.high is not None and bound >= chain.high
         # what waits for the closure's last event is asked where a match ends; of an event behind which nothing can come, when it is taken
@@ -203,10 +222,16 @@ class _Edges:
         for k, (event, cell) in enumerate(self.registers):
             if event.number == number or (event == BEFORE and number >= first):
                 rows["keeps"].append([k, cell])
-        kills = len(rows["kills"])
-        rows["kills"] += [[kill.item, *self._asked(tests, number)] for kill, tests in self._kills if kill.before == number]
-        ends = (int(accepts), int(final), *ranges[1], kills, len(rows["kills"]))
+        kills = self._kill_rows(number)
+        ends = (int(accepts), int(final and not chain.waits), *ranges[1], *kills)
         rows["edges"].append([item, way, *ranges[0], keeps, len(rows["keeps"]), *ends])
+
+    def _kill_rows(self, number: int) -> tuple[int, int]:
+        """The range of what kills while the ``number``-th event is awaited."""
+        kills = self._rows["kills"]
+        start = len(kills)
+        kills += [[kill.item, *self._asked(tests, number)] for kill, tests in self._kills if kill.before == number]
+        return start, len(kills)
 
     def _asked(self, tests: list[tuple[Test, Cell, Cell]], number: int) -> tuple[int, int]:
         """The range of those tests that the ``number``-th event decides."""

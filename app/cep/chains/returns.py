@@ -17,7 +17,8 @@ from app.cep.matches import Constituents, Lists, Matches
 from app.cep.returns.columns import Columns, FieldSource, event_table, typed_column
 from app.events.batch import Column
 from app.events.types import Kind
-from app.query.planning.chains import Chain, Field
+from app.query.planning.chain_values import Field
+from app.query.planning.chains import Chain
 
 _FUNCTIONS = {"sum": at.SUM, "avg": at.AVG, "min": at.MIN, "max": at.MAX}
 
@@ -25,6 +26,8 @@ _FUNCTIONS = {"sum": at.SUM, "avg": at.AVG, "min": at.MIN, "max": at.MAX}
 def matches_of(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStore) -> tuple[Matches, Matches | None]:
     """The matches found in a feed, and the partial matches that timed out (None: nobody asks)."""
     found = store.found[: store.state[at.MATCHES]]
+    if chain.waits:
+        return replace(_built(chain, layout, texts, store, found), time=found[:, at.FOUND_END].copy()), None
     if not chain.timeouts:
         return _built(chain, layout, texts, store, found), None
     ended = found[:, at.FOUND_END] != at.NO_END
@@ -55,11 +58,11 @@ def _built(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStor
     fields: dict[str, Column | Lists] = {}
     for field, source in zip(chain.fields, layout.sources, strict=True):
         if source is None:
-            fields[field.name] = Column(Kind.INTEGER, np.maximum(found[:, at.FOUND_LENGTH] - (len(layout.order) - 1), 0))
+            fields[field.name] = Column(Kind.INTEGER, _lengths(field, starts))
         elif field.made == "value":
             fields[field.name] = by_source[source]
         elif field.made == "list":
-            fields[field.name] = _elements(source, layout, bound, parts)
+            fields[field.name] = _elements(field, source, bound, parts)
         else:
             fields[field.name] = _aggregate(field, source, layout, bound, parts)
     key = {one.name: by_source[returned.get(one.cell, one)] for one in keys}
@@ -69,12 +72,19 @@ def _built(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStor
     return Matches(times, np.zeros((count, 0), np.int64), event_table(stored, texts), fields, key, bound, windows)
 
 
-def _elements(source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Lists:
-    """An attribute of all elements of the closure, match by match."""
-    rows: Integers = bound.rows[bound.items == layout.order[-1]]
-    (values,) = Columns(rows.reshape(-1, 1), parts).of([source])
-    lengths = np.maximum(np.diff(bound.starts) - (len(layout.order) - 1), 0)
-    return Lists(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+def _lengths(field: Field, starts: Integers) -> Integers:
+    """How many elements the field's closure has, match by match; of partial matches perhaps none."""
+    behind = np.maximum(np.diff(starts) - field.first, 0)
+    return behind if field.count is None else np.minimum(behind, field.count)
+
+
+def _elements(field: Field, source: FieldSource, bound: Constituents, parts: Parts) -> Lists:
+    """An attribute of all elements of a closure, match by match."""
+    lengths = _lengths(field, bound.starts)
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    places = np.arange(int(begins[-1])) + np.repeat(bound.starts[:-1] + field.first - begins[:-1], lengths)
+    (values,) = Columns(bound.rows[places].reshape(-1, 1), parts).of([source])
+    return Lists(values, begins)
 
 
 def _aggregate(field: Field, source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Column:
@@ -82,6 +92,7 @@ def _aggregate(field: Field, source: FieldSource, layout: ChainLayout, bound: Co
     count = len(bound.starts) - 1
     values, states = np.empty(count, np.int64), np.empty(count, np.uint8)
     is_float, to_float = int(source.kind is Kind.FLOAT), int(field.kind is Kind.FLOAT)
-    own = (_FUNCTIONS[field.made], is_float, to_float, source.cell, layout.taking.states_at, len(layout.order) - 1)
-    seen = fold(*own, bound.starts, bound.rows, parts.store.cells, parts.texts.arrays(), machine_scratch(2), values, states)
+    own = (_FUNCTIONS[field.made], is_float, to_float, source.cell, layout.taking.states_at, field.first)
+    stops = bound.starts[:-1] + field.first + _lengths(field, bound.starts)
+    seen = fold(*own, bound.starts, stops, bound.rows, parts.store.cells, parts.texts.arrays(), machine_scratch(2), values, states)
     return typed_column(field.kind, parts.texts, values, states, seen)

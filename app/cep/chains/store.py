@@ -67,7 +67,9 @@ class ChainStore:
 
     def waiting(self, layout: ChainLayout) -> int:
         """How many partial matches have a match to report that only time, or others, will release."""
-        policy = int(layout.tables.shape[at.POLICY])
+        policy, waiting = int(layout.tables.shape[at.POLICY]), int(layout.tables.shape[at.WAITING])
+        if waiting:
+            return int(np.count_nonzero(self.runs[self.listed(layout)[:, 0], at.LENGTH] == waiting))
         return 0 if policy < 0 else int(np.count_nonzero(self.runs[self._in_use(layout)[:, 0], policy + at.BEST_LENGTH]))
 
     def _in_use(self, layout: ChainLayout) -> Integers:
@@ -90,17 +92,17 @@ class ChainStore:
         sweep(layout.tables.shape, self.memory(), cells, self._in_use(layout), nodes, rows)
         self.cells = cells
 
-    def compact(self, layout: ChainLayout, texts: TextTable) -> None:
-        """Leaves nothing but what is alive."""
+    def compact(self, layout: ChainLayout, texts: TextTable, *, now: int) -> None:
+        """Leaves nothing but what is alive, when no event to come is earlier than ``now``."""
         self.sweep(layout, np.empty_like(self.cells))
-        self.drop_texts(layout, texts)
-        self.renew_slots(layout)
+        self.drop_texts(layout, texts, now=now)
+        self.renew_slots(layout, now=now)
 
-    def drop_texts(self, layout: ChainLayout, texts: TextTable) -> None:
+    def drop_texts(self, layout: ChainLayout, texts: TextTable, *, now: int) -> None:
         """Drops texts that no stored event uses, where they have doubled. Only between chunks: candidates taken up hold numbers, too."""
         if not texts.doubled:
             return
-        self.renew_slots(layout)
+        self.renew_slots(layout, now=now)
         columns, live = text_cells(layout.taking), slice(1, int(self.state[at.ROWS]))
         keys = [1 + k for k, key in enumerate(layout.tables.keys.tolist()) if key in columns]
         registers = [at.REGISTERS + k for k, cell in enumerate(layout.registers) if cell in columns]
@@ -114,14 +116,24 @@ class ChainStore:
         for key in keys:
             self.slots[taken, key] = renumbered[self.slots[taken, key]]
         if keys:
-            self.renew_slots(layout)
+            self.renew_slots(layout, now=now)
 
-    def renew_slots(self, layout: ChainLayout) -> None:
+    def renew_slots(self, layout: ChainLayout, *, now: int) -> None:
         """A partition table with the live partitions only, an eighth to a quarter full."""
         live = self.slots[:, stacks.NEWEST] != stacks.FREE
         lists = [at.HEAD, at.HELD] if layout.ordered else [at.HEAD]
-        live &= (self.slots[:, [layout.base + one for one in lists]] >= 0).any(axis=1)
-        self._fill_slots(self.slots[live], layout)
+        needed = (self.slots[:, [layout.base + one for one in lists]] >= 0).any(axis=1)
+        if layout.tables.shape[at.STARTS]:
+            needed |= self._barred(layout, now)
+        self._fill_slots(self.slots[live & needed], layout)
+
+    def _barred(self, layout: ChainLayout, now: int) -> NDArray[np.bool_]:
+        """Partitions whose newest event of a negated start may still be too near to a match that has not begun."""
+        shape = layout.tables.shape
+        marks = layout.base + int(shape[at.ORIGIN_SLOT])
+        newest = self.slots[:, marks + at.NEWEST_BAR]
+        here = self.slots[:, marks + at.P_RANK] if shape[at.RANKED] else now
+        return (newest > at.NEVER) & (here - np.maximum(newest, at.NEVER) < shape[at.BAR])
 
     def _fill_slots(self, live: Integers, layout: ChainLayout) -> None:
         slots = empty_slots(slots_for(len(live)), layout.slot_width)

@@ -24,9 +24,10 @@ NO_WINDOW, TIME_WINDOW, COUNT_WINDOW, PARTITION_WINDOW, OPENED_TIME, OPENED_COUN
 LISTED_WINDOWS = (COUNT_WINDOW, OPENED_TIME, OPENED_COUNT)
 """Kinds whose windows stand in a table of their own; those of the others are numbers that follow from a time or a rank."""
 TIMEOUTS, CONTIGUOUS, START_STATE, LIMIT_MATCHES, LIMIT_RUNS, POSITIVE_MASK, NEGATED_MASK, ASKED_MASK = 12, 13, 14, 15, 16, 17, 18, 19
-LISTS, WILD_LISTS, RANKS = 20, 21, 22
-"""How many lists of negated events a partition has, how many there are outside partitions; RANKS: 0 none, 1 partition, 2 stream."""
-SHAPE_SIZE = 23
+LISTS, WILD_LISTS, RANKS, REACHING = 20, 21, 22, 23
+"""How many lists of negated events a partition has, how many there are outside partitions; RANKS: 0 none, 1 partition, 2 stream; REACHING: whether a
+negated start asks by its rank in the partition for an event outside partitions."""
+SHAPE_SIZE = 24
 
 # items[item, ...]
 ITEM_BINDING, ITEM_LABEL, ITEM_LIST, ITEM_WILD, ITEM_DIFFERENT = 0, 1, 2, 3, 4
@@ -119,11 +120,15 @@ LOOKS = 5
 # slots[slot, ...]: after the state (in place of NEWEST: 0, or DEAD: without runs and negated events) and the key
 USED, DEAD = 0, -5
 S_HEAD, S_COUNT, S_PRANK, S_TIME, S_LISTS = 0, 1, 2, 3, 4
-"""From shape-dependent places behind the key on: newest run, number of runs, rank of the next event, time of the last event, lists of negated events."""
+"""From shape-dependent places behind the key on: newest run, number of runs, rank of the next event, time of the last event, lists of negated events.
+Behind these, with REACHING, the rank in the stream of the partition's last event (-1: none yet), and by list of negated events outside partitions how many
+events of the partition came before the newest one that came before that (-1: none did)."""
 # negated[k, ...]: next older of its list, row, ranks
 OLDER, N_ROW, N_SRANK, N_PRANK = 0, 1, 2, 3
 # crossed[k, ...]: crossings still to be decided: next older, negation, node bound before (-1: none), row bound behind
 C_OLDER, C_NEGATION, C_LOWER, C_UPPER = 0, 1, 2, 3
+REACHED = -2
+"""C_LOWER where no node is bound before, but an event outside partitions came behind ``rank`` events of the partition: REACHED - rank."""
 # waiting[k, ...]: matches with a negated end: node, time of the end (UNKNOWN_END: not yet), window, end of a FOR (or -1), the state that
 # it ended in (its run may go on without an event), and where ranks in the partition decide, the rank in the stream of the event that did
 W_NODE, W_END, W_WINDOW, W_LEAST, W_STATE, W_RANK = 0, 1, 2, 3, 4, 5

@@ -49,6 +49,7 @@ from app.cep.runs.arrays import (
     P_RANK,
     PARENT,
     PREVIOUS,
+    REACHING,
     REGISTERS,
     ROW,
     S_RANK,
@@ -67,6 +68,7 @@ from app.cep.runs.arrays import (
     WINDOW_LOW,
 )
 from app.cep.runs.kernels_negation import anywhere, prevented
+from app.cep.runs.kernels_outside import reached
 from app.cep.runs.kernels_references import fill_registers
 from app.cep.runs.kernels_world import WORLD, line, table
 
@@ -158,6 +160,7 @@ def bound_before(world, node, cross):
 @kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64))
 def cross(world, slot, edge, parent, node):
     """Negations that end with the event of a new node: decided now where they can be (False: prevented), else noted."""
+    shape = line(world, T_SHAPE)
     edges = table(world, T_EDGES)
     crosses = table(world, T_CROSSES)
     nodes = table(world, T_NODES)
@@ -167,6 +170,8 @@ def cross(world, slot, edge, parent, node):
         lower = bound_before(world, parent, k)
         upper = nodes[node, ROW]
         negation = crosses[k, CROSS_NEGATION]
+        if lower < 0 and shape[REACHING]:
+            lower = reached(world, slot, negation)
         if lower >= 0 and crosses[k, CROSS_NOW]:
             if prevented(world, slot, negation, node, lower, upper, anywhere(), 0):
                 return False

@@ -43,6 +43,7 @@ from app.cep.runs.arrays import (
     PARTITION_WINDOW,
     PARTS,
     PARTS_END,
+    REACHED,
     ROW,
     S_LISTS,
     S_RANK,
@@ -80,7 +81,7 @@ from app.cep.runs.kernels_references import KNOWN, NO_I, PENDING, place_referenc
 from app.cep.runs.kernels_world import WORLD, line, table
 
 AFTER_TIME, BEFORE_TIME, LOW_RANK, HIGH_RANK, LAST_RANK = 0, 1, 2, 3, 4
-"""LAST_RANK: of events outside partitions, which have no rank in them, the last rank in the stream that counts."""
+"""LAST_RANK: of events outside partitions, which have no rank in them, the last rank in the stream that counts (-1: none does)."""
 
 
 @kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
@@ -163,7 +164,7 @@ def prevented(world, slot, negation, node, lower, upper_row, scope, opened):
                 entry = slots[slot, 1 + len(keys) + S_LISTS + at] if slot >= 0 else np.int64(-1)
             else:
                 at = items[item, ITEM_WILD]
-                entry = state[WILD_HEADS + at] if at >= 0 else np.int64(-1)
+                entry = state[WILD_HEADS + at] if at >= 0 and scope[LAST_RANK] >= 0 else np.int64(-1)
             while entry >= 0 and found < count:
                 if lower >= 0 and negated[entry, N_ROW] <= nodes[lower, ROW]:
                     break
@@ -203,6 +204,7 @@ def start_scope(world, node, window):
         scope[AFTER_TIME] = cells[nodes[node, ROW], CELL_TIME] - shape[WITHIN]
     elif shape[WITHIN_EVENTS] >= 0:
         scope[LOW_RANK] = nodes[node, P_RANK] - shape[WITHIN_EVENTS] + 1
+        scope[LAST_RANK] = -1  # of those outside partitions the crossing knows the newest
     elif kind == TIME_WINDOW:
         scope[AFTER_TIME] = window * shape[WINDOW_SLIDE] - 1
     elif kind == COUNT_WINDOW or kind == PARTITION_WINDOW:
@@ -239,11 +241,14 @@ def end_scope(world, node, window):
 @kernel(types.boolean(WORLD, types.int64, types.int64, types.int64))
 def crossings_prevent(world, slot, node, window):
     """Whether a negation before or between the events of a finished match, not decided so far, prevents it (in a window)."""
+    shape = line(world, T_SHAPE)
     nodes = table(world, T_NODES)
     crossed = table(world, T_CROSSED)
     at = nodes[node, CROSSED]
     while at >= 0:
         lower = crossed[at, C_LOWER]
+        if lower <= REACHED and nodes[node, P_RANK] - (REACHED - lower) < shape[WITHIN_EVENTS]:
+            return True
         scope = start_scope(world, node, window) if lower < 0 else anywhere()
         if prevented(world, slot, crossed[at, C_NEGATION], node, lower, crossed[at, C_UPPER], scope, 0):
             return True

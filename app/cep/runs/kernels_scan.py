@@ -59,6 +59,7 @@ from app.cep.runs.arrays import (
     PARTITION_WINDOW,
     POSITIVE_MASK,
     RANKS,
+    REACHING,
     ROWS,
     S_COUNT,
     S_HEAD,
@@ -96,6 +97,7 @@ from app.cep.runs.arrays import (
     UNTIL_ASKED,
     WAITS,
     WILD_HEADS,
+    WILD_LISTS,
     WINDOW_FIRST_OPEN,
     WINDOW_KIND,
     WINDOW_SIZE,
@@ -105,6 +107,7 @@ from app.cep.runs.arrays import (
 )
 from app.cep.runs.kernels_bind import bind
 from app.cep.runs.kernels_meet import meet, meet_stopped, stops, take
+from app.cep.runs.kernels_outside import note_reaching
 from app.cep.runs.kernels_predicates import tests_hold
 from app.cep.runs.kernels_windows import close_windows, closed_by_rank, end_waiting, open_windows, outlived, windows_of_event
 from app.cep.runs.kernels_world import WORLD, line, table
@@ -285,7 +288,8 @@ def advance(world, candidates, first, stop, fan):
         slot = np.int64(-1)
         if inside and (mask or shape[RANKS] == 1 or shape[CONTIGUOUS]):
             slot = find_slot(slots, keys, candidates.cells, k, candidates.hashes[k], -END_OF_TIME)
-            if slot < 0 and (mask & (shape[POSITIVE_MASK] | shape[NEGATED_MASK]) or shape[WINDOW_KIND] == PARTITION_WINDOW):
+            counted = shape[WINDOW_KIND] == PARTITION_WINDOW or shape[REACHING]
+            if slot < 0 and (mask & (shape[POSITIVE_MASK] | shape[NEGATED_MASK]) or counted):
                 if 2 * (state[OCCUPIED] + 1) > len(slots):
                     return k, SLOTS_FULL
                 slot = -1 - slot
@@ -296,6 +300,8 @@ def advance(world, candidates, first, stop, fan):
                 slots[slot, base + S_COUNT] = slots[slot, base + S_PRANK] = 0
                 for j in range(shape[LISTS]):
                     slots[slot, base + S_LISTS + j] = -1
+                for j in range(shape[REACHING] * (1 + shape[WILD_LISTS])):
+                    slots[slot, base + S_LISTS + shape[LISTS] + j] = -1
                 state[OCCUPIED] += 1
         if not has_room(world, slot, fan):
             return k, NODES_FULL
@@ -319,6 +325,8 @@ def advance(world, candidates, first, stop, fan):
             partition_rank = slots[slot, base + S_PRANK]
             slots[slot, base + S_PRANK] += 1
             slots[slot, base + S_TIME] = time
+            if shape[REACHING]:
+                note_reaching(world, slot, stream_rank, partition_rank)
             if shape[WINDOW_KIND] == PARTITION_WINDOW:
                 state[EVENT_WINDOW] = max(0, (partition_rank - shape[WINDOW_SIZE]) // shape[WINDOW_SLIDE] + 1)
                 window_high = partition_rank // shape[WINDOW_SLIDE]

@@ -39,6 +39,7 @@ from app.cep.runs.arrays import (
     PARENT,
     PARTITION_WINDOW,
     PREVIOUS,
+    REACHING,
     REGISTERS,
     ROW,
     ROWS,
@@ -72,6 +73,7 @@ from app.cep.runs.arrays import (
     WITHIN,
     WITHIN_EVENTS,
 )
+from app.cep.runs.kernels_outside import counted_since
 from app.cep.runs.kernels_time import slot_of
 from app.cep.runs.kernels_world import WORDS, WORLD, line, table
 
@@ -165,7 +167,7 @@ def mark_negated(world, node_marks, row_marks, negated_marks, now):
             if shape[WITHIN] >= 0:
                 keep = cells[row, CELL_TIME] > now - shape[WITHIN]
             elif shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW:
-                # outside partitions no start asks for it: the query is refused
+                # outside partitions the newest ones stay, see `mark_newest`
                 slot = slot_of(world, row) if negated[k, N_PRANK] >= 0 else np.int64(-1)
                 keep = slot >= 0 and negated[k, N_PRANK] >= slots[slot, 1 + len(keys) + S_PRANK] - max(
                     shape[WITHIN_EVENTS], shape[WINDOW_SIZE]
@@ -353,5 +355,5 @@ def mark_slots(world):
         alive = waited_for[slot] or slots[slot, base + S_HEAD] >= 0
         for j in range(shape[LISTS]):
             alive |= slots[slot, base + S_LISTS + j] >= 0
-        if not alive:
+        if not alive and not (shape[REACHING] and counted_since(world, slot)):
             slots[slot, NEWEST] = DEAD

@@ -22,6 +22,7 @@ from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import Absent, Plan, Runs
+from app.query.planning.starts import negated_starts
 
 WAY_NUMBERS = {
     "skip-till-any-match": at.ANY,
@@ -90,7 +91,7 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
         fields=tables.fields(),
         slots=slots,
         node_width=int(shape[at.NODE_WIDTH]),
-        slot_width=1 + len(taking.keys) + at.S_LISTS + int(shape[at.LISTS]),
+        slot_width=1 + len(taking.keys) + at.S_LISTS + int(shape[at.LISTS] + shape[at.REACHING] * (1 + shape[at.WILD_LISTS])),
         wild_lists=int(shape[at.WILD_LISTS]),
         opener_bit=opener,
     )
@@ -262,6 +263,8 @@ class _Tables:
                 masks[item.negated] |= 1 << item.index
         shape[at.POSITIVE_MASK], shape[at.NEGATED_MASK], shape[at.ASKED_MASK] = signed(masks[False]), signed(masks[True]), signed(asked)
         shape[at.LISTS], shape[at.WILD_LISTS] = lists, wild
+        counted = shape[at.WITHIN_EVENTS] >= 0
+        shape[at.REACHING] = int(counted and any(plan.items[item].lacks for item in negated_starts(runs.pattern)))
         shape[at.RANKS] = {"none": 0, "partition": 1, "stream": 2}[plan.ranks]
         fixed = [[binding, number, column] for (binding, number), column in self._fixed.items()]
         named: dict[str, Iterable[Iterable[int]]] = {

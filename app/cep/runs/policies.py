@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, Integers
+from app.cep.cells.arrays import CELL_TIME, Integers
 from app.cep.cells.texts import TextTable
+from app.cep.policies.after import Rule, kept_by, numbered_groups
+from app.cep.policies.arrays import ALREADY, BORDER_TIME, BORDER_WIDTH, CHANGED
+from app.cep.policies.kernels_beginnings import mark_present
 from app.cep.runs import arrays as at
 from app.cep.runs.automaton.grammar import Grammar, runs_of
 from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, oldest_alive
@@ -24,7 +27,6 @@ from app.cep.runs.layout import RunLayout
 from app.cep.runs.returns import RunParts, chains
 from app.query import plan as p
 
-Position = tuple[int, int, int]
 _NOTHING = np.zeros((0, 3), np.int64)
 
 
@@ -44,6 +46,8 @@ class Policies:
         self._numbers = {number for path in self._branches.values() for number in path}
         self._units = tuple(_units(runs.pattern))
         self._holds = runs.longest or runs.after != "no-skip"
+        own = [item for item, binding in enumerate(grammar.bindings) if binding == runs.after_binding]
+        self._rule = Rule.of(runs.after, own, self._units) if runs.after != "no-skip" else None
         self._held = _NOTHING
         self._borders: dict[str, list[int]] = {}
 
@@ -102,7 +106,7 @@ class Policies:
         released = held[ready]
         if self._runs.longest:
             released = self._longest(parts, released)
-        return self._after(parts, released) if self._runs.after != "no-skip" else released
+        return released if self._rule is None else self._after(parts, released, self._rule)
 
     def _longest(self, parts: RunParts, found: Integers) -> Integers:
         """Without those whose bindings another one has, and later events."""
@@ -111,7 +115,9 @@ class Policies:
         beginnings = np.empty(count_beginnings(world, nodes), np.int64)
         list_beginnings(world, nodes, windows, beginnings)
         own = parts.store.nodes[nodes, at.HASH] ^ (windows * np.int64(0x9E3779B97F4A7C1))
-        return found[~np.isin(own, beginnings)]
+        longer = np.zeros(len(found), np.bool_)
+        mark_present(own, beginnings, longer)
+        return found[~longer]
 
     # --- OR -------------------------------------------------------------------------------------------------------------------
 
@@ -146,47 +152,27 @@ class Policies:
 
     # --- after: -------------------------------------------------------------------------------------------------------------
 
-    def _after(self, parts: RunParts, found: Integers) -> Integers:
+    def _after(self, parts: RunParts, found: Integers, rule: Rule) -> Integers:
         """Goes through the matches of every partition and window in order, and drops those that begin at or before the border."""
-        groups: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        if not len(found):
+            return found
+        bound, cells = chains(parts.world(), np.ascontiguousarray(found[:, at.F_NODE])), parts.store.cells
+        first = bound.rows[bound.starts[:-1]]
         windows = parts.tables.shape[at.WINDOW_KIND] != at.NO_WINDOW
-        for k, (items, rows) in enumerate(_chains(parts, found)):
-            places = [_position(parts, row) for row in rows]
-            own = partition_of(parts.store.cells[rows[0]], parts.layout, parts.texts)
-            key = json.dumps([own, int(found[k, at.F_WINDOW]) if windows else None])
-            groups[key].append((places[0], places[-1], self._order(items, places), k, items, places))
-        kept = np.zeros(len(found), bool)
-        for key, matches in groups.items():
-            for first, last, _, k, items, places in sorted(matches):
-                border = self._borders.get(key)
-                if border is not None and (first < tuple(border[:3]) or (first == tuple(border[:3]) and border[3])):
-                    continue
-                kept[k] = True
-                moved = self._border(first, last, items, places)
-                if moved is not None:
-                    self._borders[key] = moved
+        partitions, some = numbered_groups([cells[first, cell] for _, _, cell in parts.layout.taking.key], len(found))
+        keys = [json.dumps(partition_of(cells[first[k]], parts.layout, parts.texts)) for k in some.tolist()]
+        groups, some = numbered_groups([found[:, at.F_WINDOW], partitions], len(found)) if windows else (partitions, some)
+        own = zip(partitions[some].tolist(), found[some, at.F_WINDOW].tolist(), strict=True)
+        names = [f"[{keys[partition]}, {window if windows else 'null'}]" for partition, window in own]
+        borders = np.zeros((len(names), BORDER_WIDTH), np.int64)
+        for group, name in enumerate(names):
+            if name in self._borders:
+                borders[group, : ALREADY + 1] = (1, *self._borders[name])
+        kept = kept_by(rule, bound, groups, cells, borders)
+        for group in np.flatnonzero(borders[:, CHANGED]).tolist():
+            self._borders[names[group]] = borders[group, BORDER_TIME : ALREADY + 1].tolist()
         self._forget_borders(parts)
         return found[kept]
-
-    def _border(self, first: Position, last: Position, items: list[int], places: list[Position]) -> list[int] | None:
-        """(time, source, offset, whether an event right there lies at it), or None: nothing is skipped."""
-        if self._runs.after == "skip-past-last-event":
-            return [*last, 1]
-        if self._runs.after == "skip-to-next":
-            return [*first, 1]
-        own = [place for item, place in zip(items, places, strict=True) if self._grammar.bindings[item] == self._runs.after_binding]
-        if not own:
-            return None
-        target = own[0] if self._runs.after == "skip-to-first" else own[-1]
-        return None if target == first else [*target, 0]
-
-    def _order(self, items: list[int], places: list[Position]) -> tuple[Any, ...]:
-        """What decides between matches with the same first and last events."""
-        key: list[Any] = []
-        for members, reluctant in self._units:
-            own = [place for item, place in zip(items, places, strict=True) if item in members]
-            key.append((len(own) if reluctant else -len(own), own))
-        return tuple(key)
 
     def _forget_borders(self, parts: RunParts) -> None:
         """Borders before every event that is alive have no effect any more."""
@@ -211,11 +197,6 @@ def _chains(parts: RunParts, found: Integers) -> Iterator[tuple[list[int], list[
     bound = chains(parts.world(), np.ascontiguousarray(found[:, at.F_NODE]))
     for begin, end in pairwise(bound.starts.tolist()):
         yield bound.items[begin:end].tolist(), bound.rows[begin:end].tolist()
-
-
-def _position(parts: RunParts, row: int) -> Position:
-    cells = parts.store.cells
-    return int(cells[row, CELL_TIME]), int(cells[row, CELL_SOURCE]), int(cells[row, CELL_OFFSET])
 
 
 def partition_of(cells: Integers, layout: RunLayout, texts: TextTable) -> list[Any]:

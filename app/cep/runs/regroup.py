@@ -205,6 +205,8 @@ def _take(layout: RunLayout, source: _Source, states: Integers, tables: dict[str
     slots[:, base + at.S_HEAD] = moved(new["nodes"], slots[:, base + at.S_HEAD])
     lists = slice(base + at.S_LISTS, base + at.S_LISTS + int(shape[at.LISTS]))
     slots[:, lists] = moved(new["negated"], slots[:, lists])
+    if shape[at.REACHING]:
+        slots[:, lists.stop] = _ranked(slots[:, lists.stop], old_ranks, new_ranks)
     for name, table in {**own, "slots": slots}.items():
         tables[name].append(table)
     heads = arrays["state"][at.WILD_HEADS : at.WILD_HEADS + int(shape[at.WILD_LISTS])]

@@ -17,6 +17,7 @@ from app.cep.partitions.kernels_slots import refill_slots
 from app.cep.partitions.slots import empty_slots, key_places, slots_for
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunMemory, RunTables, world_of
+from app.cep.runs.kernels_outside import mark_newest
 from app.cep.runs.kernels_sweep import least_window, mark, mark_negated, mark_slots, move, number_marked
 from app.cep.runs.layout import RunLayout
 
@@ -145,6 +146,8 @@ class RunStore:
         rows[at.ABSENT_ROW] = 1
         mark(world, held.held_nodes(), nodes, rows, crossings)
         mark_negated(world, nodes, rows, negated, now)
+        if tables.shape[at.REACHING]:
+            mark_newest(world, rows, negated)
         base = self._kept_windows(tables, nodes, rows)
         kept = [number_marked(marks, count) for marks, count in zip((nodes, crossings, negated), counts[1:], strict=True)]
         kept_rows = counts[0] if self.rows_stay else number_marked(rows, counts[0])

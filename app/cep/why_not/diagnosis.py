@@ -328,7 +328,7 @@ class Diagnosis:
     def _in_scope(self, run: Run, crossed: Crossed, item: int, window: int) -> list[Seen]:
         """Negated events where a negation looks for them."""
         can_be = self._can_be[item]
-        events = [event for event in self._by_rank if event.rank in can_be and event.key in (None, run.first.key)]
+        events = [event for event in self._by_rank if event.rank in can_be and self.stream.agrees(event, run.first)]
         lower = run.steps[crossed.lower].event if crossed.lower >= 0 else None
         if lower is not None:
             events = [event for event in events if event.rank > lower.rank]
@@ -349,13 +349,21 @@ class Diagnosis:
     def _after_start(self, run: Run, event: Seen, window: int) -> bool:
         within = self.plan.within
         if within is not None:
-            return event.time > run.last.time - within.size if within.unit == "ms" else event.key_rank > run.last.key_rank - within.size
+            return (
+                event.time > run.last.time - within.size
+                if within.unit == "ms"
+                else self.stream.rank_beside(event, run.last) > run.last.key_rank - within.size
+            )
         return event.windows[0] <= window <= event.windows[1]
 
     def _before_end(self, run: Run, event: Seen, window: int) -> bool:
         within = self.plan.within
         if within is not None:
-            return event.time < run.first.time + within.size if within.unit == "ms" else event.key_rank < run.first.key_rank + within.size
+            return (
+                event.time < run.first.time + within.size
+                if within.unit == "ms"
+                else self.stream.rank_beside(event, run.first) < run.first.key_rank + within.size
+            )
         return event.windows[0] <= window <= event.windows[1]
 
 

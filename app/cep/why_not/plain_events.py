@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -99,6 +100,18 @@ class Stream:
             first = (place - window.size) // window.slide + 1
             span = (first if window.unit == "ms" else max(0, first), place // window.slide)
         return Seen(event.rank, event.line, event.time, event.type, event.attributes, event.key, event.key_rank, span)
+
+    def agrees(self, event: Seen, bound: Seen) -> bool:
+        """Whether a negated event has the key of a bound one, as far as it has the attributes."""
+        if event.key is not None or bound.key is None:
+            return event.key == bound.key
+        return all(event.attributes.get(name, value) == value for name, value in zip(sorted(self.plan.equivalence), bound.key, strict=True))
+
+    def rank_beside(self, event: Seen, bound: Seen) -> int:
+        """How many events of a bound one's partition came before an event."""
+        if event.key == bound.key or bound.key is None:
+            return event.key_rank
+        return bisect_left(self.by_key[bound.key], event.rank, key=lambda one: one.rank)
 
     def candidates(self, item: Item) -> list[Seen]:
         """The events that can be an item; negated ones also those without the equivalence attributes that their type lacks."""

@@ -71,7 +71,7 @@ class TableScreen:
         counts = ", ".join(f"{query} {count:,}" for query, count in scene.seen.by_query.most_common()) or "none yet"
         streams = ", ".join(f"{name} {count:,}" for name, count in scene.sent.items())
         head = Text.assemble((scene.headline(), "bold"), f"\nstreams: {streams}\nqueries: {counts}\n")
-        foot = Text(f"{scene.address}/queries  /metrics  — Ctrl-C ends everything", style="dim")
+        foot = Text(f"{scene.address}/ shows every query — Ctrl-C ends everything", style="dim")
         self._live.update(Group(head, latest, foot))
 
 

@@ -16,9 +16,16 @@ WORTH_WRITING = 1 << 15
 
 
 def tells_at_once(plan: Plan) -> bool:
-    """Whether what a query finds is never of a time that was complete before. Policies and windows may choose among matches later."""
+    """Whether what a query finds is never of a time that was complete before.
+
+    Policies and windows may choose among matches later. What waits for the last of so many events of a partition has, where these never come, the
+    time of the last one that did.
+    """
     runs = plan.runs
-    return plan.temporal is None and (runs is None or (runs.window is None and runs.after == "no-skip" and not runs.longest))
+    if plan.temporal is not None or (runs is not None and (runs.window is not None or runs.after != "no-skip" or runs.longest)):
+        return False
+    counted = plan.within is not None and plan.within.unit == "events"
+    return not counted or (plan.on_timeout == "drop" and not any(item.negated for item in plan.items))
 
 
 class HeldMatches:

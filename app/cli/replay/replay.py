@@ -50,20 +50,28 @@ def replay(  # noqa: PLR0917 - the command's options
     more: Annotated[
         list[Path] | None, typer.Argument(help="More files of events, as a shell's glob gives them.", show_default=False)
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file with the streams: schemas, allowed lateness, trusted order.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Settings file with the streams: schemas, allowed lateness, trusted order. Holds all events in memory."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="File for the composite events: JSON lines, perhaps .gz or .zst, .parquet, .avro, .feather or .arrow; standard output when not given."
         ),
     ] = None,
-    stats: Annotated[Path | None, typer.Option(help="Write counts and times as JSON. Matching is then warmed up by a first run.")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Match so many times from arrays in memory, each time with fresh engines.")] = 1,
+    stats: Annotated[
+        Path | None,
+        typer.Option(help="Write counts and times as JSON. Matching is then warmed up by a first run; holds all events in memory."),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="Match so many times from arrays in memory, which hold all events, each time with fresh engines.")
+    ] = 1,
     types: Annotated[
         Literal["infer", "config"], typer.Option(help="infer: all schemas from the data. config: where a stream has them.")
     ] = "config",
     on_error: Annotated[Literal["stop", "skip"], typer.Option(help="What unreadable events do; skipped ones are counted.")] = "stop",
-    shedder: Annotated[str | None, typer.Option(help=f"Shed with it: {', '.join(METHODS)}.")] = None,
+    shedder: Annotated[str | None, typer.Option(help=f"Shed with it: {', '.join(METHODS)}. Holds all events in memory.")] = None,
     drop_ratio: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share that the shedder drops of what it drops: events, or live partial matches.")
     ] = 0.0,
@@ -71,13 +79,19 @@ def replay(  # noqa: PLR0917 - the command's options
         Path | None, typer.Option(help="The shedder's model, written by cep train; with several queries a folder of <query>.model.")
     ] = None,
     *,
-    identities: Annotated[bool, typer.Option("--identities", help="Write the identity of each composite event, too.")] = False,
+    identities: Annotated[
+        bool, typer.Option("--identities", help="Write the identity of each composite event, too. Holds all events in memory.")
+    ] = False,
 ) -> None:
     """Run queries over a file of events and write one JSON object per composite event.
 
     A line is {"type": "...", "time": <ms or ISO-8601>, attribute: value, ...}, perhaps with "stream" and "position" [topic, partition, offset].
     Without --config the file is every stream and is sorted first. A configured stream with allowed_lateness or ordered_by is taken in file
     order, and late events are left out. At the end of the file all waiting matches are released.
+
+    Files may be longer than memory: events are read in pieces, and composite events written when their time is complete. Queries that read other
+    queries hold all events in memory, and so do the options that say so. Composite events of temporal queries, and of those with after:, emit:
+    longest, window:, or within so many events beside a negation or timeouts, are held until the end of the file.
 
     Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
     """

@@ -21,7 +21,7 @@ class Asked:
     Attributes:
         url: where it listens, without a slash at the end.
         token: shown with every question; empty: none.
-        ca_file: certificates of who signed the server's; None: the system's are asked.
+        ca_file: the server's certificate, or those of who signed it; None: the system's are asked.
     """
 
     url: str
@@ -72,6 +72,7 @@ class Asked:
             context = ssl.create_default_context(cafile=str(self.ca_file))
         except OSError as error:
             raise CepError(f"--ca-file: {self.ca_file} holds no certificates: {error}\nhint: PEM is needed") from error
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own certificate is enough
         return urllib.request.build_opener(direct, urllib.request.HTTPSHandler(context=context))
 
 

@@ -14,6 +14,7 @@ import typer
 
 from app import __version__
 from app.bootstrap.class_archive import make_class_archive
+from app.config.secret_variables import without_secrets
 from app.config.settings import load_settings
 from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
 from app.observe.logs import configure_logging
@@ -52,7 +53,8 @@ def run(
     try:
         loaded = load_settings(settings, os.environ)
         configure_logging(loaded.logging, loaded.application, __version__)
-        make_class_archive(lambda: stop.asked.is_set() or stop.at_once.is_set())
+        with without_secrets(os.environ):
+            make_class_archive(lambda: stop.asked.is_set() or stop.at_once.is_set())
         threading.Thread(target=_end_in_any_case, args=(stop,), name="end", daemon=True).start()
         run_application(loaded, stop, settings)
     except tuple(kind for kind, _ in EXIT_CODES) as error:

@@ -24,7 +24,6 @@ from app.config.settings import Settings, load_settings
 from app.errors import CepError
 from app.observe.scrape import Scrape, between, quantile
 
-EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not listened on
 SHARE = 0.99
 NOT_READY = 503
 
@@ -38,7 +37,9 @@ class Look:
 
 
 def status(  # noqa: PLR0917 - the command's options
-    settings: Annotated[Path | None, typer.Option("--settings", help="Settings file: says where the application listens.")] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help="Settings file: says where the application listens, and what it wants to be shown.")
+    ] = None,
     url: Annotated[str | None, typer.Option("--url", help="Where it listens, as http://host:8080; wins over the settings.")] = None,
     over: Annotated[
         str, typer.Option("--over", help="For so long rates and latencies are looked at; 0 s: one look, without rates.")
@@ -54,14 +55,14 @@ def status(  # noqa: PLR0917 - the command's options
 
     Exit codes: 0 ready, 1 it answers but is not ready, or its query files are broken; 69 nobody answers, 77 the token is missing or wrong.
     """
-    base = (url or address(load_settings(settings, os.environ))).rstrip("/")
-    server, pause_s = Asked(base, token_in(token_file), ca_file), _duration_s(over)
+    known = load_settings(settings, os.environ) if url is None or settings is not None else None
+    server, pause_s = server_of(known, url, token_file, ca_file), _duration_s(over)
     ready, reasons = _readiness(server)
     first = _look(server)
     if pause_s:
         time.sleep(pause_s)
     second = _look(server) if pause_s else first
-    found = report(base, json.loads(server.get("/queries")[1]), json.loads(server.get("/version")[1]), first, second)
+    found = report(server.url, json.loads(server.get("/queries")[1]), json.loads(server.get("/version")[1]), first, second)
     found |= {"ready": ready, "not_ready": reasons}
     if output is Output.json:
         write_json(found)
@@ -71,10 +72,13 @@ def status(  # noqa: PLR0917 - the command's options
         raise typer.Exit(1)
 
 
-def address(settings: Settings) -> str:
-    """Where the application of these settings listens, as seen from its machine."""
-    host = "127.0.0.1" if settings.http.host in EVERYWHERE else settings.http.host
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.http.port}"
+def server_of(settings: Settings | None, url: str | None, token_file: Path | None, ca_file: Path | None) -> Asked:
+    """Where the application listens, and what is shown to it: as told, else as its settings say."""
+    if settings is None:
+        return Asked((url or "").rstrip("/"), token_in(token_file), ca_file)
+    control = settings.http.control
+    secret = control.token.get_secret_value() if control.token is not None and control.read_with_token else ""
+    return Asked((url or settings.http.control_url).rstrip("/"), token_in(token_file) or secret, ca_file or control.certificate_file)
 
 
 def _duration_s(text: str) -> float:

@@ -123,15 +123,20 @@ def driver_of(address: Address) -> int | None:
 
 def port(settings: Settings) -> list[Check]:
     """Is the HTTP server's port free, where no driver of ours has it?"""
-    http = settings.http
-    where = f"{http.host}:{http.port}"
+    http, control = settings.http, settings.http.control
+    places = [(http.host, http.port), *([] if control.port is None else [(control.host or http.host, control.port)])]
     if driver_of(settings.checkpoint.address):
-        return [ok("port", f"{where} is the running application's; cep status asks it")]
-    with socket.socket(socket.AF_INET6 if ":" in http.host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        return [ok("port", f"{' and '.join(f'{host}:{number}' for host, number in places)}: the running application's; cep status asks it")]
+    return [_port(host, number) for host, number in places]
+
+
+def _port(host: str, number: int) -> Check:
+    where = f"{host}:{number}"
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((http.host, http.port))
+            probe.bind((host, number))
         except OSError as error:
-            hint = "set http.port; 0 takes any free one; or is it the application on another machine or checkpoint?"
-            return [failed("port", f"cannot listen on {where}: {(error.strerror or str(error)).lower()}", hint, os.EX_CONFIG)]
-    return [ok("port", f"{where} is free")]
+            hint = "set http.port, or http.control.port; 0 takes any free one; or is it the application on another machine or checkpoint?"
+            return failed("port", f"cannot listen on {where}: {(error.strerror or str(error)).lower()}", hint, os.EX_CONFIG)
+    return ok("port", f"{where} is free")

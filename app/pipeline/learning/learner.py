@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from app.config.secret_variables import is_secret
 from app.config.settings import Settings
 from app.control.plane import ControlPlane
 from app.observe.logs import get_logger, log_failure
@@ -113,9 +114,10 @@ def sheds(plan: Plan) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Ours; the process finds the application where we are, wherever that is."""
+    """Ours without secrets, which come with the settings; the process finds the application where we are, wherever that is."""
     root = str(Path(__file__).resolve().parents[3])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
+    own = {name: value for name, value in os.environ.items() if not is_secret(name)}
+    return {**own, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from app.config.settings import Settings
 from app.delivery.originals import Original, OriginalReader
-from app.delivery.security import client_options, consumer_options
+from app.delivery.security import shipped_consumer_options, shipped_options
 from app.owners.egress import Headers, Limit, Records
 from app.owners.outlet import KafkaOutlet
 from app.pipeline.reconcile.found import TYPE, Found
@@ -42,7 +42,7 @@ class Publisher:
 
     def __init__(self, settings: Settings) -> None:
         self._limit = Limit(settings.topics.max_record_bytes, settings.topics.dead_letters)
-        self._outlet = KafkaOutlet(client_options(settings.kafka), settings.topics.max_record_bytes)
+        self._outlet = KafkaOutlet(shipped_options(settings.kafka), settings.topics.max_record_bytes)
         self._records = Records(self._limit)
 
     def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
@@ -85,7 +85,7 @@ def retract(publisher: Publisher, settings: Settings, differences: Mapping[Kind,
 def _originals(settings: Settings, places: list[tuple[str, int, int]]) -> Iterator[Original]:
     if not places:
         return
-    reader = OriginalReader(consumer_options(settings.kafka))
+    reader = OriginalReader(shipped_consumer_options(settings.kafka))
     try:
         for (topic, partition), own in groupby(places, lambda place: place[:2]):
             yield from reader.read(topic, partition, [offset for _, _, offset in own])

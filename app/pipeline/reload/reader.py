@@ -104,7 +104,9 @@ class Reader:
             now = load_settings(self.file, os.environ)
         except ConfigurationError as error:
             return error.findings
-        before, after = (one.model_dump() for one in (self.settings, now))
+        before, after = (one.comparable() for one in (self.settings, now))
+        if now.spark.keep_buckets:
+            after["spark"]["buckets"] = before["spark"]["buckets"]  # the checkpoint's, after the next start as well
         names = sorted(name for name in after if after[name] != before[name])
         if not names:
             return ()

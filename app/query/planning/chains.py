@@ -1,4 +1,4 @@
-"""Which plans of runs are *chains*: item after item, only the last one repeated, and no strategy that leaves a choice.
+"""Which plans of runs are *chains*: item after item, only the last one so often as comes, and no strategy that leaves a choice.
 
 A partial match of a chain can go on in one way only, so it never splits: an event lengthens it, passes it, or (contiguity) ends it. What
 predicates ask of its events are values of single ones, known when they are bound. `app.cep.chains` runs such plans; all others need a tree
@@ -9,55 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
-from typing import Literal as OneOf
 
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.plan import Absent, Either, Every, Limits, Ordered, Plan, Repeated, ReturnField, Runs, Take
+from app.query.plan import MAX_ITEMS, Absent, Either, Every, Limits, Ordered, Plan, Repeated, Runs, Take
+from app.query.planning.chain_values import Event, Field, Obstacle, Spans, Test, Value, field_of, tests_of
 from app.query.text.keys import MATCH_SHEDDERS
 
 MOST_REPETITIONS = 64
 """Counted repetitions take a row of the tables each."""
 MOST_TESTS = 31
 """A test may need a register of every partial match; the states of registers are one word."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event of a chain.
-
-    Attributes:
-        number: a Python index into the events bound: 0 is the first one, -1 the last one.
-        lowest: it must stand there or behind (counted from behind, an element of the closure), or it is not there.
-    """
-
-    number: int
-    lowest: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An expression over events of a chain: its attributes speak of item k, the k-th of ``events``, without index."""
-
-    expression: Any
-    events: tuple[Event, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A comparison of two values over one event each, decided when the later one is bound.
-
-    Where an event is the last one (-1) or the one before it (-2), it is asked of every element of the closure, else once.
-
-    Attributes:
-        ending: it is asked of the closure's last element, where a match ends.
-    """
-
-    operator: str
-    left: Value
-    right: Value
-    ending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +35,6 @@ class Kill:
     item: int
     before: int
     tests: tuple[Test, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A return field.
-
-    Attributes:
-        value: over events; of the others an attribute of any element of the closure.
-        made: ``value``; or of all elements of the closure: a ``list``, or an aggregate.
-    """
-
-    name: str
-    kind: Kind
-    value: Value
-    made: OneOf["value", "list", "count", "sum", "avg", "min", "max"] = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +59,16 @@ class Chain:
     """What the pattern of such a plan is.
 
     Attributes:
-        items: indices into `Plan.items`, in order.
+        items: indices into `Plan.items`, in order; one that binds so many events stands there so often.
         low, high: how often the last one is bound (high None: without end).
         tests: predicates between events.
         fields: of `Plan.returns`.
         policy: which matches of a partial match are reported.
-        kills: negations between its items.
+        kills: negations between its items, and behind the last one.
         timeouts: whether partial matches that run out of window are told.
+        starts: indices into `Plan.items` of those that no event may be shortly before a match: in the time, or of the events, of ``within``.
+        waits: whether it waits behind its last event until nothing can prevent it any more.
+        wait_ms: how long; None: until its window is over.
     """
 
     items: tuple[int, ...]
@@ -129,10 +79,9 @@ class Chain:
     policy: Policy
     kills: tuple[Kill, ...] = ()
     timeouts: bool = False
-
-
-class _Obstacle(Exception):  # noqa: N818 - an answer, caught here
-    """What keeps a plan from being a chain."""
+    starts: tuple[int, ...] = ()
+    waits: bool = False
+    wait_ms: int | None = None
 
 
 def chain_of(plan: Plan) -> Chain | None:
@@ -141,7 +90,7 @@ def chain_of(plan: Plan) -> Chain | None:
         return None
     try:
         return _chain(plan, plan.runs)
-    except _Obstacle:
+    except Obstacle:
         return None
 
 
@@ -152,7 +101,7 @@ def obstacles(plan: Plan) -> list[str]:
     found = list(_unfit(plan, plan.runs))
     try:
         _chain(plan, plan.runs)
-    except _Obstacle as one:
+    except Obstacle as one:
         found.append(str(one))
     return found
 
@@ -160,56 +109,117 @@ def obstacles(plan: Plan) -> list[str]:
 def _chain(plan: Plan, runs: Runs) -> Chain:
     takes, absent = _takes(runs)
     last = takes[-1]
-    items = tuple(take.item for take in takes)
-    bindings = [plan.items[item].bound_to for item in items]
+    # as often as it may come the last one stands once
+    counts = [_count(take) or 1 for take in takes]
+    if _count(last) is not None and not last.different:
+        counts[-1] = 1
+    items = tuple(take.item for take, count in zip(takes, counts, strict=True) for _ in range(count))
+    bindings = [plan.items[take.item].bound_to for take in takes]
+    begins = [sum(counts[:k]) for k in range(len(counts) + 1)]
+    closure = (last.low, last.high) != (1, 1)
     ways = [runs.ways[binding].first for binding in bindings[1:]]
-    if (last.low, last.high) != (1, 1):
-        ways.append(runs.ways[bindings[-1]].further)
+    ways += [runs.ways[binding].further for k, binding in enumerate(bindings) if counts[k] > 1 or (closure and k == len(takes) - 1)]
     if "skip-till-any-match" in ways:
-        raise _Obstacle("skip-till-any-match")
-    places = {binding: place for place, binding in enumerate(bindings)}
+        raise Obstacle("skip-till-any-match")
+    places = dict(zip(bindings, begins, strict=False))
+    repeated = {binding: count for binding, take, count in zip(bindings, takes, counts, strict=True) if count > 1 or take.different}
+    spans = Spans(places, repeated, len(items), plan.on_timeout == "emit")
     timeouts = plan.on_timeout == "emit"
     if timeouts and set(ways) - {"skip-till-next-match"}:
-        raise _Obstacle("on_timeout: emit beside contiguity")
+        raise Obstacle("on_timeout: emit beside contiguity")
     if absent and runs.limits != Limits():
-        raise _Obstacle("limits: beside a negation")
-    kills = tuple(_kill(plan, runs, places, item, before) for item, before in absent)
-    tests = tuple(_test(join.condition, places) for join in plan.joins if join.negated_item is None)
-    fields = tuple(_field(field, places) for field in plan.returns)
-    closure = (last.low, last.high) != (1, 1)
-    return Chain(items, last.low, last.high, tests, fields, _policy(runs, places, closure=closure), kills, timeouts)
+        raise Obstacle("limits: beside a negation")
+    starts = tuple(_start(plan, runs, one.items[0]) for one, before in absent if not before)
+    ends = [one for one, before in absent if before == len(takes)]
+    if ends:
+        _check_ends(plan, runs, last, ends)
+    kills = tuple(_kill(plan, runs, spans, one.items[0], begins[before]) for one, before in absent if before)
+    tests = [test for join in plan.joins if join.negated_item is None for test in tests_of(join.condition, spans)]
+    tests += [test for take in takes if take.different for test in _differing(take, plan, spans)]
+    if len(tests) + sum(len(kill.tests) for kill in kills) > MOST_TESTS:
+        raise Obstacle(f"more than {MOST_TESTS} predicates")
+    fields = tuple(field_of(field, spans, bindings[-1]) for field in plan.returns)
+    policy = _policy(runs, spans, closure=closure)
+    often = (1, 1) if last.different else (last.low, last.high)
+    return Chain(items, *often, tuple(tests), fields, policy, kills, timeouts, starts, bool(ends), ends[0].for_ms if ends else None)
 
 
-def _kill(plan: Plan, runs: Runs, places: dict[int, int], item: int, before: int) -> Kill:
+def _start(plan: Plan, runs: Runs, item: int) -> int:
+    """A negation in front of all items, if its newest event alone decides."""
+    own = plan.items[item]
+    if own.lacks:
+        raise Obstacle("a negation of events without the key")
+    if any(join.negated_item == own.bound_to for join in plan.joins):
+        raise Obstacle("a negation at the start that is compared with other items")
+    if runs.window is not None:
+        raise Obstacle("a negation at the start or the end in windows")
+    return item
+
+
+def _check_ends(plan: Plan, runs: Runs, last: Take, ends: list[Absent]) -> None:
+    """Whether a partial match can wait in its place for what may not come behind it: it must be the only match that it is."""
+    if (last.low, last.high) != (1, 1):
+        raise Obstacle("a negation behind a repeated item")
+    if runs.window is not None:
+        raise Obstacle("a negation at the start or the end in windows")
+    if plan.within is not None and plan.within.unit == "events" and any(one.for_ms is not None for one in ends):
+        raise Obstacle("FOR beside within in events")
+    if plan.on_timeout == "emit" or runs.after != "no-skip" or runs.longest:
+        raise Obstacle("a negation at the end beside on_timeout: emit, after: or emit: longest")
+    if len({one.for_ms for one in ends}) > 1:
+        raise Obstacle("negations at the end of different lengths")
+    if len(plan.items) >= MAX_ITEMS:
+        raise Obstacle("a negation at the end of that many items")
+
+
+def _count(take: Take) -> int | None:
+    """How many events an item binds, if that is known."""
+    if take.different:
+        return take.different if (take.low, take.high) == (1, 1) else None
+    return take.low if take.low == take.high else None
+
+
+def _differing(take: Take, plan: Plan, spans: Spans) -> Iterator[Test]:
+    """The events of a block differ pairwise."""
+    place = spans.places[plan.items[take.item].bound_to]
+    one = e.AttributeOf(Kind.STRING, 0, "type")
+    for k in range(take.different):
+        yield from (Test("!=", Value(one, (Event(place + k),)), Value(one, (Event(place + j),))) for j in range(k))
+
+
+def _kill(plan: Plan, runs: Runs, spans: Spans, item: int, before: int) -> Kill:
     """A negation in front of the ``before``-th item, if the partial match knows at once what it needs to decide it."""
     own = plan.items[item]
     if own.lacks:
-        raise _Obstacle("a negation of events without the key")
+        raise Obstacle("a negation of events without the key")
     if runs.ways[own.bound_to].first in ("strict-contiguity", "partition-contiguity"):
-        raise _Obstacle("a negation with a contiguous strategy")
-    known = {binding: place for binding, place in places.items() if place < before} | {own.bound_to: before}
+        raise Obstacle("a negation with a contiguous strategy")
+    known = {binding: place for binding, place in spans.places.items() if place < before} | {own.bound_to: before}
     conditions = [join.condition for join in plan.joins if join.negated_item == own.bound_to]
     if any(item not in known for condition in conditions for item in e.mentioned_items(condition)):
-        raise _Obstacle("a negation that reads an event behind it")
-    return Kill(item, before, tuple(_test(condition, known) for condition in conditions))
+        raise Obstacle("a negation that reads an event behind it")
+    asked = replace(spans, places=known, all=before + 1)
+    return Kill(item, before, tuple(test for condition in conditions for test in tests_of(condition, asked)))
 
 
-def _policy(runs: Runs, places: dict[int, int], *, closure: bool) -> Policy:
+def _policy(runs: Runs, spans: Spans, *, closure: bool) -> Policy:
     """The policy; where one match of a partial match may leave room for another one the chain does not know it."""
     if runs.after in ("no-skip", "skip-to-next"):
         return Policy(runs.longest or runs.after == "skip-to-next", runs.longest)
     if runs.after == "skip-past-last-event":
         return Policy(once=True, longest=runs.longest, border=Event(-1))
-    place = places[runs.after_binding]
+    place = spans.places[runs.after_binding]
     if place == 0:
-        raise _Obstacle(f"after: {runs.after} of the first item")
-    last = runs.after == "skip-to-last" and closure and place == len(places) - 1
+        raise Obstacle(f"after: {runs.after} of the first item")
+    last = runs.after == "skip-to-last" and closure and place == spans.all - 1
+    if runs.after == "skip-to-last":
+        place += spans.counts.get(runs.after_binding, 1) - 1
     return Policy(once=True, longest=runs.longest, border=Event(-1 if last else place), itself=False)
 
 
 def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
-    if plan.within is not None and plan.within.unit == "events":
-        yield "within in events"
+    if plan.within is not None and plan.within.unit == "events" and runs.limits != Limits():
+        yield "within in events beside limits:"
     plain = runs.after == "no-skip" and not runs.longest
     if runs.window is not None and (runs.window.slide is None or runs.window.per_partition):
         yield "window: opened by events, or of events of a partition"
@@ -227,104 +237,34 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
         yield "limits: state_bytes"
 
 
-def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[int, int]]]:
-    """The items in order, and those negated between them with the number of items in front."""
+def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[Absent, int]]]:
+    """The items in order, and the negations with the number of items in front."""
     parts = runs.pattern.parts if isinstance(runs.pattern, Ordered) else (runs.pattern,)
     names = {
-        Absent: "a negation at the start, or of several items",
+        Absent: "a negation of several items",
         Either: "OR",
         Every: "AND",
         Repeated: "a repeated group",
         Ordered: "a SEQ inside the pattern",
     }
     takes: list[Take] = []
-    absent: list[tuple[int, int]] = []
+    absent: list[tuple[Absent, int]] = []
     for part in parts:
-        if isinstance(part, Absent) and takes and len(part.items) == 1 and part.for_ms is None:
-            absent.append((part.items[0], len(takes)))
+        if isinstance(part, Absent) and len(part.items) == 1:
+            absent.append((part, len(takes)))
             continue
         if not isinstance(part, Take):
-            raise _Obstacle(names[type(part)])
-        if part.until is not None or part.different:
-            raise _Obstacle("UNTIL" if part.until is not None else "ANY(n; ..)")
+            raise Obstacle(names[type(part)])
+        if part.until is not None or (part.different and _count(part) is None):
+            raise Obstacle("UNTIL" if part.until is not None else "ANY(n; ..) with a quantifier")
+        if part.by is not None:
+            raise Obstacle("ANY(n; ..) whose events differ in an attribute")
         takes.append(part)
-    if not takes or any((take.low, take.high) != (1, 1) for take in takes[:-1]):
-        raise _Obstacle("a quantifier before the last item")
+    if not takes or any((_count(take) or 0) < 1 for take in takes[:-1]):
+        raise Obstacle("a quantifier before the last item that leaves open how often")
     last = takes[-1]
+    if max((_count(take) or 1 for take in takes), default=0) > MOST_REPETITIONS:
+        raise Obstacle(f"an item counted beyond {MOST_REPETITIONS}")
     if last.low < 1 or last.high == 0 or max(last.low, last.high or 0) > MOST_REPETITIONS:
-        raise _Obstacle(f"a last item that may be left out, or is counted beyond {MOST_REPETITIONS}")
-    if absent and absent[-1][1] == len(takes):
-        raise _Obstacle("a negation at the end")
+        raise Obstacle(f"a last item that may be left out, or is counted beyond {MOST_REPETITIONS}")
     return tuple(takes), absent
-
-
-def _test(condition: Any, places: dict[int, int]) -> Test:
-    if not isinstance(condition, e.Comparison) or isinstance(condition.left, e.Condition) or isinstance(condition.right, e.Condition):
-        raise _Obstacle("a predicate that is no comparison of two events")
-    sides = (_as_elements(condition.left, ("last",)), _as_elements(condition.right, ("last",)))
-    if condition.operator not in ("=", "!=") and any(side.kind.textual for side in sides):
-        raise _Obstacle("texts compared by their order")
-    read = [node.index for side in sides for node in _attributes(side, "where") if node.index is not None]
-    backs = [index.back for index in read if index.anchor == "running"]
-    ending = any(index.anchor == "last" for index in read)
-    if ending and (backs or any(index.anchor == "last" and index.back for index in read)):
-        raise _Obstacle("a predicate that waits for the closure's last event and reads others by their distance")
-    left, right = (_value(side, places, min(backs, default=0), "where") for side in sides)
-    if len(left.events) != 1 or len(right.events) != 1:
-        raise _Obstacle("a comparison with several events on one side")
-    last = len(places) - 1
-    if any(not -2 <= event.number <= last for event in (*left.events, *right.events)):
-        raise _Obstacle("a predicate that reads a closure's elements between the first one and x[i-1]")
-    return Test(condition.operator, left, right, ending)
-
-
-def _field(field: ReturnField, places: dict[int, int]) -> Field:
-    one: Any = _as_elements(field.expression, ("first", "last"))
-    if not field.array and not isinstance(one, e.Aggregate):
-        return Field(field.name, field.kind, _value(one, places, 0, "return"))
-    if not isinstance(one, e.AttributeOf | e.Aggregate) or places[one.item] != len(places) - 1:
-        raise _Obstacle("a list of something else than an attribute of the last item")
-    if isinstance(one, e.Aggregate) and one.attribute is None:
-        return Field(field.name, field.kind, Value(e.Literal(one.kind, None), ()), "count")
-    if isinstance(one, e.Aggregate) and one.kind.textual:
-        raise _Obstacle("an aggregate of texts in return:")
-    made: Any = one.function if isinstance(one, e.Aggregate) else "list"
-    return Field(field.name, field.kind, Value(e.AttributeOf(one.kind, 0, one.attribute or ""), (Event(-1),)), made)
-
-
-def _as_elements(expression: Any, functions: tuple[str, ...]) -> Any:
-    """``first(x.attr)``, ``last(x.attr)`` as ``x[first].attr``, ``x[last].attr``."""
-    if isinstance(expression, e.Aggregate) and expression.function in functions and not expression.running:
-        index = e.Index("first" if expression.function == "first" else "last")
-        return e.AttributeOf(expression.kind, expression.item, expression.attribute or "", index)
-    return e.rebuilt(expression, lambda inner: _as_elements(inner, functions))
-
-
-def _attributes(expression: Any, key: str) -> list[e.AttributeOf]:
-    nodes = list(e.walk(expression))
-    if any(isinstance(node, e.Aggregate) for node in nodes):
-        raise _Obstacle(f"an aggregate in {key}:")
-    return [node for node in nodes if isinstance(node, e.AttributeOf)]
-
-
-def _value(expression: Any, places: dict[int, int], newest: int, key: str) -> Value:
-    """An expression as one over events of the chain; ``newest``: how far back of ``i`` the last event is."""
-    read = list(dict.fromkeys((node.item, node.index) for node in _attributes(expression, key)))
-    events = tuple(_event(places[item], index, newest, key) for item, index in read)
-    return Value(_numbered(expression, {one: number for number, one in enumerate(read)}), events)
-
-
-def _event(place: int, index: e.Index | None, newest: int, key: str) -> Event:
-    if index is None or index.anchor == "first":
-        return Event(place)
-    if index.anchor == "number":
-        return Event(place + index.number - 1)
-    if index.anchor == "last":
-        return Event(-1 - index.back, place if key == "return" else 0)
-    return Event(newest - index.back - 1)
-
-
-def _numbered(expression: Any, numbers: dict[tuple[int, e.Index | None], int]) -> Any:
-    if isinstance(expression, e.AttributeOf):
-        return replace(expression, item=numbers[expression.item, expression.index], index=None)
-    return e.rebuilt(expression, lambda inner: _numbered(inner, numbers))

@@ -42,7 +42,14 @@ def _check_counting_in_partitions(query: r.Resolved, findings: list[Finding]) ->
     if event is None:
         return
     counted = within is not None and getattr(within.value, "unit", "") == "events"
-    starts = {part.binding for absence in r.absences(query.pattern) if absence.at_start for part in absence.parts}
+    joined = {one.negated for one in query.predicates if set(one.bindings) - {one.negated}}
+    starts = {
+        part.binding: absence
+        for absence in r.absences(query.pattern)
+        if absence.at_start
+        for part in absence.parts
+        if len(absence.parts) > 1 or part.binding in joined
+    }
     for binding in query.bindings:
         types = [known for name in binding.types if (known := query.vocabulary.event_type(name)) is not None and known.occurs]
         for one in query.equivalence:
@@ -54,7 +61,8 @@ def _check_counting_in_partitions(query: r.Resolved, findings: list[Finding]) ->
                 message += "windows are per partition"
                 findings.append(Finding(message, event.location(binding.span), "leave per: partition out, or negate other types"))
             elif counted and binding.index in starts:
-                message += "how far the start reaches back is counted in events of the partition"
+                asked = "which of several events it is" if len(starts[binding.index].parts) > 1 else "what other items say of it"
+                message += f"how far the start reaches back is counted in events of the partition, and {asked} is asked as well"
                 findings.append(Finding(message, event.location(binding.span), "write within: 10 minutes, or negate other types"))
 
 

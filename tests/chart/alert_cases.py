@@ -1,0 +1,109 @@
+"""For every alert, series with which it fires and series with which it does not, as promtool takes them; one sample a minute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+S = 'namespace="stores",pod="shop-cep-0"'
+OWN = f'{S},query="q"'
+LATENCY = "cep_detection_latency_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One alert.
+
+    Attributes:
+        fires: series and their values, with which it fires.
+        quiet: with which it does not.
+        minutes: when both are asked.
+    """
+
+    fires: dict[str, str]
+    quiet: dict[str, str]
+    minutes: int = 30
+
+
+def counter(step: float, minutes: int = 60) -> str:
+    """A counter that grows so much a minute."""
+    return f"0+{step}x{minutes}"
+
+
+def steady(value: float, minutes: int = 60) -> str:
+    """A gauge."""
+    return f"{value}x{minutes}"
+
+
+def latencies(in_time: float, late: float, minutes: int) -> dict[str, str]:
+    """Composite events per minute of a query whose bound is half a second."""
+    return {
+        f'{LATENCY}_bucket{{{OWN},le="0.4"}}': counter(in_time / 2, minutes),
+        f'{LATENCY}_bucket{{{OWN},le="0.5"}}': counter(in_time, minutes),
+        f'{LATENCY}_bucket{{{OWN},le="0.6"}}': counter(in_time + late, minutes),
+        f'{LATENCY}_bucket{{{OWN},le="+Inf"}}': counter(in_time + late, minutes),
+        f"{LATENCY}_count{{{OWN}}}": counter(in_time + late, minutes),
+        f"cep_latency_bound_seconds{{{OWN}}}": steady(0.5, minutes),
+    }
+
+
+def moved(metric: str, labels: str = S, by: float = 1) -> Case:
+    """A counter that moves, and one that stands still."""
+    return Case({f"{metric}{{{labels}}}": counter(by)}, {f"{metric}{{{labels}}}": steady(7)})
+
+
+def above(metric: str, high: float, low: float, labels: str = S, minutes: int = 30) -> Case:
+    """A gauge beyond its limit, and one within."""
+    return Case({f"{metric}{{{labels}}}": steady(high, 2 * minutes)}, {f"{metric}{{{labels}}}": steady(low, 2 * minutes)}, minutes)
+
+
+TOPIC = f'{S},topic="t",partition="0"'
+CASES: dict[str, Case] = {
+    "CepDown": Case({f"cep_batches_total{{{S}}}": "1x60"}, {f"cep_leader{{{S}}}": "1x60"}),
+    "CepNoLeader": above("cep_leader", 0, 1),
+    "CepRestarting": Case(
+        {f"cep_batches_total{{{S}}}": "0+9x4 0+9x4 0+9x4 0+9x20"},
+        {f"cep_batches_total{{{S}}}": "0+9x20 0+9x20"},
+    ),
+    "CepNoProgress": Case(
+        {f"cep_checkpoint_last_success_timestamp_seconds{{{S}}}": steady(60), f"cep_consumer_lag_records{{{TOPIC}}}": steady(5)},
+        {f"cep_checkpoint_last_success_timestamp_seconds{{{S}}}": steady(60), f"cep_consumer_lag_records{{{TOPIC}}}": steady(0)},
+    ),
+    "CepBatchesStalled": moved("cep_stalled_batches_total"),
+    "CepBatchesFailing": Case(
+        {f"cep_batch_attempts_failed_total{{{S}}}": counter(1)}, {f"cep_batch_attempts_failed_total{{{S}}}": "0x20 1x40"}
+    ),
+    "CepAccountsBroken": Case(
+        {f'cep_accounting_breaches_total{{{S},account="rows"}}': counter(1), f"cep_events_unaccounted_total{{{S}}}": steady(0)},
+        {f'cep_accounting_breaches_total{{{S},account="rows"}}': steady(1), f"cep_events_unaccounted_total{{{S}}}": steady(0)},
+    ),
+    "CepSnapshotsDamaged": moved("cep_damaged_snapshots_total"),
+    "CepLagGrowing": Case(
+        {f"cep_consumer_lag_records{{{TOPIC}}}": counter(900, 120), f"cep_consumer_lag_seconds{{{TOPIC}}}": steady(90, 120)},
+        {f"cep_consumer_lag_records{{{TOPIC}}}": steady(90000, 120), f"cep_consumer_lag_seconds{{{TOPIC}}}": steady(90, 120)},
+        60,
+    ),
+    "CepLagHigh": above("cep_consumer_lag_seconds", 301, 299, TOPIC),
+    "CepWatermarkStalled": above("cep_watermark_delay_seconds", 601, 599, OWN),
+    # 20 % late is 20 times the budget of 1 %; 5 % is less than 6 times
+    "CepLatencySLOBurnFast": Case(latencies(8, 2, 120), latencies(9.5, 0.5, 120), 90),
+    # and more than 3 times; rates over days are those of the hours that there are
+    "CepLatencySLOBurnSlow": Case(latencies(9.5, 0.5, 300), latencies(9.95, 0.05, 300), 270),
+    "CepBoundUnreachable": above("cep_latency_bound_reachable", 0, 1),
+    "CepSheddingSustained": above("cep_realised_drop_ratio", 0.31, 0.29, f'{OWN},shedder="random"', 60),
+    "CepRecallLow": above("cep_shed_recall_estimate_ratio", 0.79, 0.81, f'{OWN},bound="upper"'),
+    "CepLearningFailing": Case(
+        {f'cep_learning_total{{{OWN},outcome="failed"}}': counter(1)},
+        {f'cep_learning_total{{{OWN},outcome="taken"}}': counter(1), f'cep_learning_total{{{OWN},outcome="failed"}}': steady(3)},
+    ),
+    "CepDeadLetterRateHigh": Case(
+        {f'cep_dead_letters_total{{{S},reason="schema"}}': counter(2), f'cep_events_consumed_total{{{S},topic="t"}}': counter(100)},
+        {f'cep_dead_letters_total{{{S},reason="schema"}}': counter(0.5), f'cep_events_consumed_total{{{S},topic="t"}}': counter(100)},
+    ),
+    "CepStateGrowth": Case(
+        {f"cep_state_bytes{{{S}}}": "1e9x1000 3e9x1000"}, {f"cep_state_bytes{{{S}}}": "2e9x1000 3e9x1000"}, 24 * 60 + 60
+    ),
+    "CepPartialMatchesLimited": moved("cep_limited_total", f'{OWN},limit="state_bytes"'),
+    "CepExecutorsMissing": above("cep_owners", 2, 3),
+    "CepSchemaRegistryErrors": above("cep_schema_registry_waiting_seconds", 31, 0),
+    "CepConfigReloadFailed": above("cep_config_reload_success", 0, 1),
+}
