@@ -198,6 +198,13 @@ def quiet_hours(story: Story) -> None:
     waited = ("cep_idle_partitions", "cep_heartbeats_total", "cep_latency_bound_reachable", "cep_model_newest_event_timestamp_seconds")
     for name in waited:
         story.until_moved(name)
+    story.until(lambda: model_is_told(story))
+
+
+def model_is_told(story: Story) -> bool:
+    """A model is opened first and told afterwards; the next change must not be taken for it."""
+    told = story.application.told()
+    return (told["last_reading"]["read_at_ms"] or 0) >= told["opened_at_ms"]
 
 
 def queries_that_shed_come(story: Story) -> None:
@@ -344,11 +351,14 @@ def audited(story) -> list[tuple[str, str, dict]]:
     return found
 
 
+KINDS = ("ShedReport", "Verdict", "Estimate", "WatchdogDecision", "ModelChange")
+
+
 def test_all_kinds_of_audit_records_are_read_by_who_knows_only_the_registry(audited):
-    assert {name for _, name, _ in audited} == {f"cep.audit.{one}" for one in ("ShedReport", "Verdict", "Estimate", "WatchdogDecision")}
+    assert {name for _, name, _ in audited} == {f"cep.audit.{one}" for one in KINDS}
     for key, _, read in audited:
         assert key == read["query"]
-        assert (read["version"], read["batch_id"] >= 0) == (1, True)
+        assert (read["version"], read.get("batch_id", 0) >= 0) == (1, True)
         assert abs(read["time"].timestamp() - time.time()) < 3600
 
 
