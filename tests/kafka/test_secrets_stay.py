@@ -140,7 +140,7 @@ def crawled(start: str) -> dict[str, bytes]:
         if url in pages or not url.startswith(start) or "/kill" in url:
             continue
         _, pages[url] = page(url)
-        waiting += [urljoin(url, link) for link in re.findall(r'(?:href|src)="([^"#]+)"', pages[url].decode(errors="replace"))]
+        waiting += [urljoin(url, link) for link in re.findall(r'(?:href|src)="([^"#\s\'+<>{}$]+)"', pages[url].decode(errors="replace"))]
     return pages
 
 
