@@ -29,7 +29,7 @@ from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.open import open_store
 from tests.kafka.application import Application, expected_composites, until
 
-TOKEN = "of-the-tests"
+TOKEN = "of-the-tests-and-of-nobody-else"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Changing(Application):
         for one in (self.queries, self.mounted):
             one.mkdir()
         queries = {"paths": [str(self.queries), str(self.mounted), str(single)], "reload": {"interval": "1 s"}}
-        super().__init__(folder, {**settings, "queries": queries}, {"CEP_HTTP__TASK_TOKEN": TOKEN})
+        super().__init__(folder, {**settings, "queries": queries}, {"CEP_HTTP__CONTROL__TOKEN": TOKEN})
         self._mounts = 0
 
     def write(self, **files: str) -> None:

@@ -21,7 +21,7 @@ from app.bucket.composite import CompositeEvent
 from app.local.embedded import Embedded
 from app.local.generators import generate
 from tests.kafka.application import ROOT, records_of, until
-from tests.kafka.changing import Batch, Changing, Input, composites
+from tests.kafka.changing import TOKEN, Batch, Changing, Input, composites
 from tests.kafka.test_whole_way import SERIES, START_MS, apply_topics, settings_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -161,7 +161,7 @@ def queries_come_change_and_go(story: Story) -> None:
     story.send()
     story.change("removed", {"added": AFTER["added"]})
     story.send()
-    story.seen["levels"] = [application.set_level("error", "app.pipeline.reload", token) for token in ("another", "of-the-tests")]
+    story.seen["levels"] = [application.set_level("error", "app.pipeline.reload", token) for token in ("another", TOKEN)]
     lines = application.logged("queries reloaded")
     story.change("renamed", {"renamed-again": AFTER["renamed-again"]}, gone="renamed")
     story.seen["lines"] = [application.logged("queries reloaded") - lines]
