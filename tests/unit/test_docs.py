@@ -52,7 +52,17 @@ def test_the_page_shows_the_files_as_they_are() -> None:
 
 def test_every_pattern_says_when_and_what_to_beware_of() -> None:
     sections = COOKBOOK.read_text(encoding="utf-8").split("\n## ")[1:]
-    assert [bool(re.search(r"^\*\*When:\*\* \S.* \*\*Pitfall:\*\* \S", section, flags=re.MULTILINE)) for section in sections] == [True] * PATTERNS
+    assert [bool(re.search(r"^\*\*When:\*\* \S.* \*\*Pitfall:\*\* \S", section, flags=re.MULTILINE)) for section in sections] == [
+        True
+    ] * PATTERNS
+
+
+def test_every_figure_of_the_sizing_stands_in_the_benchmarks() -> None:
+    page = (DOCS / "README.md").read_text(encoding="utf-8")
+    measured = (ROOT / "ops" / "bench" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .+? \| (.+?) \| `python -m (.+?)` \|$", page, flags=re.MULTILINE)
+    assert len(rows) == page.count("`python -m ops.bench") > 0
+    assert [row for row in rows if row[0] not in measured or row[1] not in measured] == []
 
 
 def links(page: Path) -> list[str]:
