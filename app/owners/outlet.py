@@ -46,6 +46,8 @@ class KafkaOutlet:
         Raises:
             DependencyError: a record cannot be taken.
         """
+        if len(self._producer) == 0:  # the first of a batch: secrets may have been exchanged since the last one
+            self._renew()
         for topic, key, value, headers in zip(records.topics, records.keys, records.values, records.headers, strict=True):
             while True:
                 try:

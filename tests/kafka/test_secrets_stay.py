@@ -140,7 +140,7 @@ def crawled(start: str) -> dict[str, bytes]:
         if url in pages or not url.startswith(start) or "/kill" in url:
             continue
         _, pages[url] = page(url)
-        waiting += [urljoin(url, link) for link in re.findall(r'(?:href|src)="([^"#]+)"', pages[url].decode(errors="replace"))]
+        waiting += [urljoin(url, link) for link in re.findall(r'(?:href|src)="([^"#\s\'+<>{}$]+)"', pages[url].decode(errors="replace"))]
     return pages
 
 
@@ -206,7 +206,7 @@ def test_planted_secrets_are_seen_nowhere_and_an_exchanged_password_is_used_with
 
     written = [application.log, *files_below(application.checkpoint), *files_below(application.folder / "home" / "spark" / "work")]
     assert len(written) > 10
-    assert "Kafka version" in application.log.read_text(errors="replace"), "Java's client says at this level what it was made with"
+    assert any(b"ConsumerConfig values" in file.read_bytes() for file in written), "Java's client says at this level what it was made with"
     for file in written:
         leaks += found_in(str(file), file.read_bytes(), secured)
     assert leaks == []

@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
@@ -321,3 +322,25 @@ def test_both_engines_find_the_same_in_the_same_order(data: st.DataObject) -> No
     event("matches" if seen["matches"] else "no match")
     if limits:
         event("limited" if seen["limited"] else "within limits")
+
+
+@pytest.mark.parametrize(("last", "matches"), [(9, 0), (10, 1)])
+def test_a_partition_that_only_a_negated_start_asks_for_is_kept_until_that_is_over(last: int, matches: int) -> None:
+    text = 'name: q\nfrom: input\nevent: "SEQ(!(B n), A a, C c)"\nwhere: "[k]"\nwithin: 10 ms\nstrategy: skip-till-next-match\n'
+    (plan,) = compile_texts([("q.yaml", text)], {"input": stream_schema(KNOWN)}).catalog.plans
+    times = {"B": 0, "A": 3, "C": last}
+    own = {"k": 1, "v": 0, "w": 0.0, "s": "x"}
+    stream = [
+        {"type": name, "time": time, "source": 0, "offset": n, "attributes": {one: own[one] for one in KNOWN[name]}}
+        for n, (name, time) in enumerate(times.items())
+    ]
+    engine, found = ChainsEngine(plan), 0
+    for n, one in enumerate(stream):
+        found += len(told_by(engine, [one], stream[min(n + 1, 2)]["time"], live=True)[0])
+        engine = ChainsEngine.restore(plan, engine.snapshot())
+    assert found == matches
+    later = [{**stream[0], "time": 100, "offset": 3, "attributes": {**stream[0]["attributes"], "k": 2}}]
+    told_by(engine, later, 200, live=True)
+    told_by(engine, [{**later[0], "time": 300, "offset": 4}], 300, live=True)
+    engine.snapshot()
+    assert np.count_nonzero(engine.store.slots[:, 0] != -1) == 1, "the newest partition alone"

@@ -25,6 +25,7 @@ from app.console.recent import MOST_SHOWN, Recent
 from app.console.site import HEADERS, Site
 from app.console.words import duration, short
 from app.control.history import SLOTS
+from app.control.http import HARDENING
 from app.control.plane import RunningCatalog
 from app.control.query_set import QuerySet
 from app.delivery.composite_schema import composite_schema
@@ -118,7 +119,7 @@ def test_every_address_answers_and_forbids_what_is_foreign(console):
     for path in ("/", "/queries/q/", "/queries/price-run/", "/console.json", "/queries/q/console.json", "/console.css", "/console.js"):
         status, headers, body = console.ask(path)
         assert (status, bool(body)) == (200, True), path
-        for name, value in HEADERS:
+        for name, value in (*HARDENING, *HEADERS):
             assert headers[name] == value
     assert "unsafe" not in dict(HEADERS)["Content-Security-Policy"]
     assert dict(HEADERS)["Content-Security-Policy"].startswith("default-src 'none'")

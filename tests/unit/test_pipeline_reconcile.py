@@ -1,5 +1,6 @@
 """A reconciliation's parts without Kafka and Spark: what is compared, how the run decides, and how identities differ."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,12 @@ from app.pipeline.numbers import Numbers
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.pipeline.reconcile.aims import Request, aims_of
 from app.pipeline.reconcile.course import Course, Terms
-from app.pipeline.reconcile.failure import ReconcileError
+from app.pipeline.reconcile.failure import NothingShedsError, ReconcileError
 from app.pipeline.reconcile.identities import Kind, Ledger, Standing
 from app.pipeline.reconcile.live import Live
 from app.pipeline.reconcile.scope import EVER, Interval, Reach, reach_of
 from app.pipeline.reconcile.span import Span
+from app.query.plan import Catalog
 
 ROOT = Path(__file__).parents[2]
 S = 1_000
@@ -184,3 +186,13 @@ def test_a_deployment_notes_since_when_a_query_runs_beside_others(tmp_path):
     assert deployment_from_json(more.to_json(), 1, lambda _: b"").since == more.since
     changed = deployed(tmp_path, {"plain": plain.replace("10 s", "11 s"), "between": between}, Past(more, {}))
     assert changed.since[0] == more.since[0] and changed.since[1] is not None
+
+
+def test_where_no_query_sheds_there_is_nothing_to_do_unless_one_is_named(tmp_path):
+    live = live_of(deployed(tmp_path), 1_000 * S)
+    catalog = live.deployment.catalog
+    silent = Catalog.of(tuple(replace(plan, shedding=replace(plan.shedding, shedder="none")) for plan in catalog.plans), catalog.version)
+    live = replace(live, deployment=replace(live.deployment, catalog=silent))
+    with pytest.raises(NothingShedsError):
+        aims_of(Request(Interval(100 * S, 110 * S)), live)
+    assert aims_of(Request(Interval(100 * S, 110 * S), ("plain",)), live).compared

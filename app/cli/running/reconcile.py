@@ -25,7 +25,7 @@ from app.errors import CepError
 from app.observe.logs import configure_logging
 from app.pipeline.reconcile.aims import Request
 from app.pipeline.reconcile.audit import audit_value
-from app.pipeline.reconcile.failure import moment
+from app.pipeline.reconcile.failure import NothingShedsError, moment
 from app.pipeline.reconcile.outcome import Outcome, Row
 from app.pipeline.reconcile.reconcile import Telling
 from app.pipeline.reconcile.reconcile import reconcile as compare
@@ -64,7 +64,11 @@ def reconcile(
     with ExitStack() as cleanup:
         screen = _Screen()
         cleanup.callback(screen.end)
-        outcome = compare(loaded, request, lambda: _session(loaded, cleanup), Telling(screen.begin, screen.advance))
+        try:
+            outcome = compare(loaded, request, lambda: _session(loaded, cleanup), Telling(screen.begin, screen.advance))
+        except NothingShedsError as error:  # a job that runs every night has done its work
+            print(error, file=sys.stderr)
+            outcome = Outcome(request.shed, (), {}, 0, 0, round(time.time() * 1000))
     if json:
         sys.stdout.buffer.write(orjson.dumps(as_json(outcome, dry=dry_run), option=orjson.OPT_INDENT_2) + b"\n")
     elif output is Output.json:

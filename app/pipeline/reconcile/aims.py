@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.bucket.composition import stream_of
 from app.bucket.hold import FOREVER, NEVER
 from app.errors import ConfigurationError, Finding
-from app.pipeline.reconcile.failure import ReconcileError, moment
+from app.pipeline.reconcile.failure import NothingShedsError, ReconcileError, moment
 from app.pipeline.reconcile.found import Compared
 from app.pipeline.reconcile.identities import Kind
 from app.pipeline.reconcile.live import Live
@@ -100,7 +100,7 @@ def _asked(request: Request, catalog: Catalog) -> Iterator[Plan]:
     while more := {plan.name for plan in known.values() if {stream_of(name) for name in shedding} & set(plan.streams)} - shedding:
         shedding |= more
     if not shedding:
-        raise ReconcileError("no query sheds: nothing can be missing\nhint: --query compares one nevertheless")
+        raise NothingShedsError("no query sheds: nothing can be missing\nhint: --query compares one nevertheless")
     yield from (known[name] for name in sorted(shedding))
 
 

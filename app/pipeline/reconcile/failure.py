@@ -11,6 +11,10 @@ class ReconcileError(CepError):
     """It cannot be said what the application would have found (exit code 1)."""
 
 
+class NothingShedsError(ReconcileError):
+    """None of the queries sheds, and none was named: there is nothing to do."""
+
+
 def too_far_ahead(topic: str, ahead_ms: int) -> ReconcileError:
     """What was believed of a topic does not hold."""
     seconds = -(-ahead_ms // 1000)

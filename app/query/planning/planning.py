@@ -188,17 +188,18 @@ def simplified(condition: e.Expression, query: r.Resolved | r.ResolvedTemporal) 
 
 
 def _decided_when_written(predicate: r.Predicate, condition: e.Expression, query: r.Resolved) -> e.Expression:
-    """The condition simplified, but where timeouts are emitted it still waits for all events that it mentions as written.
+    """The condition simplified, but it still asks all events that it mentions as written, where that makes a difference.
 
-    A comparison with an attribute that no event has is true, but only once its event is bound: until then the partial match lives on, and times out.
-    In its place something of the same event is asked that always holds. (Elsewhere only matches count, and they are the same.)
+    A comparison with an attribute that no event has is true, but only once its event is bound: until then the partial match lives on, and where timeouts are emitted it times out. And of the
+    elements of a closure it is asked one by one: where the closure is empty it holds, whatever it comes to for an element. In its place something of the same event is asked that always holds.
+    (Elsewhere only matches count, and they are the same.)
     """
     short = simplified(condition, query)
     emitted = query.document.plain("on_timeout", "drop") == "emit"
-    if not emitted or predicate.negated is not None or (isinstance(short, e.Literal) and short.value):
+    if predicate.negated is not None or (isinstance(short, e.Literal) and short.value):
         return short
     lost = dict.fromkeys(node for node in e.walk(condition) if isinstance(node, e.AttributeOf) and _unknown(node, query))
-    if not lost:
+    if not lost or not (emitted or any(node.index is not None for node in lost)):
         return short
     types = (replace(node, kind=Kind.STRING, attribute="type") for node in lost)
     holds = tuple(e.Comparison("=", one, one) for one in types)
