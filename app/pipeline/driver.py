@@ -149,9 +149,7 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         cleanup.enter_context(shown_outside(settings, plane, batches))
         records = kafka_records(spark, settings, deployment.topics, limits.records)
         query = matched(ingested(records, settings, task_settings(settings, plane)), settings, batches).start()
-        plane.running.good()
-        plane.pulse.beat()
-        plane.started.good()  # not before: until then nothing beats the pulse, and a slow start would be killed as a hanging loop
+        _started(plane)
         if settings.heartbeat.enabled:
             plane.start_heartbeat(KeptProducer({**shipped_options(settings.kafka), **BEAT_OPTIONS}))
         cleanup.enter_context(watching(settings, plane, deployment, registry, file))
@@ -162,6 +160,13 @@ def run(settings: Settings, stop: Stop, file: Path | None = None) -> None:
         _watch(query, plane, batches, StallWatch(plane, batches, settings.spark.stall_after), stop)
         plane.running.bad("stopping")
         _stop_between_batches(query, batches, settings, stop)
+
+
+def _started(plane: ControlPlane) -> None:
+    """The query runs. Not before: until then nothing beats the pulse, and a slow start would be killed as a hanging loop."""
+    plane.running.good()
+    plane.pulse.beat()
+    plane.started.good()
 
 
 def _listening(settings: Settings) -> ControlPlane:
