@@ -25,9 +25,20 @@ from app.pipeline.preparation import output_topic
 from app.query.compile import read_queries
 from app.query.plan import Plan
 from app.query.resolved.vocabulary import UNKNOWN
+from tests.kafka.application import ROOT
 from tests.kafka.test_whole_way import apply_topics, settings_for
 
 _numbers = itertools.count(1)
+
+
+def own_copy(folder: Path, query: str) -> Path:
+    """A shipped query without its own output topic, which other tests of the session write to as well."""
+    file = folder / f"{query}.yaml"
+    text = yaml.safe_load((ROOT / "queries" / f"{query}.yaml").read_text())
+    file.write_text(
+        yaml.safe_dump({**text, "output": {key: value for key, value in text.get("output", {}).items() if key != "topic"}}, sort_keys=False)
+    )
+    return file
 
 
 class World:
@@ -35,7 +46,8 @@ class World:
 
     def __init__(self, name: str, embedded: Embedded, folder: Path, *, topics: bool = True) -> None:
         self.name, self.folder = name, folder
-        self.plain = settings_for(name, embedded, ["price-run", "shoplifting"])
+        self.plain = settings_for(name, embedded, [])
+        self.plain["queries"] = {"paths": [str(own_copy(folder, query)) for query in ("price-run", "shoplifting")]}
         self.plain["schema_registry"]["timeout"] = "2 s"
         self.plain["http"] = {"port": 0, "host": "127.0.0.1"}
         self.plain["checkpoint"] = {"path": str(folder / "checkpoint")}
