@@ -27,7 +27,7 @@ class Scrape:
         Raises:
             ValueError: it is none.
 
-        >>> Scrape.of('a_total{q="x"} 2').total("a_total", q="x")
+        >>> float(Scrape.of('a_total{q="x"} 2').total("a_total", q="x"))
         2.0
         """
         found: dict[str, dict[Labels, float]] = {}

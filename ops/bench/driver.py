@@ -38,14 +38,14 @@ from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.observe.latency import LATENCY_BOUNDS_MS
 from app.owners.orders import BucketOrder, OwnerSettings, TaskOrders
-from app.owners.wire import PROTOCOL, Wire, WireError
+from app.owners.wire import PROTOCOL, WireError, WireKey, accepted
 from app.pipeline.application import open_catalog
 from app.pipeline.batches import Batches, BatchRules, advance_asks
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.pipeline.task_answers import TaskAnswer, answered
 
 ROOT = Path(__file__).parents[2]
-TOKEN, TOPIC, START_MS, PER_SOURCE = "bench", "quotes", 1_780_000_000_000, 100
+KEY, TOPIC, START_MS, PER_SOURCE = WireKey(b"bench"), "quotes", 1_780_000_000_000, 100
 WARM_UP = 3
 QUERY = """name: query-number-{number}
 version: 1
@@ -136,8 +136,7 @@ def _play(listeners: Sequence[socket.socket], reports: Sequence[bytes]) -> None:
 
 
 def _answer(listener: socket.socket, number: int, report: bytes) -> None:
-    wire = Wire(listener.accept()[0])
-    wire.prove(TOKEN.encode(), first=True)
+    wire = accepted(listener.accept()[0], KEY)
     said: dict[str, dict[str, Any]] = {"hello": {"protocol": PROTOCOL, "pid": number}, "advance": {"held": [number], "cpu_ns": 10**8}}
     try:
         while True:
@@ -173,7 +172,7 @@ class Bench:
         self.plane.assign((TOPIC, number) for number in range(size.partitions))
         (self.checkpoint / "spark" / "offsets").mkdir(parents=True)
         own = OwnerSettings("bench", str(self.checkpoint), "state")
-        self.batches = Driven(self.plane, BatchRules(size.owners), own, TOKEN)
+        self.batches = Driven(self.plane, BatchRules(size.owners), own, KEY)
         assert self.batches.find(addresses) == size.owners
 
     def offsets(self, batch: int) -> dict[str, dict[str, int]]:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.query.text.keys import SHEDDERS
+from app.query.text.keys import AUTO, SHEDDERS
 from shedding.registry import METHODS
 
 
@@ -14,4 +14,4 @@ def test_the_table_of_methods_is_complete() -> None:
 
 
 def test_queries_may_name_every_method() -> None:
-    assert sorted(SHEDDERS) == sorted(METHODS)
+    assert sorted(SHEDDERS) == sorted([AUTO, *METHODS])
