@@ -51,7 +51,6 @@ COMMANDS = (
         "models",
         "shedding",
         "See, choose and learn the models that queries shed by while the application runs.",
-        kernels=True,
     ),
     Command("generate", "streams", "Write a stream with known ground truth as JSON lines that `cep replay` reads."),
     Command("produce", "streams", "Send events to Kafka and say how many, how fast, and how far behind schedule at worst."),

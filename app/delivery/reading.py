@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from app.config.settings import Kafka
+from app.delivery.bounds import bounds
 from app.delivery.connection import NOT_ALLOWED, connect, failure
 from app.delivery.security import client_options
 from app.errors import ConfigurationError, DependencyError, Finding
 
 AT_ONCE = 1000
 PAUSE_S = 0.5
-REQUEST_S = 20.0
 WAIT_S = 30.0
 """Without any record, though the end is not reached: the broker is gone."""
 _FATAL = (NOT_ALLOWED - {KafkaError.GROUP_AUTHORIZATION_FAILED}) | {
@@ -49,7 +49,7 @@ class Reading:
         self._consumer = Consumer({**client_options(kafka), **own, **committed})
         places = [(topic, partition) for topic in dict.fromkeys(topics) for partition in sorted(known[topic].partitions)]
         try:
-            self._begin, self._end = self._bounds(places, since_ms)
+            self._begin, self._end = bounds(self._consumer, places, since_ms)
         except KafkaException as error:
             self._consumer.close()
             raise failure(kafka, error.args[0], f"read {', '.join(topics)}") from error
@@ -100,20 +100,6 @@ class Reading:
         if error is not None and error.code() in _FATAL:
             raise failure(self._kafka, error, f"read the topic {message.topic()}")
         return error is not None
-
-    def _bounds(
-        self, places: Sequence[tuple[str, int]], since_ms: int | None
-    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        limits = {place: self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=REQUEST_S) for place in places}
-        begin = {place: low for place, (low, _) in limits.items()}
-        end = {place: high for place, (_, high) in limits.items()}
-        if since_ms is not None and places:
-            for one in self._consumer.offsets_for_times([TopicPartition(*place, since_ms) for place in places], timeout=REQUEST_S):
-                if one.error is not None:
-                    raise KafkaException(one.error)
-                place = (one.topic, one.partition)
-                begin[place] = end[place] if one.offset < 0 else one.offset
-        return begin, end
 
 
 def _place(message: Message) -> tuple[str, int]:

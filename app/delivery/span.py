@@ -11,6 +11,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from numpy.typing import NDArray
 
+from app.delivery.bounds import bounds
 from app.errors import DependencyError
 
 AT_ONCE = 20_000
@@ -100,17 +101,13 @@ class Span:
         if missing := [topic for topic in self._topics if topic not in known]:
             raise DependencyError(f"there is no topic {', '.join(missing)}")
         places = [(topic, partition) for topic in self._topics for partition in sorted(known[topic].partitions)]
-        limits = {place: self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=20) for place in places}
-        begin = {place: low for place, (low, _) in limits.items()}
-        if since_ms is not None:
-            for one in self._consumer.offsets_for_times([TopicPartition(*place, since_ms) for place in places], timeout=20):
-                begin[one.topic, one.partition] = limits[one.topic, one.partition][1] if one.offset < 0 else one.offset
+        begin, end = bounds(self._consumer, places, since_ms)
         if newest is not None:
             share = -(-newest // max(1, len(places)))
-            first = {place: limits[place][1] - share for place in places}
+            first = {place: end[place] - share for place in places}
             self._cut = frozenset(place for place in places if first[place] > begin[place])
             begin = {place: max(start, first[place]) for place, start in begin.items()}
-        return begin, {place: high for place, (_, high) in limits.items()}
+        return begin, end
 
     def _part(self, messages: Sequence[Any]) -> Part:
         def column(values: Sequence[int]) -> NDArray[np.int64]:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
-from app.evaluation.calibration import calibrated, kept_events
+from app.evaluation.at_the_ingress import JudgedBatch
+from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
 from app.evaluation.operator import candidate_items
-from app.evaluation.quality import Quality
 from app.evaluation.shed_query import ShedQuery
-from app.events.batch import EventBatch, take
+from app.events.batch import EventBatch
 from app.query.plan import Plan
 from app.query.text.keys import AUTO, RUN_SHEDDERS
 from shedding.candidates import JudgedEvents
@@ -92,11 +92,17 @@ class Examination:
         self.query, self._seed = query, seed
         self._learning, self._judging = rows_between(query.batch, 0, cut), rows_between(query.batch, cut, len(query.batch))
         self._contests: dict[bool, Contest] = {}
+        self._features, self._judged = Features.of(query.plan), JudgedBatch(self._judging)
 
     @cached_property
     def true(self) -> int:
         """Composite events of the second part."""
         return len(self._contest("random").truth)
+
+    @cached_property
+    def _is_candidate(self) -> NDArray[np.bool_]:
+        """Of the second part."""
+        return candidate_items(self.query.plan, self._judging) != 0
 
     def lesson(self, in_use: Model[Any] | None) -> Lesson:
         """The best model of the query's shedder, or with `AUTO` of all that the application runs on whole events.
@@ -127,7 +133,7 @@ class Examination:
         else:
             own = calibrated(model, self.query.plan, self._judging)
             found = [contest.quality_of(self._kept(own, 1.0 - 1.0 / rate)) for rate in RATES]
-        return sum(map(_harm, found)) / len(found)
+        return sum(one.harm for one in found) / len(found)
 
     def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
         """Bool (events of the second part,): of the candidates just so many go, for every model.
@@ -135,13 +141,12 @@ class Examination:
         A model that knows another stream may drop next to nothing of what it has never seen, whatever it is asked for. The watchdog would ask for more and more; here chance takes what is
         missing, or doing nothing would be judged to do no harm.
         """
-        plan, batch = self.query.plan, self._judging
-        kept, candidates = kept_by(model, plan, batch, share), candidate_items(plan, batch) != 0
-        left = float(kept[candidates].mean()) if candidates.any() else 0.0
+        kept = self._judged.kept(model, self._features, share)
+        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 0.0
         too_many = 1.0 - (1.0 - share) / left if left else 0.0
         if too_many <= 0:
             return kept
-        events = JudgedEvents(identities(batch.source, batch.offset), batch.time)
+        events = JudgedEvents(identities(self._judging.source, self._judging.offset), self._judging.time)
         return kept & unlearned("random", self._seed).gate(too_many).keep(events)
 
     def _candidates(self) -> Iterator[Model[Any]]:
@@ -173,32 +178,6 @@ def competitors() -> tuple[str, ...]:
     return tuple(
         name for name in RUN_SHEDDERS if name != AUTO and METHODS[name].learns and METHODS[name].level in ("events", "events per window")
     )
-
-
-def _harm(quality: Quality) -> float:
-    return quality.false_negatives + quality.false_positives
-
-
-def kept_by(model: Model[Any], plan: Plan, batch: EventBatch, of_candidates: float) -> NDArray[np.bool_]:
-    """Bool (events,): what the ingress of the application keeps when this share of the query's candidates is to go (panes are formed inside a topic partition).
-
-    Args:
-        model: of whole events.
-        plan: of the query.
-        batch: in total order.
-        of_candidates: the share.
-    """
-    entry, features = METHODS[model.manifest.method], Features.of(plan)
-    gate = model.gate(model.manifest.ratio_for(of_candidates))
-    kept = np.ones(len(batch), dtype=np.bool_)
-    for rows in _partitions(batch) if entry.panes else [np.arange(len(batch))]:
-        kept[rows] = kept_events(gate, plan, features.judged(take(batch, rows)), entry.level)
-    return kept
-
-
-def _partitions(batch: EventBatch) -> Sequence[NDArray[np.int64]]:
-    order = np.argsort(batch.source, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(batch.source[order])) + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ class Quality:
         return 1.0 - self.recall
 
     @property
+    def harm(self) -> float:
+        """Lost and wrong composite events, as a share of the true ones."""
+        return self.false_negatives + self.false_positives
+
+    @property
     def false_positives(self) -> float:
         """Composite events that would not exist without shedding, as a share of the true ones; 0 where there are none of either."""
         wrong = self.found - self.both

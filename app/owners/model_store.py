@@ -100,14 +100,15 @@ class ModelStore:
         """By query; those that were ever chosen for."""
         newest: dict[str, int] = {}
         for stored in self._store.names(CHOICES):
-            _, query, name = stored.name.split("/")
-            newest[query] = max(newest.get(query, 0), int(name.removesuffix(".json")))
+            query = stored.name.split("/")[1]
+            newest[query] = max(newest.get(query, 0), _number(stored.name))
         self._known = {(query, number): self._known.get((query, number)) or self._choice(query, number) for query, number in newest.items()}
         return {query: choice for (query, _), choice in self._known.items()}
 
     def choice(self, query: str) -> Choice:
         """Of one query."""
-        return self.choices().get(query, Choice())
+        numbers = self._numbers(query)
+        return self._choice(query, max(numbers)) if numbers else Choice()
 
     def _choice(self, query: str, number: int) -> Choice:
         return Choice(**json.loads(self._store.read(_choice_name(query, number))))
@@ -143,11 +144,13 @@ class ModelStore:
 
     def in_use(self) -> dict[str, Learned]:
         """By query, the versions that were chosen, whatever query they were learned for."""
-        found = {}
-        for query, choice in self.choices().items():
-            if choice.version != NONE and (known := self._read(_name(query, f"{choice.version}.json"))) is not None:
-                found[query] = Learned(**known)
-        return found
+        found = {query: self.chosen(query, choice) for query, choice in self.choices().items()}
+        return {query: learned for query, learned in found.items() if learned is not None}
+
+    def chosen(self, query: str, choice: Choice) -> Learned | None:
+        """The version that a choice names; None where it is `NONE`, or gone."""
+        known = None if choice.version == NONE else self._read(_name(query, f"{choice.version}.json"))
+        return None if known is None else Learned(**known)
 
     def add(self, learned: Learned, content: bytes) -> Learned:
         """Keeps a model under the next version, and lets the oldest go; what is in use stays as it was."""
@@ -162,10 +165,14 @@ class ModelStore:
 
     def choose(self, query: str, choice: Choice) -> None:
         """From the next deployment on this is in use."""
-        names = [stored.name for stored in self._store.names(f"{CHOICES}/{query}")]
-        number = 1 + max((int(name.rsplit("/", 1)[-1].removesuffix(".json")) for name in names), default=0)
+        numbers = self._numbers(query)
+        number = 1 + max(numbers, default=0)
         self._store.write(_choice_name(query, number), [json.dumps(asdict(choice)).encode()])
-        self._store.delete(name for name in names if name != _choice_name(query, number - 1))
+        self._store.delete(_choice_name(query, old) for old in numbers if old != number - 1)
+
+    def _numbers(self, query: str) -> list[int]:
+        """Of a query's choices."""
+        return [_number(stored.name) for stored in self._store.names(f"{CHOICES}/{query}")]
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
@@ -173,6 +180,10 @@ class ModelStore:
         except MissingError:
             return None
         return found
+
+
+def _number(name: str) -> int:
+    return int(name.rsplit("/", 1)[-1].removesuffix(".json"))
 
 
 def _choice_name(query: str, number: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.bucket.ingress import Gate
 from app.control.directives import Directive, QueryShedding
-from app.evaluation.calibration import kept_events
+from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.features import Features
-from app.events.batch import EventBatch, take
+from app.events.batch import EventBatch
 from app.query.plan import Catalog
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
@@ -68,14 +67,10 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
 
 
 class _Candidates:
-    """The events of a batch as shedders see them; masks are of its relevant rows.
-
-    What a model knows of the stream it learned from one in total order, so that is what it gets, irrelevant events included, since panes hold them too. Panes are formed inside a
-    topic partition and begin anew with every batch: which others came to the same task, and what stood before, depends on executors and restarts, and decisions must not.
-    """
+    """The events of a batch as shedders see them; masks are of its relevant rows."""
 
     def __init__(self, batch: EventBatch, relevant: NDArray[np.int64]) -> None:
-        self._batch, self._relevant = batch, relevant
+        self._batch, self._relevant, self._judged = batch, relevant, JudgedBatch(batch)
 
     def kept(self, orders: QueryShedding, seed: int) -> Mask:
         """By a shedder that looks at identities alone."""
@@ -84,30 +79,8 @@ class _Candidates:
         return unlearned(orders.shedder, seed).gate(orders.drop_ratio).keep(events)
 
     def kept_by_model(self, learned: Learned, orders: QueryShedding) -> Mask:
-        """By a model, whose ratio is the one at which the ordered share of candidates goes."""
-        features, entry = learned.features, METHODS[orders.shedder]
-        gate = learned.model.gate(learned.model.manifest.ratio_for(orders.drop_ratio))
-        kept = np.empty(len(self._batch), dtype=np.bool_)
-        for rows, batch in self._by_partition if entry.panes else [(self._order, self._in_order)]:
-            events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))
-            kept[rows] = kept_events(gate, features.plan, events, entry.level)
-        return kept[self._relevant]
-
-    @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        return np.lexsort((self._batch.offset, self._batch.source, self._batch.time))
-
-    @cached_property
-    def _in_order(self) -> EventBatch:
-        return take(self._batch, self._order)
-
-    @cached_property
-    def _by_partition(self) -> list[tuple[NDArray[np.int64], EventBatch]]:
-        """Rows and events of each topic partition, in total order."""
-        sources = self._batch.source[self._order]
-        grouped = self._order[np.argsort(sources, kind="stable")]
-        ends = np.cumsum(np.unique(sources, return_counts=True)[1])[:-1]
-        return [(rows, take(self._batch, rows)) for rows in np.split(grouped, ends)]
+        """By a model, which drops the ordered share of the candidates."""
+        return self._judged.kept(learned.model, learned.features, orders.drop_ratio)[self._relevant]
 
 
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:

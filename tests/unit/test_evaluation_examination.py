@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from app.cli.shedding.shed_queries import read_shed_queries
-from app.evaluation.examination import LEARN, Examination, Profile, TooFewError, competitors, kept_by
+from app.evaluation.at_the_ingress import JudgedBatch
+from app.evaluation.examination import LEARN, Examination, Profile, TooFewError, competitors
+from app.evaluation.features import Features
 from app.evaluation.operator import Operator
 from app.events.batch import take
 from shedding.registry import METHODS, unlearned
@@ -64,7 +66,7 @@ def test_harm_is_what_the_query_loses_and_invents_among_events_that_were_not_lea
     operator, lost = Operator(query.plan, batch), []
     truth = set(operator.run().identity.tolist())
     for rate in (1.3, 1.8):
-        kept = kept_by(model, query.plan, batch, 1 - 1 / rate)
+        kept = JudgedBatch(batch).kept(model, Features.of(query.plan), 1 - 1 / rate)
         assert 1 - kept.mean() == pytest.approx(1 - 1 / rate, abs=0.05)
         found = set(operator.run(kept).identity.tolist())
         lost.append((len(truth - found) + len(found - truth)) / len(truth))

@@ -55,4 +55,4 @@ def best_shedder(query: ShedQuery, seed: int) -> str:
 
 
 def _harm(standings: Sequence[Standing]) -> float:
-    return sum(one.quality.false_negatives + one.quality.false_positives for one in standings) / len(standings)
+    return sum(one.quality.harm for one in standings) / len(standings)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from app.bootstrap.kernels import warm_kernels
 from app.cli.later import PLAIN
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.screen import screen
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
 from app.owners.model_store import NONE, Choice, ModelStore
@@ -26,8 +27,6 @@ models = typer.Typer(
     name="models", help="See, choose and learn the models that queries shed by while the application runs.", no_args_is_help=True, **PLAIN
 )
 
-WIDTH = 200
-"""Of what goes into a file or another program."""
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 Query = Annotated[str, typer.Argument(help="Name of a query.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As --output json; of ls one list on many lines.")]
@@ -61,9 +60,7 @@ def ls(settings: SettingsFile = None, output: OutputOption = Output.text, *, jso
             *map(_percent, (one.harm, one.random, one.in_use)),
         )
         table.add_row(one.query, *row, one.why)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+    console = screen()
     console.print(table if found else "no model was learned yet; a query without one sheds at random (cep models learn)")
     for query, choice in sorted(choices.items()):
         if choice.version == NONE:
@@ -133,6 +130,7 @@ def learn(
     query is named and nothing could be learned for it.
     """
     loaded = load_settings(settings, os.environ)
+    warm_kernels()
     outcomes = []
     for outcome in learn_round(loaded, Wish(query, anyway), lambda text: print(text, file=sys.stderr)):
         outcomes.append(outcome)

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.config.secret_variables import is_secret
@@ -114,10 +113,8 @@ def sheds(plan: Plan) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without secrets, which come with the settings; the process finds the application where we are, wherever that is."""
-    root = str(Path(__file__).resolve().parents[3])
-    own = {name: value for name, value in os.environ.items() if not is_secret(name)}
-    return {**own, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
+    """Ours, in which `app.pipeline.session` says where the application is, without secrets: these come with the settings."""
+    return {name: value for name, value in os.environ.items() if not is_secret(name)}
 
 
 @contextmanager

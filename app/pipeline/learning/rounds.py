@@ -124,7 +124,8 @@ class _Lessons:
         self._read: dict[tuple[tuple[str, ...], int], EventBatch] = {}
 
     def of(self, plan: Plan, as_runs: Plan) -> Outcome:
-        choice, used = self._store.choice(plan.name), self._in_use(plan)
+        choice = self._store.choice(plan.name)
+        used = self._in_use(plan, choice)
         if choice.pinned and not self._wish.anyway:
             return Outcome(plan.name, "pinned", "version 0, which is chance" if choice.version == NONE else f"version {choice.version}")
         try:
@@ -139,8 +140,8 @@ class _Lessons:
         except ValueError as error:
             return Outcome(plan.name, "failed", str(error))
 
-    def _in_use(self, plan: Plan) -> tuple[Learned, Model[Any]] | None:
-        known = self._store.in_use().get(plan.name)
+    def _in_use(self, plan: Plan, choice: Choice) -> tuple[Learned, Model[Any]] | None:
+        known = self._store.chosen(plan.name, choice)
         if known is None or not fits(known, plan) or (content := self._store.content(known)) is None:
             return None
         try:

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.config.settings import Settings
-from app.delivery.security import client_options
 from app.events.registry import Registry
 from app.owners.deployment import Deployment
-from app.owners.egress import Limit, Records, add_audit_record
 from app.owners.model_store import Choice, Learned, ModelStore
 from app.owners.models import StoredModel
-from app.owners.outlet import KafkaOutlet
 from app.pipeline.preparation import audit_records, registry_settings
+from app.pipeline.publisher import Publisher
 from app.query.plan import Plan
 from app.storage.open import open_store
 
@@ -38,12 +36,10 @@ def tell_model_changes(settings: Settings, before: Deployment, after: Deployment
     told = list(model_changes(ModelStore(open_store(settings.checkpoint.uri)), before, after))
     if told:
         output = audit_records(settings, Registry(registry_settings(settings.schema_registry)), RECORD)
-        records = Records(Limit(settings.topics.max_record_bytes, settings.topics.dead_letters))
+        publisher = Publisher(settings)
         for value in told:
-            add_audit_record(records, output, value["query"], {"time": time_ms, **value})
-        outlet = KafkaOutlet(client_options(settings.kafka), settings.topics.max_record_bytes)
-        outlet.send(records)
-        outlet.settle()
+            publisher.audit(output, value["query"], {"time": time_ms, **value})
+        publisher.settle()
 
 
 def model_changes(store: ModelStore, before: Deployment, after: Deployment) -> Iterator[dict[str, Any]]:

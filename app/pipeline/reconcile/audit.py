@@ -7,9 +7,8 @@ from typing import Any
 from app.bucket.hold import FOREVER, NEVER
 from app.config.settings import Settings
 from app.events.registry import Registry
-from app.owners.egress import encode
 from app.pipeline.preparation import audit_records, registry_settings
-from app.pipeline.reconcile.corrections import Publisher
+from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.outcome import Outcome, Row
 
 RECORD = "Reconciliation"
@@ -24,8 +23,7 @@ def add_audit_records(publisher: Publisher, settings: Settings, outcome: Outcome
     output = audit_records(settings, Registry(registry_settings(settings.schema_registry)), RECORD)
     for row in outcome.rows:
         if row.difference.missing or row.difference.false:
-            value = encode(output, audit_value(outcome, row))
-            publisher.add(output.topic, row.kind.query.encode(), value, (("content-type", b"application/avro"),))
+            publisher.audit(output, row.kind.query, audit_value(outcome, row))
 
 
 def audit_value(outcome: Outcome, row: Row) -> dict[str, Any]:

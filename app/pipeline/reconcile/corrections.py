@@ -7,16 +7,14 @@ from itertools import groupby
 
 from app.config.settings import Settings
 from app.delivery.originals import Original, OriginalReader
-from app.delivery.security import shipped_consumer_options, shipped_options
-from app.owners.egress import Headers, Limit, Records
-from app.owners.outlet import KafkaOutlet
+from app.delivery.security import shipped_consumer_options
+from app.owners.egress import Headers
+from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.found import TYPE, Found
 from app.pipeline.reconcile.identities import RECONCILED, RETRACTED, Difference, Kind
 
 REASON = "cep.reason"
 MISSED, FALSE = b"shed", b"false-positive"
-AT_ONCE = 10_000
-"""Records that wait for the broker together."""
 
 
 def corrected(headers: Headers, ending: str, reason: bytes) -> Headers:
@@ -31,35 +29,6 @@ def corrected(headers: Headers, ending: str, reason: bytes) -> Headers:
 
 def _with_ending(kind: bytes | None, ending: str) -> bytes:
     return (kind or b"").removesuffix(RECONCILED.encode()) + ending.encode()
-
-
-class Publisher:
-    """Writes records to Kafka, each at least once.
-
-    Args:
-        settings: of the application.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._limit = Limit(settings.topics.max_record_bytes, settings.topics.dead_letters)
-        self._outlet = KafkaOutlet(shipped_options(settings.kafka), settings.topics.max_record_bytes)
-        self._records = Records(self._limit)
-
-    def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Takes a record."""
-        self._records.add(topic, key, value, headers)
-        if len(self._records) >= AT_ONCE:
-            self.settle()
-
-    def settle(self) -> None:
-        """Waits until all that was taken is safe.
-
-        Raises:
-            DependencyError: the brokers do not take it.
-        """
-        self._outlet.send(self._records)
-        self._outlet.settle()
-        self._records = Records(self._limit)
 
 
 def publish_missing(publisher: Publisher, found: Found, differences: Mapping[Kind, Difference]) -> None:

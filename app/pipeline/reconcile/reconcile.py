@@ -16,9 +16,10 @@ from app.config.settings import Settings
 from app.delivery.positions import Place, Positions
 from app.delivery.security import consumer_options
 from app.pipeline.limits import batch_limits
+from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.aims import Aims, Request, aims_of
 from app.pipeline.reconcile.audit import add_audit_records
-from app.pipeline.reconcile.corrections import Publisher, publish_missing, retract
+from app.pipeline.reconcile.corrections import publish_missing, retract
 from app.pipeline.reconcile.course import Terms
 from app.pipeline.reconcile.failure import ReconcileError
 from app.pipeline.reconcile.found import Found

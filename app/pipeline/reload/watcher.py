@@ -68,9 +68,12 @@ class Watcher:
     _told: Reading | None = None
     _retry_at: float | None = None
     _drains_at: float = 0.0
-    _store: ModelStore | None = None
+    _store: ModelStore = field(init=False)
     _choices: dict[str, Choice] | None = None
     _choices_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._store = ModelStore(open_store(self.settings.checkpoint.uri))
 
     def turn(self, now_s: float) -> None:
         """Looks once, and does what there is to be done.
@@ -94,8 +97,6 @@ class Watcher:
         if now_s < self._choices_at:
             return False
         self._choices_at = now_s + CHOICES_S
-        if self._store is None:
-            self._store = ModelStore(open_store(self.settings.checkpoint.uri))
         seen, self._choices = self._choices, self._store.choices()
         return seen is not None and seen != self._choices
 
