@@ -75,7 +75,8 @@ class Terms:
         overloaded: the queue has the safe length when the first event arrives; without it, it takes a while until anything is shed.
         event_ns: what the operator really works on an event, ns; 0: decisions cost nothing in virtual time. Otherwise they cost their measured
             share of it, and the result is not the same every time.
-        opened: methods that drop events from windows see a window for every event that can begin a match (a query with ``within``).
+        opened: methods that drop events from windows see a window for every event that can begin a match (a query with ``within``), and cannot drop
+            that event from it.
         match_interval: events between two looks at the queue, when partial matches are what is shed.
         average_over: with ``fixed``, events over which partial matches are limited on average; 0: at every look.
         priced: models with prices drop by price, see `MatchLoad.usual`.
@@ -226,7 +227,8 @@ class Contest:
         decisions: _KeptPairs | _KeptEvents
         if method.level == "events per window":
             windows = self._opened.windows if terms.opened else self._windows
-            decisions = _KeptPairs(timed, windows, windows.judged(events), protected)
+            staying = protected[windows.event] | self._opened.opening if terms.opened else protected[windows.event]
+            decisions = _KeptPairs(timed, windows, windows.judged(events), staying)
             decisions_per_event = len(windows) / max(1, len(events))
         else:
             decisions, decisions_per_event = _KeptEvents(timed, events, protected), 1.0
@@ -315,7 +317,7 @@ class _KeptPairs(_Decisions):
     """Collects which pairs pass; an event costs the share of its windows that it stays in."""
 
     def __init__(self, model: TimedModel, windows: EventWindows, candidates: Any, protected: NDArray[np.bool_]) -> None:
-        super().__init__(model, candidates, protected[windows.event])
+        super().__init__(model, candidates, protected)
         self._windows = windows
         self.kept = np.ones(len(windows), dtype=np.bool_)
 

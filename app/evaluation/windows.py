@@ -167,6 +167,11 @@ class OpenedOperator:
         plan: a sequence for the runs evaluator, with ``within``.
         batch: the recording, in total order.
 
+    Attributes:
+        windows: of the recording.
+        opening: bool (pairs,), the event is the one that opened the window. Who sheds events from windows cannot drop these: an operator before this one
+            opens windows (pSPICE, III-A), and without its first event there would be no window.
+
     Raises:
         ValueError: the query has no ``within``, or may begin with several items.
     """
@@ -176,8 +181,9 @@ class OpenedOperator:
             raise ValueError(f"{plan.name}: only sequences with a window have windows to drop events from")
         of_row, first = candidate_items(plan, batch), np.uint64(1 << plan.positive[0].index)
         self.windows = windows = EventWindows.opened(plan.within, np.flatnonzero(of_row & first), batch)
+        self.opening = windows.event == windows.window
         of_pair = of_row[windows.event]
-        of_pair[windows.event != windows.window] &= ~first
+        of_pair[~self.opening] &= ~first
         self._pairs = np.flatnonzero(of_pair)
         self._items = of_pair[self._pairs]
         self._plan = partitioned_by_window(plan)

@@ -1,0 +1,56 @@
+"""The harness handicaps nobody: what shedders lose in its worlds is what can be worked out by hand."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from app.evaluation.windows import OpenedOperator
+from ops.experiments import pspice
+from ops.experiments import shedding_data as data
+from ops.experiments import shedding_queries as queries
+from shedding.events.baseline import drop_shares
+from shedding.registry import method
+
+
+def at_least(steps: int, events: int, chance: float) -> float:
+    """The probability of so many successes or more."""
+    return 1 - sum(comb(events, k) * chance**k * (1 - chance) ** (events - k) for k in range(steps))
+
+
+@pytest.mark.parametrize("window", [6000, 10_000])
+def test_what_dropping_from_windows_loses_is_a_binomial_chance(window: int) -> None:
+    """Of a window's events behind its opener, ten must take its partial match a step further, whichever: each does with one chance, if it is not dropped."""
+    one = pspice.contest(queries.p1(window), data.steps(5000, 3), 1000, 3)
+    model = one.train(method("e-bl"))
+    (standing,) = one.standings(method("e-bl"), model, (1.2,))
+    events, chance = round(window * data.OF_USE) - 1, data.ADVANCE / data.OF_USE
+    shares = drop_shares(model.repetition, model.frequency, 1 - 1 / 1.2)
+    step = float(np.average(shares[1:11], weights=model.frequency[1:11]))
+    by_hand = 1 - at_least(10, events, chance * (1 - step)) / at_least(10, events, chance)
+    by_window = standing.quality.false_negatives - standing.quality.false_positives  # any match of a window counts as the window's
+    assert by_window == pytest.approx(by_hand, abs=0.05)
+    handicapped = 1 - (1 - shares[0]) * (1 - by_hand)  # as if openers of windows were dropped like others
+    assert handicapped > by_hand + 0.1
+
+
+def test_what_opened_a_window_stays_in_it_and_can_go_from_others() -> None:
+    one = pspice.contest(queries.p1(3500), data.steps(1500, 1), 500, 1)
+    operator = OpenedOperator(one.plan, one.judging)
+    leaders = np.flatnonzero(one.judging.type.values == 0)
+    assert operator.windows.event[operator.opening].tolist() == leaders.tolist()
+
+    class Everything:
+        name, manifest = "e-bl", method("e-bl").train(one._observations(method("e-bl")), pspice.Training()).manifest
+
+        def gate(self, drop_ratio: float):
+            return self
+
+        def keep(self, candidates):
+            return np.zeros(len(candidates), np.bool_)
+
+    (standing,) = one.standings(method("e-bl"), Everything(), (2.0,))
+    assert standing.dropped == pytest.approx(1 - len(leaders) / len(operator.windows))
+    assert standing.quality.false_negatives == 1
