@@ -4,7 +4,7 @@
 
 Writes plots (PNG, SVG), all points (``pspice.json``), and tables with verdicts (``pspice.md``), which it prints as well.
 
-A window per opening event is what ``within`` spans from it. *Fixed*: partial matches are limited to their mean number without shedding, divided by the rate; E-BL drops the share
+A window per opening event is what ``within`` spans from it. *Fixed*: partial matches are limited, on average, to their mean number without shedding, divided by the rate; E-BL drops the share
 of events (in windows) that exceeds the capacity. *Queue*: virtual time, where the work for an event grows with the partial matches that it is held against; 1,000 quotes per second.
 """
 
@@ -41,6 +41,10 @@ INTERVAL = 10
 """Events between two looks at the queue; in virtual time every event looks, as in the paper's algorithm 1."""
 CAPACITY = 1000 * data.OF_USE
 """Events per second that the operator manages without shedding: 1,000 quotes."""
+AVERAGE_OVER = 100
+"""In fixed mode: events, fewer than a window has, within which what was not used of the limit may be used. On average, because a limit of 1.4 partial matches would otherwise be one of 1."""
+SOCCER_HZ = 5
+"""Samples per second. With one a second Q3 has one to three partial matches at a time, and there is nothing to choose."""
 FEW = 3
 """Seeds of what lies between other settings, of recordings that are too short for more, and where the processor's clock is read."""
 Q1_WINDOWS, Q1_BETWEEN = (3500, 5000, 6000, 10_000), (4500, 5500)
@@ -59,7 +63,10 @@ QUICK = Size(2, 1_200, 2_000)
 
 def terms(seed: int, *, fixed: bool = True) -> Terms:
     """What shedders share."""
-    return Terms(CAPACITY, seed=seed, fixed=fixed, opened=True, interval=1 if not fixed else 50, match_interval=INTERVAL if fixed else 1)
+    every, looks = (50, INTERVAL) if fixed else (1, 1)
+    return Terms(
+        CAPACITY, seed=seed, fixed=fixed, opened=True, interval=every, match_interval=looks, average_over=AVERAGE_OVER if fixed else 0
+    )
 
 
 def contest(plan: Plan, batch: EventBatch, learning: int, seed: int, *, fixed: bool = True) -> Contest:
@@ -136,9 +143,9 @@ def e_a_buses(size: Size, seed: int) -> Iterator[Point]:
 
 
 def _soccer(size: Size, seed: int) -> Iterator[tuple[str, EventBatch]]:
-    yield "generated", data.duel_events(*data.soccer_positions(size.judging // 2, seed), seed)
+    yield "generated", data.duel_events(*data.soccer_positions(size.judging // 2, seed, SOCCER_HZ), seed)
     if data.recording(data.POR_SUI_2019) is not None:
-        yield "POR-SUI-2019", data.duel_events(*data.por_sui_2019(), seed)
+        yield "POR-SUI-2019", data.duel_events(*data.por_sui_2019(1000 // SOCCER_HZ), seed)
 
 
 def e_b(size: Size, seed: int) -> Iterator[Point]:

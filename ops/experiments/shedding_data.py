@@ -208,7 +208,7 @@ def duel_events(positions: np.ndarray, ball: np.ndarray, time_ms: np.ndarray, se
 
 @lru_cache(maxsize=1)
 def por_sui_2019(gap_ms: int = 1000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions of players and ball in POR-SUI-2019 every so often, and the times (ms)."""
+    """Positions of players and ball in POR-SUI-2019 every so often (a multiple of 40 ms), and the times (ms)."""
     frame = pd.read_csv(RECORDINGS / POR_SUI_2019, usecols=["ts_ms", "id", "team", "x", "y"])
     frame = frame[frame["ts_ms"] % gap_ms == 0].assign(who=lambda f: f["team"] + f["id"].astype(str).str.zfill(3))
     wide = frame.pivot_table(index="ts_ms", columns="who", values=["x", "y"]).dropna()
@@ -219,8 +219,26 @@ def por_sui_2019(gap_ms: int = 1000) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return at, wide[[("x", ball), ("y", ball)]].to_numpy(), wide.index.to_numpy(np.int64)
 
 
-def soccer_positions(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A ball that wanders, and players who are drawn to it from their places; in the form of `por_sui_2019`, one sample a second."""
+def soccer_positions(seconds: int, seed: int, hz: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A ball that wanders, and players who are drawn to it from their places; in the form of `por_sui_2019`.
+
+    Args:
+        seconds: one position of each is drawn per second.
+        seed: of all chance.
+        hz: samples per second; between two seconds everybody moves straight on.
+    """
+    second = 1000 * np.arange(seconds, dtype=np.int64)
+    at, ball = _second_by_second(seconds, seed)
+    time = np.arange(0, 1000 * (seconds - 1) + 1, 1000 // hz, dtype=np.int64)
+    return _between(time, second, at), _between(time, second, ball), time
+
+
+def _between(time: np.ndarray, known: np.ndarray, places: np.ndarray) -> np.ndarray:
+    flat = places.reshape(len(known), -1)
+    return np.stack([np.interp(time, known, one) for one in flat.T], axis=1).reshape(len(time), *places.shape[1:])
+
+
+def _second_by_second(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng([seed, 11])
     ball = np.zeros((samples, 2))
     for k in range(1, samples):
@@ -235,7 +253,7 @@ def soccer_positions(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray, n
     for one in (TEAM - 1, 2 * TEAM - 1):  # strikers hunt the ball
         hunting = random.random(samples) < 0.15
         at[hunting, one] = ball[hunting] + random.normal(0, 0.7, (int(hunting.sum()), 2))
-    return at, ball, 1000 * np.arange(samples, dtype=np.int64)
+    return at, ball
 
 
 # --- buses -----------------------------------------------------------------------------------------------------------------------------------------------------------------------------

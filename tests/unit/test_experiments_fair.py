@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 
 import numpy as np
 import pytest
 
+from app.evaluation.contest import Contest
 from app.evaluation.windows import OpenedOperator
 from ops.experiments import pspice
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.shedding_runs import under
 from shedding.events.baseline import drop_shares
 from shedding.registry import method
 
@@ -54,3 +57,35 @@ def test_what_opened_a_window_stays_in_it_and_can_go_from_others() -> None:
     (standing,) = one.standings(method("e-bl"), Everything(), (2.0,))
     assert standing.dropped == pytest.approx(1 - len(leaders) / len(operator.windows))
     assert standing.quality.false_negatives == 1
+
+
+@pytest.mark.parametrize("hz", [1, 5])
+def test_soccer_has_more_samples_between_the_same_seconds(hz: int) -> None:
+    coarse, fine = data.soccer_positions(40, 2), data.soccer_positions(40, 2, hz)
+    assert len(fine[2]) == 39 * hz + 1
+    assert np.diff(fine[2]).tolist() == [1000 // hz] * (39 * hz)
+    for before, now in zip(coarse[:2], fine[:2], strict=True):
+        assert now[::hz] == pytest.approx(before)
+    assert fine[1][hz // 2 : hz // 2 + 2].mean(axis=0) == pytest.approx(fine[1][hz // 2] + (fine[1][hz // 2 + 1] - fine[1][hz // 2]) / 2)
+
+
+def players(hz: int, seconds: int = 500) -> Contest:
+    everything = data.duel_events(*data.soccer_positions(seconds, 4, hz), 4)
+    return pspice._players(3, everything, 4)
+
+
+def test_a_limit_of_less_than_one_partial_match_is_kept_on_average() -> None:
+    one, own = players(1, 1500), method("pm-random")
+    assert 0.5 < one.calm < 2
+    model = one.train(own)
+    held = {}
+    for average_over in (0, pspice.AVERAGE_OVER):
+        (standing,) = under(one, replace(one.terms, average_over=average_over, match_interval=2)).standings(own, model, (2.0,))
+        held[average_over] = standing.held
+    assert held[pspice.AVERAGE_OVER] == pytest.approx(0.5, abs=0.12)
+    assert held[0] < 0.3  # what whole numbers made of it
+    assert one.terms.average_over == pspice.AVERAGE_OVER
+
+
+def test_at_five_samples_a_second_there_are_partial_matches_to_choose_among() -> None:
+    assert players(pspice.SOCCER_HZ, 300).calm > 2 * players(1, 300).calm
