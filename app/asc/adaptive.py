@@ -4,7 +4,7 @@ It lives where decisions are made (the driver) and is told what was seen whereve
 how many events to sample, is written into the orders for a batch; so a batch that is done again takes the same way.
 
 **Source:** Lee and Lee, JIIS 39(2) 2012, section 5.2, equation 5. Deviates: the search takes one sample instead of one period per construct
-(figures of micro-batches arrive late, and the order is found n - 1 times sooner).
+(figures of micro-batches arrive late, and the order is found n - 1 times sooner); it looks for the cheapest sequence (`app.asc.cheapest`), unless the paper's own search is asked for.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from app.asc.cheapest import alike, cheapest_sequence, saving_arrows
 from app.asc.constructs import Constructs
 from app.asc.monitor import Sample, find_arrows, macro_sequence
 from app.asc.sequence import Sequence
 
 Mode = Literal["macro", "hybrid", "fixed"]
+Search = Literal["cheapest", "paper"]
 LEAST_SHARE = 256
-"""A region needs one in so many sampled events for a micro-arrow: fewer say little, and directives stay short."""
+"""Of the paper's search: a region needs one in so many sampled events for a micro-arrow. Fewer say little, and directives stay short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,16 @@ class AdaptiveRules:
         period: events after which the dropping ratio is looked at again (lambda), > 0.
         threshold: relative change of the dropping ratio that rearranges (mu), >= 0; 0 rearranges after every period.
         sample: events that a sequence is found from, at least.
+        search: ``cheapest`` looks for the sequence of least cost; ``paper`` is the paper's, by selectivity, step by step.
+        memory: events of earlier samples that a search for the cheapest looks at as well, while they look like the newest ones.
     """
 
     mode: Mode = "macro"
     period: int = 100_000
     threshold: float = 0.01
     sample: int = 2_000
+    search: Search = "cheapest"
+    memory: int = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Adaptive:
         self.rearrangements = 0
         self._searching = self._can_adapt
         self._sampled: list[NDArray[np.int32]] = []
+        self._before = np.zeros((len(constructs), 0), np.int32)
         self._first_ratio: float | None = None
         self._events = 0
         self._dropped = 0
@@ -107,7 +114,7 @@ class Adaptive:
         return False
 
     def snapshot(self) -> dict[str, Any]:
-        """Values for JSON. A search that goes on begins anew after `restore`: samples are not kept."""
+        """Values for JSON. A search that goes on begins anew after `restore`: samples are not kept, those of earlier searches neither."""
         return {
             "constructs": self._constructs.fingerprint(),
             "sequence": self.sequence.to_plain(),
@@ -138,11 +145,22 @@ class Adaptive:
 
     def _rearrange(self) -> None:
         sample = Sample(self._constructs, np.concatenate(self._sampled, axis=1))
-        order = macro_sequence(sample)
-        least = -(-sample.regions.shape[1] // LEAST_SHARE)
-        self.sequence = Sequence(order, find_arrows(sample, order, least) if self._rules.mode == "hybrid" else {})
+        self.sequence = self._by_paper(sample) if self._rules.search == "paper" else self._cheapest(sample)
         self.rearrangements += 1
         self._searching, self._sampled, self._first_ratio, self._events, self._dropped = False, [], None, 0, 0
+
+    def _by_paper(self, sample: Sample) -> Sequence:
+        order = macro_sequence(sample)
+        least = -(-sample.regions.shape[1] // LEAST_SHARE)
+        return Sequence(order, find_arrows(sample, order, least) if self._rules.mode == "hybrid" else {})
+
+    def _cheapest(self, newest: Sample) -> Sequence:
+        sample = newest
+        if self._before.shape[1] and alike(newest, Sample(self._constructs, self._before), self.sequence.order):
+            sample = Sample(self._constructs, np.concatenate([newest.regions, self._before], axis=1))
+        self._before = np.ascontiguousarray(sample.regions[:, : self._rules.memory])
+        order = cheapest_sequence(sample)
+        return Sequence(order, saving_arrows(sample, order) if self._rules.mode == "hybrid" else {})
 
 
 def changed(first: float, now: float) -> float:
