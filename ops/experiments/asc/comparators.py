@@ -13,49 +13,83 @@ _WORDS = types.Array(types.uint64, 2, "C", readonly=True)
 _INTEGERS = types.Array(types.int64, 2, "C", readonly=True)
 
 
-@njit([types.void(_WORDS, types.Array(types.float64, 2, "C", readonly=True), types.int64[::1], types.int32[::1])], cache=True, nogil=True)
-def _route(words, lots, tickets, visits):
-    """One lottery per visit among the modules that the tuple has not seen; ``lots`` (tuples, modules) in [0, 1)."""
+@njit([types.int64(types.uint64)], cache=True, nogil=True)
+def _ones(word):
+    found = 0
+    while word:
+        word &= word - types.uint64(1)
+        found += 1
+    return found
+
+
+@njit(
+    [
+        types.void(
+            _WORDS, types.Array(types.float64, 2, "C", readonly=True), types.uint64, types.int64, types.float64[::1], types.int32[::1]
+        )
+    ],
+    cache=True,
+    nogil=True,
+)
+def _route(words, lots, queries, window, tickets, visits):  # noqa: PLR0917
+    """One lottery per visit among the modules that the tuple has not seen; ``lots`` (tuples, modules) in [0, 1).
+
+    With a window a module earns a ticket per query that it fails, and tickets fade; without one it earns one for each tuple that it drops.
+    """
     count, modules = words.shape
     waiting = np.empty(modules, dtype=np.int64)
     for t in range(count):
         for m in range(modules):
             waiting[m] = m
-        left, bitmap = modules, ~types.uint64(0)
+            if window:
+                tickets[m] = 1.0 + (tickets[m] - 1.0) * (1.0 - 1.0 / window)
+        left, bitmap = modules, queries
         while left and bitmap != 0:
-            total = 0
+            total = 0.0
             for w in range(left):
                 total += tickets[waiting[w]]
-            lot, drawn = types.int64(lots[t, modules - left] * total), 0
-            while lot >= tickets[waiting[drawn]]:
+            lot, drawn = lots[t, modules - left] * total, 0
+            while drawn < left - 1 and lot >= tickets[waiting[drawn]]:
                 lot -= tickets[waiting[drawn]]
                 drawn += 1
             module = waiting[drawn]
             left -= 1
             waiting[drawn] = waiting[left]
+            failed = bitmap & ~words[t, module]
             bitmap &= words[t, module]
-            if bitmap == 0:
-                tickets[module] += 1  # received (+1) and never returned (-1)
+            if window:
+                tickets[module] += _ones(failed)
+            elif bitmap == 0:
+                tickets[module] += 1.0  # received (+1) and never returned (-1)
         visits[t] = modules - left
 
 
-def ticket_routing(words: NDArray[np.uint64], seed: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Eddies' lottery scheduling over shared selection modules, one per attribute.
+FADING = 1000
+"""Tuples after which a ticket counts for a third; neither paper says how long its windows are."""
 
-    A module gets a ticket for every tuple that it receives and gives one back for every tuple that it returns; so it holds one per tuple that it dropped.
-    Every module keeps one ticket at least, or it would never be tried again. **Source:** Avnur and Hellerstein, Eddies, SIGMOD 2000, section 4.2; without its
-    time windows, which the ASC paper does not speak of.
+
+def ticket_routing(words: NDArray[np.uint64], seed: int, window: int = FADING) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Eddies' lottery scheduling over shared selection modules, one per attribute, for several queries.
+
+    A module earns a ticket for every query that it fails for a tuple, and tickets fade. Without a window it is the scheme for a single query: a module gets a ticket for every tuple
+    that it receives and gives one back for every tuple that it returns, so it holds one per tuple that it dropped; there, where fifty queries share modules, only
+    the last module on a tuple's way earns anything, whatever the others did. Every module keeps one ticket at least, or it would never be tried again.
+
+    **Source:** Avnur and Hellerstein, Eddies (SIGMOD 2000), section 4.2, with its windows; Madden, Shah, Hellerstein, Raman, CACQ (SIGMOD 2002): filters shared by several queries earn
+    by queries.
 
     Args:
         words: uint64 (tuples, modules), the result bitmap of each tuple's region, in order of arrival.
         seed: of the lotteries.
+        window: tuples after which a ticket counts for a third; 0: for a single query, and for ever.
 
     Returns:
-        int32 (tuples,), how many modules each tuple visited; int64 (modules,), the tickets at the end.
+        int32 (tuples,), how many modules each tuple visited; float64 (modules,), the tickets at the end.
     """
     count, modules = words.shape
-    tickets, visits = np.ones(modules, dtype=np.int64), np.empty(count, dtype=np.int32)
-    _route(np.ascontiguousarray(words), np.random.default_rng([seed, 21]).random((count, modules)), tickets, visits)
+    tickets, visits = np.ones(modules), np.empty(count, dtype=np.int32)
+    queries = np.bitwise_or.reduce(words, axis=None) if words.size else np.uint64(0)
+    _route(np.ascontiguousarray(words), np.random.default_rng([seed, 21]).random((count, modules)), queries, window, tickets, visits)
     return visits, tickets
 
 

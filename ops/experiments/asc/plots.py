@@ -17,11 +17,12 @@ COLOURS = {
     "Ticket Routing": "#e08214",
     "Macro": "#4393c3",
     "Hybrid": "#053061",
+    "Hybrid (ours)": "#762a83",
     "SEQ best": "#1b7837",
     "naive, row loop": "#888888",
     "naive, numpy": "#555555",
 }
-BARS = tuple(COLOURS)[:6]
+BARS = tuple(COLOURS)[:7]
 
 
 def draw_all(figures: Figures, folder: Path) -> None:
@@ -64,13 +65,13 @@ def _grouped(axes: Axes, figures: Figures, number: int, measure: str, schemes: t
         axes.bar(
             at, [mean(value) for value in values], 0.8 / len(present), yerr=bars, label=scheme, color=COLOURS[scheme], error_kw={"lw": 0.8}
         )
-    axes.set_xticks(range(len(workloads)), workloads, fontsize=9)
+    axes.set_xticks(range(len(workloads)), [on.replace(" on ", "\non ").replace(", ", "\n") for on in workloads], fontsize=8)
 
 
 def _attributes(figures: Figures) -> plt.Figure:
     canvas, axes = plt.subplots(figsize=(7, 4.5))
     on = figures.workloads(7)[0]
-    for scheme in BARS:
+    for scheme in (one for one in BARS if figures.places(7, on, one)):
         places, means, bars = figures.curve(7, on, scheme)
         axes.errorbar(places, means, bars, marker="o", capsize=2, label=scheme, color=COLOURS[scheme])
     axes.set_xlabel("p-attributes (query sets Q3 on D2)")
