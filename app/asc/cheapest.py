@@ -32,7 +32,7 @@ _STEP_WORDS = 1 << 22
 LEAST_EVENTS = 40
 """Of a region, for a micro-arrow: with fewer the standard error is not to be trusted."""
 LATTICE_EVENTS = 4_096
-"""Newest events of a sample that an order is found from: more found none that was cheaper on other events."""
+"""Of a sample, evenly spread, that an order is found from: more found none that was cheaper on other events."""
 _ERRORS = 2.0
 _UNALIKE = 4.0
 _ROUNDS = 2
@@ -64,10 +64,6 @@ class Doomed:
             bitmaps[number] = left.bitmaps(number).T
         return Doomed(left, bitmaps)
 
-    def first(self, events: int) -> Doomed:
-        """Some of them."""
-        return Doomed(Sample(self.sample.constructs, np.ascontiguousarray(self.sample.regions[:, :events])), self.bitmaps[:, :, :events])
-
     def cost(self, order: tuple[int, ...]) -> int:
         """Constructs that they evaluate in this order, all events together."""
         left, spent = self.everything(), 0
@@ -83,7 +79,7 @@ class Doomed:
 
 def cheapest_sequence(sample: Sample) -> tuple[int, ...]:
     """The order in which the sampled events evaluate the fewest constructs, or nearly so where there are many."""
-    doomed = Doomed.of(Sample(sample.constructs, np.ascontiguousarray(sample.regions[:, :LATTICE_EVENTS])))
+    doomed = Doomed.of(_spread(sample, LATTICE_EVENTS))
     if len(sample.constructs.items) << len(sample.constructs) <= LATTICE_WORDS:
         return _shortest_path(alive_after(doomed), len(sample.constructs))
     return min((edge_cover_order(doomed), macro_sequence(doomed.sample)), key=doomed.cost)
@@ -152,14 +148,19 @@ def saving_arrows(sample: Sample, order: tuple[int, ...], least: int = LEAST_EVE
         order: the macro-sequence.
         least: regions with fewer events get no arrow; 2 or more.
     """
-    doomed, arrows = Doomed.of(sample), Arrows()
-    constructs, words, _ = doomed.bitmaps.shape
+    constructs, words, arrows = len(sample.constructs), len(sample.constructs.items), Arrows()
     if constructs < 2:
         return arrows
-    doomed = doomed.first(_STEP_WORDS // (constructs * constructs * words))
+    doomed = Doomed.of(_spread(sample, _STEP_WORDS // (constructs * constructs * words)))
     for _ in range(_ROUNDS):
         arrows = _better_arrows(doomed, order, arrows, least)
     return arrows
+
+
+def _spread(sample: Sample, events: int) -> Sample:
+    """No more than so many events, evenly spread."""
+    step = -(-sample.regions.shape[1] // max(1, events))
+    return sample if step <= 1 else Sample(sample.constructs, np.ascontiguousarray(sample.regions[:, ::step]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

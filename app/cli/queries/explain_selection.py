@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from app.asc.adaptive import LEAST_SHARE
+from app.asc.cheapest import cheapest_sequence, saving_arrows
 from app.asc.constructs import Constructs
 from app.asc.items import conjunctions
-from app.asc.monitor import Sample, hybrid_sequence, macro_sequence
+from app.asc.monitor import Sample
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence
 from app.cli.inputs.events import ReplayInput
@@ -63,8 +63,8 @@ class _Explained:
             np.unique(np.linspace(0, len(events) - 1, min(len(events), SAMPLED)).astype(np.int64)) if len(events) else np.zeros(0, np.int64)
         )
         sample = Sample(self.constructs, self.selection.regions(events, rows))
-        order = macro_sequence(sample)
-        hybrid = hybrid_sequence(sample, order, -(-len(rows) // LEAST_SHARE))
+        order = cheapest_sequence(sample)
+        hybrid = Sequence(order, saving_arrows(sample, order))
         results = [self.selection.select(events, one) for one in (self.selection.initial, Sequence.fixed(order), hybrid)]
         costs = [one.evaluated / max(1, len(events)) for one in results]
         return hybrid, _Measured(len(events), len(results[0].relevant), *costs)
