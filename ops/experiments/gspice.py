@@ -39,7 +39,7 @@ USUAL = ("oracle", "gspice", "espice", "bl", "random")
 
 
 FULL = Size(10, 30_000, 4_000)  # with six types twice as many to learn from
-QUICK = Size(2, 20_000, 3_000)
+QUICK = Size(3, 20_000, 3_000)
 FEW = 3
 """Seeds where the processor's clock is read, or where only the size of the buffer is varied."""
 

@@ -58,7 +58,7 @@ USUAL = (*PAPERS, "stateful", "prefix")
 
 
 FULL = Size(10, 1_500, 3_000)
-QUICK = Size(2, 1_200, 2_000)
+QUICK = Size(3, 1_200, 2_000)
 
 
 def terms(seed: int, *, fixed: bool = True) -> Terms:

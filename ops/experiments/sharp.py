@@ -29,12 +29,12 @@ from shedding.interface import Model
 from shedding.registry import method
 
 FULL = Size(10, 6_000, 2_000)
-QUICK = Size(1, 3_000, 1_000)
+QUICK = Size(3, 3_000, 1_000)
 AVERAGE_OVER = 300
 """Events."""
 INTERVALS = {90: 5, 70: 5, 50: 3, 30: 2, 10: 1}
 """Events between two looks, by bound; SHARP selects at every event. What comes between two looks counts as work."""
-FEW = 2
+FEW = 3
 """Seeds for the shedders of events, whose work must be measured at many drop ratios first."""
 MATCHES = ("stateful", "pspice", "pspice-minus", "pm-random")
 STRICT = ("stateful", "pm-random")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ops.experiments.shedding_figures import Points
-from ops.experiments.shedding_verdicts import Verdict, verdict
+from ops.experiments.shedding_verdicts import Verdict, decided, verdict
 
 PAIRS = ("Q3+Q4", "Q1+Q2", "Q5+Q6")
 BOUNDS = (90, 70, 50, 30, 10)
@@ -27,10 +27,18 @@ def _recall(points: Points, pair: str, curve: str, bound: float) -> float:
 
 
 def _best(points: Points, pair: str, bound: float) -> tuple[float, str]:
-    """The best recall of this project's methods."""
-    return max(
-        (_recall(points, pair, curve, bound), curve) for curve in points.curves(pair) if curve in OWN and bound in points.xs(pair, curve)
-    )
+    """The best recall of this project's methods.
+
+    Raises:
+        KeyError: none of them was run.
+    """
+    return _greatest(points, pair, bound, [curve for curve in points.curves(pair) if curve in OWN and bound in points.xs(pair, curve)])
+
+
+def _greatest(points: Points, pair: str, bound: float, curves: Sequence[str]) -> tuple[float, str]:
+    if not curves:
+        raise KeyError(f"{pair}: nobody was run at {bound:g}")
+    return max((_recall(points, pair, curve, bound), curve) for curve in curves)
 
 
 def _told(points: Points, pair: str, curve: str) -> str:
@@ -80,10 +88,10 @@ def _best_of_all(pair: str) -> Callable[[Points], Verdict]:
         rows, ahead = [], 0
         for bound in COMPARED:
             own, _ = _best(points, pair, bound)
-            other, name = max((_recall(points, pair, curve, bound), curve) for curve in others)
+            other, name = _greatest(points, pair, bound, others)
             ahead += own >= other
             rows.append(f"{bound} %: {own:.1f} against {name} {other:.1f}")
-        text = f"{pair}: best of all shedders at every bound"
+        text = f"{pair}: best of the shedders that are here (not ICDE'20's, DARLING's or SHARP's own), at every bound"
         return verdict(f"SHARP 5, {pair}", text, "; ".join(rows), figures=ahead == len(COMPARED), shape=ahead >= len(COMPARED) - 1)
 
     return rule
@@ -101,10 +109,4 @@ def sharp_verdicts(points: Points) -> list[Verdict]:
     """On the recalls of the abstract and of figure 4a."""
     halves = [_half(pair, application) for pair, application in zip(PAIRS, PUBLISHED, strict=True)]
     rules = [_upper, _tenth, *halves, _ratios, *map(_best_of_all, PAIRS), _kept_bound]
-    found = []
-    for rule in rules:
-        try:
-            found.append(rule(points))
-        except (KeyError, ValueError):  # not all of its points are there yet
-            continue
-    return found
+    return decided(rules, points)

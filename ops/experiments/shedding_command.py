@@ -55,7 +55,7 @@ def command(paper: Paper, given: Sequence[str] | None) -> None:
     """Runs, draws, judges."""
     parser = argparse.ArgumentParser(description=paper.about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--quick", action="store_true", help="two seeds and shorter streams")
+    parser.add_argument("--quick", action="store_true", help="three seeds and shorter streams")
     parser.add_argument("--judge", action="store_true", help="only draw and judge the points that an earlier run wrote")
     parser.add_argument("--resume", action="store_true", help="keep the points that an earlier run wrote, and run what misses")
     parser.add_argument("--seeds", type=int, help="so many streams")

@@ -6,15 +6,18 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 
 RESAMPLES = 2000
+LEAST_SEEDS = 3
+"""Of fewer runs nothing is said: tables put their means in brackets, and verdicts leave them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,16 @@ class Point:
 
 
 class Points:
-    """All runs of an experiment."""
+    """All runs of an experiment.
+
+    Attributes:
+        all: in the order of their runs.
+        fewest: of the seeds that a value had which was asked for so far; none: infinite.
+    """
 
     def __init__(self, points: Iterable[Point]) -> None:
         self.all = list(points)
+        self.fewest = float("inf")
         self._by: dict[tuple[str, str, float], dict[int, Point]] = defaultdict(dict)
         for one in self.all:
             self._by[one.figure, one.curve, one.x][one.seed] = one
@@ -88,6 +97,7 @@ class Points:
         runs = self._by.get((figure, curve, x))
         if not runs:
             raise KeyError(f"{figure}: nothing measured for {curve} at {x}")
+        self.fewest = min(self.fewest, len(runs))
         return np.array([getattr(runs[seed], what) for seed in sorted(runs)], dtype=np.float64)
 
     def pair(self, figure: str, one: str, other: str, x: float, what: str = "lost") -> tuple[np.ndarray, np.ndarray]:
@@ -100,6 +110,7 @@ class Points:
         seeds = sorted(set(runs[0]) & set(runs[1]))
         if not seeds:
             raise KeyError(f"{figure}: nothing measured for {one} and {other} at {x}")
+        self.fewest = min(self.fewest, len(seeds))
         first, second = (np.array([getattr(own[seed], what) for seed in seeds], dtype=np.float64) for own in runs)
         return first, second
 
@@ -110,6 +121,28 @@ class Points:
     def line(self, figure: str, curve: str, what: str = "lost") -> list[float]:
         """The means along a line."""
         return [self.mean(figure, curve, x, what) for x in self.xs(figure, curve)]
+
+    def told(self, figure: str, curve: str, x: float, what: str = "lost") -> str:
+        """The mean, and half of its 95 % interval; in brackets and without interval where there are too few seeds."""
+        runs = self.values(figure, curve, x, what)
+        if len(runs) < LEAST_SEEDS:
+            return f"({_short(runs.mean())})"
+        low, high = interval(runs)
+        return f"{_short(runs.mean())} ± {_short((high - low) / 2)}"
+
+    def told_line(self, figure: str, curve: str, what: str = "lost") -> str:
+        """The same along a line."""
+        return ", ".join(self.told(figure, curve, x, what) for x in self.xs(figure, curve))
+
+    def enough(self) -> Points:
+        """Those of settings that were run with enough seeds; all of a figure where none was."""
+        few = {key for key, runs in self._by.items() if len(runs) < LEAST_SEEDS}
+        sure = {figure for figure, curve, x in self._by if (figure, curve, x) not in few}
+        return Points(one for one in self.all if one.figure not in sure or (one.figure, one.curve, one.x) not in few)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
 
 
 def interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
@@ -166,13 +199,13 @@ def draw(points: Points, plot: Plot, folder: Path) -> None:
 
 
 def table(points: Points, figure: str, what: str = "lost") -> str:
-    """Means as a Markdown table, one row per line of the plot."""
+    """Means with their intervals as a Markdown table, one row per line of the plot."""
     curves = points.curves(figure)
     xs = sorted({x for curve in curves for x in points.xs(figure, curve)})
     rows = [f"| {figure}, {what} | " + " | ".join(f"{x:g}" for x in xs) + " |", "|---" * (len(xs) + 1) + "|"]
     for curve in curves:
         own = set(points.xs(figure, curve))
-        rows.append(f"| {curve} | " + " | ".join(f"{points.mean(figure, curve, x, what):.1f}" if x in own else "" for x in xs) + " |")
+        rows.append(f"| {curve} | " + " | ".join(points.told(figure, curve, x, what) if x in own else "" for x in xs) + " |")
     return "\n".join(rows)
 
 
@@ -189,9 +222,28 @@ def written(points: Points, plots: Sequence[Plot], folder: Path, verdicts: Calla
 
 
 def kept(points: Iterable[Point], folder: Path, name: str) -> None:
-    """Writes the points."""
+    """Writes the points: a line of JSON per curve, with what is not zero everywhere, six digits each; small enough to be committed."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps([asdict(one) for one in points]), encoding="utf-8")
+    curves: dict[tuple[str, str], list[Point]] = defaultdict(list)
+    for one in points:
+        curves[one.figure, one.curve].append(one)
+    lines = [json.dumps({"figure": figure, "curve": curve, **_columns(own)}) for (figure, curve), own in curves.items()]
+    (folder / f"{name}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+
+
+_NAMED = ("figure", "curve")
+_ALWAYS = ("x", "seed", "lost")
+
+
+def _columns(points: Sequence[Point]) -> dict[str, list[float]]:
+    names = [one.name for one in fields(Point) if one.name not in _NAMED]
+    found = {name: [_rounded(getattr(one, name)) for one in points] for name in names}
+    return {name: column for name, column in found.items() if name in _ALWAYS or any(column)}
+
+
+def _rounded(value: float) -> float:
+    short = float(f"{value:.6g}")
+    return int(short) if short == int(short) else short
 
 
 KNOWN: ContextVar[frozenset[tuple[str, str, float, int]]] = ContextVar("KNOWN", default=frozenset())
@@ -228,4 +280,11 @@ def run(
 
 def read(folder: Path, name: str) -> Points:
     """The points of an earlier run."""
-    return Points(Point(**one) for one in json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
+    lines = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return Points(one for line in lines for one in _curve(line))
+
+
+def _curve(line: dict[str, Any]) -> Iterator[Point]:
+    columns = {key: values for key, values in line.items() if key not in _NAMED}
+    for row in zip(*columns.values(), strict=True):
+        yield Point(line["figure"], line["curve"], **dict(zip(columns, row, strict=True)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.experiments.shedding_figures import Points, read
+from ops.experiments.shedding_figures import LEAST_SEEDS, Points, difference, read
 
 OWN = ("prefix", "stateful")
 _NO_SHEDDER = ("oracle", "match probability")
@@ -21,33 +21,40 @@ PAPERS = ("gspice", "pspice", "sharp")
 
 
 def rows(points: Points) -> Iterator[str]:
-    """A row of the table for each figure in which one of the own methods takes part."""
-    for figure in sorted({one.figure for one in points.all}):
-        curves = points.curves(figure)
+    """A row of the table for each figure in which one of the own methods takes part, of settings that both ran with enough seeds."""
+    known = points.enough()
+    for figure in sorted({one.figure for one in known.all}):
+        curves = known.curves(figure)
         own, others = [c for c in curves if c in OWN], [c for c in curves if c not in (*OWN, *_NO_SHEDDER)]
-        if not own or not others or any(part in figure for part in _NO_QUALITY):
-            continue
-        for curve in own:
-            gaps = []
-            for x in points.xs(figure, curve):
-                known = [(points.mean(figure, other, x), other) for other in others if x in points.xs(figure, other)]
-                if known:
-                    gaps.append((points.mean(figure, curve, x) - min(known)[0], x, points.mean(figure, curve, x), *min(known)))
-            if gaps:
-                worst = max(gaps)
-                ahead = sum(gap[0] <= 0 for gap in gaps)
-                mean = float(np.mean([gap[2] for gap in gaps])), float(np.mean([gap[3] for gap in gaps]))
-                yield (
-                    f"| {figure} | {curve} | {ahead} of {len(gaps)} | {mean[0]:.1f} | {mean[1]:.1f} | "
-                    f"{worst[2]:.1f} against {worst[4]} {worst[3]:.1f} at {worst[1]:g} |"
-                )
+        if not any(part in figure for part in _NO_QUALITY):
+            yield from filter(None, (_row(known, figure, curve, others) for curve in own))
+
+
+def _row(points: Points, figure: str, curve: str, others: Sequence[str]) -> str:
+    gaps, seeds = [], set[int]()
+    for x in points.xs(figure, curve):
+        pairs = [(other, points.pair(figure, curve, other, x)) for other in others if x in points.xs(figure, other)]
+        sure = [(float(theirs.mean()), other, own) for other, (own, theirs) in pairs if len(own) >= LEAST_SEEDS]
+        if sure:
+            least, other, own = min(sure, key=lambda one: one[:2])
+            gaps.append((float(own.mean()) - least, x, other, float(own.mean()), least))
+            seeds.add(len(own))
+    if not gaps:
+        return ""
+    _, x, other, *_ = max(gaps)
+    low, high = difference(points, figure, curve, other, x)[1:]
+    ahead = sum(gap[0] <= 0 for gap in gaps)
+    return (
+        f"| {figure} | {curve} | {'-'.join(map(str, sorted({min(seeds), max(seeds)})))} | {ahead} of {len(gaps)} | {np.mean([gap[3] for gap in gaps]):.1f} | {np.mean([gap[4] for gap in gaps]):.1f} | "
+        f"{points.told(figure, curve, x)} against {other} {points.told(figure, other, x)} at {x:g}, difference [{low:.1f}, {high:.1f}] |"
+    )
 
 
 def main(given: Sequence[str] | None = None) -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+")
-    print("| figure | ours | best or equal | lost, mean | best other, mean | where it does worst |\n|---|---|---|---|---|---|")
+    print("| figure | ours | seeds | best or equal | lost, mean | best other, mean | where it does worst |\n|---|---|---|---|---|---|---|")
     for folder in parser.parse_args(given).folders:
         for paper in PAPERS:
             if (folder / f"{paper}.json").exists():

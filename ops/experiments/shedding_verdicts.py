@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ops.experiments.shedding_figures import Points, difference
+from ops.experiments.shedding_figures import LEAST_SEEDS, Points, difference
 
 SYNTHETIC = ("E1-Q1", "E1-Q2", "E1-Q3")
 RATES = (120, 140, 160, 180, 200)
@@ -20,7 +20,7 @@ class Verdict:
     Attributes:
         claim: its number.
         text: what it says.
-        status: reproduced; shape reproduced: the order holds, a figure does not; not reproduced.
+        status: reproduced; shape reproduced: the order holds, a figure does not; not reproduced; or that there were too few seeds to say.
         numbers: what was measured.
     """
 
@@ -50,22 +50,22 @@ def falling(line: Sequence[float], tolerance: float = 1.0) -> bool:
 
 
 def _numbers(points: Points, figure: str, curves: Sequence[str], x: float, what: str = "lost") -> str:
-    return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.mean(figure, curve, x, what):.1f}" for curve in curves)
+    return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.told(figure, curve, x, what)}" for curve in curves)
 
 
-def _judged(rules: Sequence[Callable[[Points], Verdict]], points: Points) -> list[Verdict]:
-    """The verdicts on claims whose points are there."""
-    found = []
+def decided(rules: Sequence[Callable[[Points], Verdict]], points: Points) -> list[Verdict]:
+    """The verdicts on claims whose points are there; those of too few seeds say so."""
+    found, known = [], points.enough()
+    seeds = len({one.seed for one in points.all})
     for rule in rules:
+        known.fewest = seeds
         try:
-            found.append(rule(points))
+            one = rule(known)
         except KeyError:
             continue
+        few = known.fewest < LEAST_SEEDS
+        found.append(replace(one, status=f"not judged: {known.fewest:.0f} of {LEAST_SEEDS} seeds") if few else one)
     return found
-
-
-_SEEDS = 2
-"""Of a single run nothing is said."""
 
 
 def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> Callable[[Points], str]:
@@ -85,11 +85,11 @@ def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> 
                 there = [name for name in others if name in points.curves(figure) and x in points.xs(figure, name)]
                 pairs = {name: points.pair(figure, own, name, x) for name in there}
                 best = min(pairs, key=lambda name, found=pairs: found[name][1].mean(), default="")  # type: ignore[misc]
-                if not best or len(pairs[best][0]) < _SEEDS:
+                if not best or len(pairs[best][0]) < LEAST_SEEDS:
                     continue
                 gap = difference(points, figure, own, best, x)
                 words.append("fewer" if gap[2] < 0 else "more" if gap[1] > 0 else "")
-                means = f"{pairs[best][0].mean():.1f} | {pairs[best][1].mean():.1f} ({best})"
+                means = f"{points.told(figure, own, x)} | {points.told(figure, best, x)} ({best})"
                 rows.append(f"| {figure} | {x:g} | {means} | {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}] | {words[-1]} |")
         counts = f"fewer in {words.count('fewer')}, more in {words.count('more')}, no difference beyond doubt in {words.count('')} settings"
         return "\n".join([*rows, "", f"{own}: {counts}."])
@@ -136,9 +136,7 @@ def _s3(own: str) -> Callable[[Points], Verdict]:
         order = table[0] < table[-1] and tree[0] < tree[-1] and forest[0] <= forest[-1] + 0.5
         forests = np.mean(forest) < np.mean(tree)
         tables = np.mean(table) < np.mean(tree)
-        numbers = "lost on DS5, 6, 7, 8: " + "; ".join(
-            f"{name} {', '.join(f'{value:.1f}' for value in line)}" for name, line in lines.items()
-        )
+        numbers = "lost on DS5, 6, 7, 8: " + "; ".join(f"{name} {points.told_line('E6', name)}" for name in lines)
         parts = f"skew helps: {order}; forest below tree: {forests}; table below tree: {tables} (means). "
         text = f"less is lost on DS5 than on DS8; forest and table lose less than the tree ({own})"
         return verdict(f"S3, {own}", text, parts + numbers, figures=bool(forests and tables), shape=order)
@@ -148,9 +146,8 @@ def _s3(own: str) -> Callable[[Points], Verdict]:
 
 def _s4(own: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
-        line, wrong = points.line("E5-Q1", own), points.line("E5-Q1", own, "wrong")
-        lists = [", ".join(f"{value:.1f}" for value in values) for values in (line, wrong)]
-        numbers = f"lost {lists[0]}; wrong {lists[1]} at panes of 5 to 320 events"
+        line = points.line("E5-Q1", own)
+        numbers = f"lost {points.told_line('E5-Q1', own)}; wrong {points.told_line('E5-Q1', own, 'wrong')} at panes of 5 to 320 events"
         shape = min(line[-2:]) > 2 * max(line[:2]) + 1
         text = f"with long panes more is lost, with short ones little changes (Q1, {own})"
         return verdict(f"S4, {own}", text, numbers, figures=max(line[:3]) <= 3, shape=shape)
@@ -161,7 +158,7 @@ def _s4(own: str) -> Callable[[Points], Verdict]:
 def _s4_stocks(stream: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         line = points.line(f"E5-Q4-{stream}", "gspice")
-        numbers = f"lost {', '.join(f'{v:.1f}' for v in line)} at panes of 10 to 1600 events"
+        numbers = f"lost {points.told_line(f'E5-Q4-{stream}', 'gspice')} at panes of 10 to 1600 events"
         flat = max(line[1:]) - min(line[1:]) <= 5
         text = f"bad with very short panes, flat afterwards (Q4 on {stream})"
         return verdict(f"S4, {stream}", text, numbers, figures=flat, shape=line[0] > min(line[1:]) + 1)
@@ -186,7 +183,7 @@ def _s6(figure: str) -> Callable[[Points], Verdict]:
         low = [difference(points, figure, "espice", "gspice", x) for x in (120, 140)]
         rates = ", ".join(f"{x:g}" for x in points.xs(figure, "gspice"))
         numbers = (
-            f"wrong at {rates} %: {', '.join(f'{v:.1f}' for v in with_credit)} with credit, {', '.join(f'{v:.1f}' for v in without)} without; "
+            f"wrong at {rates} %: {points.told_line(figure, 'gspice', 'wrong')} with credit, {points.told_line(figure, 'gspice, no credit', 'wrong')} without; "
             f"eSPICE minus gSPICE lost at 120, 140 %: {', '.join(f'{gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]' for gap in low)}"
         )
         text = "false positives collapse when abandoned partial matches are forwarded; eSPICE loses no more than gSPICE at 120 and 140 %"
@@ -231,7 +228,7 @@ def gspice_verdicts(points: Points) -> list[Verdict]:
     soccer = [_soccer(f"E4-{stream}") for stream in ("POR-SUI-2019", "generated")]
     negations = [_s6("negation"), *(_s6(f"E3-{query}-{stream}") for stream in streams for query in ("Q5", "Q5-x2"))]
     panes = [_s4_stocks(stream) for stream in streams]
-    return _judged([_s1("E1", "fixed"), _s1("E1-queue", "virtual time"), *both, *panes, _s5, *negations, *stocks, *soccer], points)
+    return decided([_s1("E1", "fixed"), _s1("E1-queue", "virtual time"), *both, *panes, _s5, *negations, *stocks, *soccer], points)
 
 
 # --- pSPICE ------------------------------------------------------------------------------------------------------------------------------------------------------------------------------
@@ -255,8 +252,8 @@ def _s7(figure: str) -> Callable[[Points], Verdict]:
         shrinking = chance[-1] >= 80 and gaps[-1] <= 5
         crossing = chance[-1] >= 80 and own[0] < events[0] and events[-1] < own[-1]
         rows = "; ".join(
-            f"{p:.0f} %: pspice {o:.1f}, pm-random {c:.1f}, e-bl by window {e:.1f}"
-            for p, o, c, e in zip(chance, own, coin, events, strict=True)
+            f"{p:.0f} %: pspice {points.told(figure, 'pspice', x)}, pm-random {points.told(figure, 'pm-random', x)}, e-bl by window {points.told(figure, BY_WINDOW, x)}"
+            for p, x in zip(chance, xs, strict=True)
         )
         numbers = f"by match probability, lost at {rows}. Below pm-random beyond doubt in {sure} of {len(low)} settings up to 60 %. "
         numbers += f"Gap at {chance[-1]:.0f} %: {gaps[-1]:.1f}; E-BL falls: {falling(events, 3)}, and wins there: {crossing}"
@@ -272,7 +269,7 @@ def _s8(figure: str) -> Callable[[Points], Verdict]:
         own, *others = lines.values()
         best = all(o < min(values) for o, *values in zip(own, *others, strict=True))
         xs = ", ".join(f"{x:g}" for x in points.xs(figure, "pspice"))
-        numbers = f"lost at {xs} %: " + "; ".join(f"{name} {', '.join(f'{value:.1f}' for value in line)}" for name, line in lines.items())
+        numbers = f"lost at {xs} %: " + "; ".join(f"{name} {points.told_line(figure, name)}" for name in lines)
         text = "what pSPICE loses grows with the rate and is least at all rates"
         return verdict(
             f"S8, {figure}", text, numbers, figures=rising(own) and best, shape=rising(own) and own[0] < min(line[0] for line in others)
@@ -285,7 +282,7 @@ def _s9(points: Points) -> Verdict:
     xs = points.xs("Ec", "pspice")
     gaps = [difference(points, "Ec", "pspice", "pspice-minus", x) for x in xs]
     numbers = "; ".join(
-        f"factor {x:g}: pspice {points.mean('Ec', 'pspice', x):.1f}, without time {points.mean('Ec', 'pspice-minus', x):.1f} (difference {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}])"
+        f"factor {x:g}: pspice {points.told('Ec', 'pspice', x)}, without time {points.told('Ec', 'pspice-minus', x)} (difference {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}])"
         for x, gap in zip(xs, gaps, strict=True)
     )
     text = "remaining processing time makes no difference where queries cost the same, and saves results where one costs 16 times as much"
@@ -296,7 +293,7 @@ def _s9(points: Points) -> Verdict:
 def _s10(points: Points) -> Verdict:
     own, events = points.line("Ee", "pspice"), points.line("Ee", "e-bl")
     below = sum(o < e for o, e in zip(own, events, strict=True))
-    numbers = f"percent of the time for matching: pspice {', '.join(f'{v:.2f}' for v in own)}; e-bl {', '.join(f'{v:.2f}' for v in events)}"
+    numbers = f"percent of the time for matching: pspice {points.told_line('Ee', 'pspice')}; e-bl {points.told_line('Ee', 'e-bl')}"
     text = "deciding about partial matches takes less than deciding about events, and less of the time the larger the window"
     return verdict("S10", text, numbers, figures=below == len(own) and own[-1] < own[0], shape=2 * below > len(own) and own[-1] < own[0])
 
@@ -310,7 +307,7 @@ def _latency(points: Points) -> Verdict:
 
 def _building(points: Points) -> Verdict:
     line = points.line("Ef", "pspice")
-    numbers = f"{', '.join(f'{value:.0f}' for value in line)} ms at windows of {', '.join(f'{x:g}' for x in points.xs('Ef', 'pspice'))} events (paper: 1,000 to 2,400)"
+    numbers = f"{points.told_line('Ef', 'pspice')} ms at windows of {', '.join(f'{x:g}' for x in points.xs('Ef', 'pspice'))} events (paper: 1,000 to 2,400)"
     return verdict(
         "E-f", "building a model takes longer for longer windows", numbers, figures=line[-1] <= 2400, shape=line[-1] > 1.2 * line[0]
     )
@@ -320,4 +317,4 @@ def pspice_verdicts(points: Points) -> list[Verdict]:
     """On S7 to S10, latency and model building."""
     varied = ("Ea-Q1", "Ea-Q2", "Ea-Q3-generated", "Ea-Q3-POR-SUI-2019", "Ea-Q4-generated", "Ea-Q4-KCM-2026", "Ea-Q4-MTA-2017")
     rates = ("Eb-Q1", "Eb-Q3-generated", "Eb-Q3-POR-SUI-2019", "Ed-Q1")
-    return _judged([*map(_s7, varied), *map(_s8, rates), _s9, _s10, _latency, _building], points)
+    return decided([*map(_s7, varied), *map(_s8, rates), _s9, _s10, _latency, _building], points)

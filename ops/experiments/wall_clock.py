@@ -53,7 +53,7 @@ SECONDS = 0.7
 """How long events arrive in a run; those that wait at its beginning come on top."""
 FULL = Size(10, 20_000, 12_000)
 """Events to learn from, and to measure the capacity with."""
-QUICK = Size(2, 12_000, 8_000)
+QUICK = Size(3, 12_000, 8_000)
 RATES = (1.2, 2.0)
 LEADERS = 0.4
 """Share of quotes that open a window of pSPICE's Q1: 50 times as many as in virtual time, because this engine holds an event against a partial match in 30 ns."""

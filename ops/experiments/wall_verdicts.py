@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ops.experiments.shedding_figures import Points, difference
-from ops.experiments.shedding_verdicts import Verdict, rising, verdict
+from ops.experiments.shedding_verdicts import Verdict, decided, rising, verdict
 
 _COLUMNS = {
     "lost": "lost, %",
@@ -23,7 +23,7 @@ LATE_SHARE = 1.0
 
 
 def means(clock: str) -> Callable[[Points], str]:
-    """The table of all runs on a clock, means over the seeds."""
+    """The table of all runs on a clock, means over the seeds with their intervals."""
 
     def table(points: Points) -> str:
         rows = [f"| {clock} clock | rate, % | " + " | ".join(_COLUMNS.values()) + " |", "|---" * (len(_COLUMNS) + 2) + "|"]
@@ -31,12 +31,8 @@ def means(clock: str) -> Callable[[Points], str]:
         for figure in figures:
             for x in sorted({one.x for one in points.all if one.figure == figure}):
                 for curve in points.curves(figure):
-                    values = [points.mean(figure, curve, x, what) for what in _COLUMNS]
-                    rows.append(
-                        f"| {figure}, {curve} | {x:g} | "
-                        + " | ".join(f"{value:,.0f}" if value >= 100 else f"{value:.1f}" for value in values)
-                        + " |"
-                    )
+                    values = [points.told(figure, curve, x, what) for what in _COLUMNS]
+                    rows.append(f"| {figure}, {curve} | {x:g} | " + " | ".join(values) + " |")
         return "\n".join(rows)
 
     return table
@@ -46,27 +42,24 @@ def wall_verdicts(clock: str) -> Callable[[Points], Sequence[Verdict]]:
     """On S1, S2, S5, S8 and S10, E3, E4 and E-d. The other claims compare what shedders choose, which takes no clock."""
 
     def judged(points: Points) -> list[Verdict]:
-        found = []
-        for rule in (
-            _s1(clock, ("Q1", "Q3"), ""),
-            _s1(clock, ("Q1-selection",), ", behind selection"),
-            _s2(clock),
-            _recordings(clock),
-            _s5(clock),
-            _s8(clock),
-            _s10(clock),
-        ):
-            try:
-                found.append(rule(points))
-            except KeyError:
-                continue
-        return found
+        return decided(
+            [
+                _s1(clock, ("Q1", "Q3"), ""),
+                _s1(clock, ("Q1-selection",), ", behind selection"),
+                _s2(clock),
+                _recordings(clock),
+                _s5(clock),
+                _s8(clock),
+                _s10(clock),
+            ],
+            points,
+        )
 
     return judged
 
 
 def _listed(points: Points, figure: str, curves: Sequence[str], x: float, what: str) -> str:
-    return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.mean(figure, curve, x, what):.1f}" for curve in curves)
+    return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.told(figure, curve, x, what)}" for curve in curves)
 
 
 def _s1(clock: str, names: Sequence[str], label: str) -> Callable[[Points], Verdict]:

@@ -16,9 +16,12 @@ LOST = {"stateful": 3.0, "prefix": 40.0, "pm-random": 94.0, "random": 99.0, "ora
 
 def made(**other: float) -> Points:
     lost = {**LOST, **other}
-    points = [Point(pair, curve, bound, 0, value) for pair in PAIRS for curve, value in lost.items() for bound in sharp.BOUNDS]
-    points += [Point(pair + WORK, "stateful", bound, 0, bound) for pair in PAIRS for bound in sharp.BOUNDS]
-    return Points([*points, *(Point("Q3+Q4" + EVERY, "stateful", bound, 0, 50.0) for bound in COMPARED)])
+    points = []
+    for seed in range(3):
+        points += [Point(pair, curve, bound, seed, value) for pair in PAIRS for curve, value in lost.items() for bound in sharp.BOUNDS]
+        points += [Point(pair + WORK, "stateful", bound, seed, bound) for pair in PAIRS for bound in sharp.BOUNDS]
+        points += [Point("Q3+Q4" + EVERY, "stateful", bound, seed, 50.0) for bound in COMPARED]
+    return Points(points)
 
 
 def statuses(points: Points) -> dict[str, str]:
@@ -34,6 +37,8 @@ def test_verdicts_follow_from_the_points() -> None:
     assert worse["SHARP 3, Q3+Q4"] == "not reproduced"
     assert statuses(made(random=1.0))["SHARP 5, Q1+Q2"] == "not reproduced"
     assert sharp_verdicts(Points([])) == []
+    few = statuses(Points(one for one in made().all if one.seed == 0))
+    assert set(few.values()) == {"not judged: 1 of 3 seeds"}
 
 
 def test_a_small_run_gives_points_of_every_kind() -> None:
@@ -47,6 +52,8 @@ def test_a_small_run_gives_points_of_every_kind() -> None:
 
 def test_the_table_of_own_methods_says_where_they_lose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lost = {("prefix", 1): 10.0, ("prefix", 2): 50.0, ("bl", 1): 20.0, ("bl", 2): 30.0, ("oracle", 1): 0.0}
-    kept([Point("F", curve, x, 0, value) for (curve, x), value in lost.items()], tmp_path, "gspice")
+    kept([Point("F", curve, x, seed, value) for (curve, x), value in lost.items() for seed in range(4)], tmp_path, "gspice")
     shedding_own.main([str(tmp_path)])
-    assert capsys.readouterr().out.splitlines()[2:] == ["| F | prefix | 1 of 2 | 30.0 | 25.0 | 50.0 against bl 30.0 at 2 |"]
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| F | prefix | 4 | 1 of 2 | 30.0 | 25.0 | 50.0 ± 0.0 against bl 30.0 ± 0.0 at 2, difference [20.0, 20.0] |"
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +13,10 @@ from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.shared_matches import SharedOperator, several
-from ops.experiments import gspice, pspice
+from ops.experiments import gspice, pspice, shedding_own
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.shedding_figures import Point, Points, difference, interval
+from ops.experiments.shedding_figures import Point, Points, difference, interval, kept, read, table
 from ops.experiments.shedding_verdicts import gspice_verdicts, own_table, pspice_verdicts
 from shedding.interface import Training
 from shedding.registry import method
@@ -149,7 +149,7 @@ def quality(figures: dict[str, dict[str, list[float]]], xs: list[float], what: s
         for figure, curves in figures.items()
         for curve, line in curves.items()
         for x, value in zip(xs, line, strict=True)
-        for seed in range(2)
+        for seed in range(3)
     ]
 
 
@@ -180,7 +180,11 @@ def test_verdicts_on_gspice_can_fail() -> None:
     assert status(gspice_verdicts(e6([5, 4, 4, 4], [3, 4, 5, 6])), "S3, gspice") == "not reproduced"
 
     def s5(latency: float) -> str:
-        points = [Point(f"E1-queue-{q}", "gspice", 120, 0, 0, latency_ms=latency, plateau_ms=800) for q in ("Q1", "Q2", "Q3")]
+        points = [
+            Point(f"E1-queue-{q}", "gspice", 120, seed, 0, latency_ms=latency, plateau_ms=800)
+            for q in ("Q1", "Q2", "Q3")
+            for seed in range(3)
+        ]
         return status(gspice_verdicts(Points(points)), "S5")
 
     assert (s5(900), s5(1100)) == ("reproduced", "not reproduced")
@@ -205,8 +209,7 @@ def test_verdicts_on_pspice_can_fail() -> None:
 def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gspice, "QUICK", gspice.Size(1, 3000, 800))
     gspice.main([str(tmp_path), "--quick", "--only", "negation"])
-    points = json.loads((tmp_path / "gspice.json").read_text())
-    assert {point["figure"] for point in points} == {"negation"}
+    assert {point.figure for point in read(tmp_path, "gspice").all} == {"negation"}
     assert (tmp_path / "negation.png").stat().st_size > 1000
     assert (tmp_path / "negation-wrong.svg").stat().st_size > 1000
     assert "S6, negation" in (tmp_path / "gspice.md").read_text()
@@ -218,23 +221,23 @@ def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch:
 def test_a_run_goes_on_where_an_earlier_one_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gspice, "QUICK", gspice.Size(1, 3000, 800))
     gspice.main([str(tmp_path), "--quick", "--only", "negation"])
-    whole = json.loads((tmp_path / "gspice.json").read_text())
-    kept = [{**point, "lost": -1.0} for point in whole if point["curve"] != "prefix" or point["x"] == 120]
-    (tmp_path / "gspice.json").write_text(json.dumps(kept))
+    whole = read(tmp_path, "gspice").all
+    before = [replace(one, lost=-1.0) for one in whole if one.curve != "prefix" or one.x == 120]
+    kept(before, tmp_path, "gspice")
     gspice.main([str(tmp_path), "--quick", "--only", "negation", "--resume"])
-    again = json.loads((tmp_path / "gspice.json").read_text())
-    assert again[: len(kept)] == kept, "what was there is not run again"
-    added = {(point["curve"], point["x"]): point["lost"] for point in again[len(kept) :]}
-    assert added == {(point["curve"], point["x"]): point["lost"] for point in whole if point["curve"] == "prefix" and point["x"] != 120}
+    again = read(tmp_path, "gspice").all
+    assert [one for one in again if one.lost == -1] == before, "what was there is not run again"
+    added = {(one.curve, one.x): one.lost for one in again if one.lost != -1}
+    assert added == {(one.curve, one.x): one.lost for one in whole if one.curve == "prefix" and one.x != 120}
 
 
 def test_differences_are_between_the_seeds_that_both_have() -> None:
-    points = Points([*(Point("f", "a", 1, seed, seed) for seed in range(9)), *(Point("f", "b", 1, seed, seed - 1) for seed in (2, 7))])
+    points = Points([*(Point("f", "a", 1, seed, seed) for seed in range(9)), *(Point("f", "b", 1, seed, seed - 1) for seed in (2, 5, 7))])
     assert difference(points, "f", "a", "b", 1) == (1.0, 1.0, 1.0)
     assert "a loses | best other" in own_table("a", ("b",))(points)
-    alone = Points([Point("f", "a", 1, 0, 5.0), Point("f", "b", 1, 0, 9.0)])
+    alone = Points([Point("f", name, 1, seed, lost) for name, lost in (("a", 5.0), ("b", 9.0)) for seed in range(2)])
     assert own_table("a", ("b",))(alone).endswith("a: fewer in 0, more in 0, no difference beyond doubt in 0 settings."), (
-        "one run says nothing"
+        "two runs say nothing"
     )
 
 
@@ -248,8 +251,8 @@ def test_own_methods_take_part_on_the_other_papers_streams() -> None:
 def test_own_methods_are_told_to_win_and_to_lose() -> None:
     lines = {"stateful": [1.0, 50.0, 20.0], "pspice": [10.0, 30.0, 20.0], "bl": [90.0, 90.0, 90.0]}
     text = own_table("stateful", ("pspice", "bl"))(Points(quality({"F": lines}, [120, 160, 200])))
-    assert "| F | 120 | 1.0 | 10.0 (pspice) | -9.0 [-9.0, -9.0] | fewer |" in text
-    assert "| F | 160 | 50.0 | 30.0 (pspice) | 20.0 [20.0, 20.0] | more |" in text
+    assert "| F | 120 | 1.0 ± 0.0 | 10.0 ± 0.0 (pspice) | -9.0 [-9.0, -9.0] | fewer |" in text
+    assert "| F | 160 | 50.0 ± 0.0 | 30.0 ± 0.0 (pspice) | 20.0 [20.0, 20.0] | more |" in text
     assert text.endswith("stateful: fewer in 1, more in 1, no difference beyond doubt in 1 settings.")
 
 
@@ -267,3 +270,42 @@ def test_learning_and_judging_do_not_overlap() -> None:
     assert contest.learning.offset[-1] + 1 == contest.judging.offset[0]
     own = gspice.contest_of(queries.g1(), batch, 0.6, gspice.fixed(0))
     assert (len(own.learning), own.judging.offset[0]) == (600, 600)
+
+
+def test_points_are_read_as_they_were_written(tmp_path: Path) -> None:
+    points = [Point("f", "a", 120, 0, 1 / 3, true=17), Point("f", "a", 120, 1, 0.0, latency_ms=812.5), Point("g", "b", 0.5, 0, 7)]
+    kept(points, tmp_path, "p")
+    assert read(tmp_path, "p").all == [replace(points[0], lost=0.333333), *points[1:]]
+    assert len((tmp_path / "p.json").read_text().splitlines()) == 4, "a line per curve"
+
+
+def test_means_stand_beside_their_intervals_and_few_seeds_in_brackets() -> None:
+    lost = (1.0, 2.0, 3.0, 2.0)
+    points = Points(
+        [Point("f", "a", 1, seed, value) for seed, value in enumerate(lost)] + [Point("f", "a", 2, seed, 5.0) for seed in range(2)]
+    )
+    low, high = interval(np.array(lost))
+    assert points.told("f", "a", 1) == f"2.0 ± {(high - low) / 2:.1f}"
+    assert (high - low) / 2 == pytest.approx(0.7, abs=0.2)
+    assert points.told("f", "a", 2) == "(5.0)"
+    assert table(points, "f").splitlines()[-1] == f"| a | {points.told('f', 'a', 1)} | (5.0) |"
+    assert points.enough().xs("f", "a") == [1]
+    assert Points(points.all[-2:]).enough().xs("f", "a") == [2], "where nothing was run often enough, it stays and is told so"
+
+
+def test_nothing_is_judged_from_two_seeds() -> None:
+    lines = {"gspice": [1.0], "espice": [40.0], "bl": [40.0]}
+    two = Points([one for one in quality({"E1-Q1": lines, "E1-Q3": lines}, [200]) if one.seed < 2])
+    assert [one.status for one in gspice_verdicts(two)] == ["not judged: 2 of 3 seeds"]
+    mixed = Points([*quality({"E1-Q1": lines, "E1-Q3": lines}, [200]), Point("E1-Q1", "gspice", 220, 0, 90.0)])
+    assert [one.status for one in gspice_verdicts(mixed)] == ["reproduced"]
+
+
+def test_own_methods_are_compared_where_both_were_run_often_enough() -> None:
+    lines = {"stateful": [20.0, 10.0], "pspice": [10.0, 12.0]}
+    points = [*quality({"F": lines}, [120, 160]), Point("F", "stateful", 200, 0, 0.0), Point("F", "pspice", 200, 0, 90.0)]
+    (row,) = shedding_own.rows(Points(points))
+    assert row.startswith(
+        "| F | stateful | 3 | 1 of 2 | 15.0 | 11.0 | 20.0 ± 0.0 against pspice 10.0 ± 0.0 at 120, difference [10.0, 10.0] |"
+    )
+    assert not list(shedding_own.rows(Points(one for one in points if one.seed == 0)))
