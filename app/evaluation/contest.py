@@ -10,20 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket.recording import rows_between
 from app.evaluation.features import Features
 from app.evaluation.observing import event_observations, opened_observations, window_observations
-from app.evaluation.operator import Operator, Outcome, protected_events
+from app.evaluation.operator import Operator, Outcome, candidate_items, protected_events
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
+from app.evaluation.shares import Asked, as_asked, of_candidates
 from app.evaluation.timing import TimedModel
 from app.evaluation.virtual_time import Load, overload
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
-from app.events.batch import EventBatch
+from app.events.batch import EventBatch, take
 from app.query.plan import Plan
 from shedding.candidates import JudgedEvents
 from shedding.interface import Level, Method, Model, Priced, Training
 from shedding.registry import METHODS
 
+_MEASURED = 0.2
+"""The end of the learning recording, on which it is measured what share of the candidates goes; gSPICE measures its thresholds there as well."""
 LEVELS: tuple[Level, ...] = ("events", "events per window", "partial matches")
 """What operators here can drop."""
 
@@ -80,6 +84,8 @@ class Terms:
         match_interval: events between two looks at the queue, when partial matches are what is shed.
         average_over: with ``fixed``, events over which partial matches are limited on average; 0: at every look.
         priced: models with prices drop by price, see `MatchLoad.usual`.
+        selected: the operator stands behind selection, as in the application: only candidates (events that some item takes by itself) arrive at it, cost and can be dropped, and drop
+            ratios are shares of them; shedders see all events, and panes and windows hold them. For windows in time.
     """
 
     capacity: float = 1000.0
@@ -95,6 +101,7 @@ class Terms:
     match_interval: int = 10
     average_over: int = 0
     priced: bool = False
+    selected: bool = False
 
     @property
     def begun_s(self) -> float:
@@ -127,24 +134,41 @@ class Contest:
         return self._answer(None)
 
     @cached_property
+    def _rows(self) -> NDArray[np.int64]:
+        """Rows of the judging recording that arrive at the operator."""
+        return self._arriving(self.judging)
+
+    def _arriving(self, batch: EventBatch) -> NDArray[np.int64]:
+        return np.flatnonzero(candidate_items(self.plan, batch)) if self.terms.selected else np.arange(len(batch))
+
+    @cached_property
+    def _arrived(self) -> EventBatch:
+        return take(self.judging, self._rows) if self.terms.selected else self.judging
+
+    @cached_property
     def _judged(self) -> JudgedEvents:
+        """All events of the judging recording."""
         return self.features.judged(self.judging)
 
     @cached_property
+    def _judged_arrived(self) -> JudgedEvents:
+        return self.features.judged(self._arrived) if self.terms.selected else self._judged
+
+    @cached_property
     def _protected(self) -> NDArray[np.bool_]:
-        return protected_events(self.plan, self.judging)
+        return protected_events(self.plan, self._arrived)
 
     @cached_property
     def _windows(self) -> EventWindows:
-        return EventWindows.of(self._window, self.judging)
+        return EventWindows.of(self._window, self.judging).of_rows(self._rows)
 
     @cached_property
     def _windowed(self) -> WindowedOperator:
-        return WindowedOperator(self.plan, self.judging, self._windows)
+        return WindowedOperator(self.plan, self._arrived, self._windows)
 
     @cached_property
     def _opened(self) -> OpenedOperator:
-        return OpenedOperator(self.plan, self.judging)
+        return OpenedOperator(self.plan, self._arrived)
 
     @cached_property
     def _opened_truth(self) -> Outcome:
@@ -152,11 +176,11 @@ class Contest:
 
     @cached_property
     def _plain(self) -> Operator:
-        return Operator(self.plan, self.judging)
+        return Operator(self.plan, self._arrived)
 
     @cached_property
     def _matches(self) -> MatchOperator:
-        return MatchOperator(self.plan, self.judging)
+        return MatchOperator(self.plan, self._arrived)
 
     def _answer(self, kept: NDArray[np.bool_] | None) -> Outcome:
         """Composite events when only some events are let through."""
@@ -177,7 +201,7 @@ class Contest:
         """The answer when only these events are let through, and those that must not be dropped.
 
         Args:
-            kept: bool (events of the judging recording,).
+            kept: bool (events that arrive at the operator,): those of the judging recording.
         """
         return Quality.of(self.truth, self._answer(kept | self._protected))
 
@@ -223,22 +247,24 @@ class Contest:
     def _judge_events(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
         fixed = max(0.0, 1.0 - 1.0 / rate) if terms.fixed else None
-        events, protected, timed = self._judged, self._protected, TimedModel(model)
+        events, protected, timed = len(self._rows), self._protected, TimedModel(model)
         decisions: _KeptPairs | _KeptEvents
         if method.level == "events per window":
             windows = self._opened.windows if terms.opened else self._windows
             staying = protected[windows.event] | self._opened.opening if terms.opened else protected[windows.event]
-            decisions = _KeptPairs(timed, windows, windows.judged(events), staying)
-            decisions_per_event = len(windows) / max(1, len(events))
+            asking = _Asking(windows.judged(self._judged_arrived), self._asked(method, model), slice(None))
+            decisions = _KeptPairs(timed, windows, asking, staying)
+            decisions_per_event = len(windows) / max(1, events)
         else:
-            decisions, decisions_per_event = _KeptEvents(timed, events, protected), 1.0
+            rows = self._rows if terms.selected else slice(None)
+            decisions, decisions_per_event = _KeptEvents(timed, _Asking(self._judged, self._asked(method, model), rows), protected), 1.0
         if terms.event_ns:
             decisions.of(1.0 - 1.0 / max(rate, 1.0))
         shedding_s = terms.shedding_s(timed.decision_ns * decisions_per_event)
         load = Load(
             rate * terms.capacity, 1.0 / terms.capacity, shedding_s, terms.bound_s, terms.safety, terms.interval, fixed, terms.begun_s
         )
-        course = overload(len(events), load, decisions)
+        course = overload(events, load, decisions)
         asked = course.ratio[course.ratio > 0]
         if isinstance(decisions, _KeptPairs):
             quality, dropped = self._quality_of_pairs(decisions.kept), 1.0 - float(decisions.kept.mean())
@@ -254,6 +280,17 @@ class Contest:
             terms.bound_s,
             timed.decision_ns,
         )
+
+    def _asked(self, method: Method[Any], model: Model[Any]) -> Asked:
+        """The drop ratio to ask a model for, so that this share of what arrives at the operator goes."""
+        if not self.terms.selected:
+            return as_asked
+        late = rows_between(self.learning, int(len(self.learning) * (1 - _MEASURED)), len(self.learning))
+        rows, judged = self._arriving(late), self.features.judged(late)
+        if method.level == "events":
+            return of_candidates(model, judged, rows)
+        windows = EventWindows.of(self._window, late)
+        return of_candidates(model, windows.judged(judged), np.flatnonzero(np.isin(windows.event, rows)))
 
     def _judge_matches(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
@@ -295,16 +332,26 @@ class Contest:
         return float(self._matches.run(load, None).matches.mean())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asking:
+    """What a model is asked about, at which of its drop ratios, and which of it arrives at the operator."""
+
+    candidates: Any
+    ratio: Asked
+    arriving: NDArray[np.int64] | slice
+
+
 class _Decisions:
     """Masks of a model by drop ratio; all candidates are decided about at once."""
 
-    def __init__(self, model: TimedModel, candidates: Any, protected: NDArray[np.bool_]) -> None:
-        self._model, self._candidates, self._protected = model, candidates, protected
+    def __init__(self, model: TimedModel, asking: _Asking, protected: NDArray[np.bool_]) -> None:
+        self._model, self._asking, self._protected = model, asking, protected
         self._masks: dict[float, NDArray[np.bool_]] = {}
 
     def of(self, ratio: float) -> NDArray[np.bool_]:
         if ratio not in self._masks:
-            self._masks[ratio] = self._model.gate(ratio).keep(self._candidates) | self._protected
+            kept = self._model.gate(self._asking.ratio(ratio)).keep(self._asking.candidates)
+            self._masks[ratio] = kept[self._asking.arriving] | self._protected
         return self._masks[ratio]
 
 
@@ -316,8 +363,8 @@ class _KeptEvents(_Decisions):
 class _KeptPairs(_Decisions):
     """Collects which pairs pass; an event costs the share of its windows that it stays in."""
 
-    def __init__(self, model: TimedModel, windows: EventWindows, candidates: Any, protected: NDArray[np.bool_]) -> None:
-        super().__init__(model, candidates, protected)
+    def __init__(self, model: TimedModel, windows: EventWindows, asking: _Asking, protected: NDArray[np.bool_]) -> None:
+        super().__init__(model, asking, protected)
         self._windows = windows
         self.kept = np.ones(len(windows), dtype=np.bool_)
 

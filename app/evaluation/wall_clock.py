@@ -22,6 +22,7 @@ from app.cep.matches import Matches
 from app.evaluation.operator import Operator, Outcome
 from app.evaluation.paced import Clock, EventDetector, Pace, Step
 from app.evaluation.partial_matches import MatchOperator
+from app.evaluation.shares import Asked, as_asked
 from app.evaluation.windows import EventWindows, expanded, in_recording, partitioned_by_window
 from app.events.batch import EventBatch
 from app.query.plan import Catalog, Plan
@@ -121,11 +122,15 @@ class Candidates:
         events: of the whole recording.
         windows: of the recording, for shedders that drop from windows.
         pane: what a model must know of an event's predecessors.
+        taken: bool (events,), those that cost anything: what selection lets through; None: all.
+        ratio: what a model is asked for so that a share of these goes.
     """
 
     events: JudgedEvents
     windows: EventWindows | None = None
     pane: Pane | None = None
+    taken: Mask | None = None
+    ratio: Asked = as_asked
 
     def between(self, start: int, stop: int) -> JudgedEvents | JudgedInWindows:
         """Those of some rows; views."""
@@ -134,6 +139,13 @@ class Candidates:
             return events
         own, windows = self.windows.between(start, stop), self.windows
         return JudgedInWindows(events, windows.event[own] - start, windows.window[own], windows.position[own], windows.size[own])
+
+    def passing(self, start: int, stop: int, kept: Mask) -> float:
+        """The share of those that cost anything that is kept."""
+        if self.taken is not None:
+            own = self.taken[start:stop]
+            kept = kept[own if self.windows is None else own[self.windows.event[self.windows.between(start, stop)] - start]]
+        return float(kept.mean()) if len(kept) else 1.0
 
     def _before(self, start: int) -> Predecessors:
         if self.pane is None or not start:
@@ -163,7 +175,7 @@ class EventShedding:
         clock: times decisions.
 
     Attributes:
-        dropped: share of the candidates so far.
+        dropped: share so far of what costs anything.
     """
 
     def __init__(
@@ -183,10 +195,10 @@ class EventShedding:
         began = self._clock.now()
         events, kept, ratio = stop - start, None, 0.0
         if self._model is not None and (ratio := self._detector.ratio(waiting_s)) > 0:
-            kept = self._gate(self._model, ratio).keep(self._candidates.between(start, stop))
+            kept = self._gate(self._model, self._candidates.ratio(ratio)).keep(self._candidates.between(start, stop))
         decided = self._clock.now()
         self.operator.feed(start, stop, kept)
-        passed = events * (float(kept.mean()) if kept is not None and len(kept) else 1.0)
+        passed = events * (1.0 if kept is None else self._candidates.passing(start, stop, kept))
         deciding_s = 0.0 if kept is None else decided - began
         self._detector.learn(events, passed, deciding_s, self._clock.now() - decided)
         self._seen, self._lost = self._seen + events, self._lost + events - passed

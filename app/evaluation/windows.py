@@ -96,6 +96,16 @@ class EventWindows:
         found = np.searchsorted(keys, bound)
         return np.bincount(found, minlength=len(self)).astype(np.float64) * weight
 
+    def of_rows(self, rows: NDArray[np.int64]) -> EventWindows:
+        """The pairs of these rows, which become rows of a recording of their own; positions and sizes still count all events.
+
+        Args:
+            rows: int64 (rows,), ascending.
+        """
+        place = np.searchsorted(rows, self.event)
+        own = np.flatnonzero(rows[np.minimum(place, len(rows) - 1)] == self.event) if len(rows) else np.zeros(0, np.int64)
+        return EventWindows(place[own], self.window[own], self.position[own], self.size[own])
+
     def between(self, start: int, stop: int) -> slice:
         """The pairs of rows ``start..stop`` of the recording."""
         first, last = np.searchsorted(self.event, [start, stop])

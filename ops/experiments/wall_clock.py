@@ -18,14 +18,16 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
-from app.evaluation.operator import Operator, Outcome
+from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.evaluation.paced import CLOCKS, Clock, EventDetector, Pace, PacedCourse, Worker, paced, pinned
 from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.quality import Quality
+from app.evaluation.shares import Asked, as_asked, of_candidates
 from app.evaluation.wall_clock import (
     Candidates,
     EventShedding,
@@ -49,8 +51,10 @@ from shedding.interface import Method, Model
 from shedding.panes import Pane
 from shedding.registry import method
 
-SECONDS = 0.7
+SECONDS = 5.0
 """How long events arrive in a run; those that wait at its beginning come on top."""
+MOST_EVENTS = 400_000
+"""Of a run, which ends sooner where an operator is so fast (behind selection): all pairs of event and window are in memory."""
 FULL = Size(10, 20_000, 12_000)
 """Events to learn from, and to measure the capacity with."""
 QUICK = Size(3, 12_000, 8_000)
@@ -78,6 +82,7 @@ class Setting:
         methods: by the name of the line.
         rates: multiples of the capacity.
         apart: whether windows are processed apart; otherwise the engine gets the whole stream.
+        selected: shedders stand behind selection: what no item takes by itself costs next to nothing, and drop ratios are shares of the rest, as in the application.
     """
 
     plan: Plan
@@ -86,6 +91,7 @@ class Setting:
     methods: Methods
     rates: Sequence[float] = RATES
     apart: bool = True
+    selected: bool = False
 
 
 def _methods(*names: str, pane: Pane | None = None) -> dict[str, Method[Any] | None]:
@@ -119,15 +125,34 @@ def events_shed(setting: Setting, figure: str, seed: int, clock: Clock) -> Itera
     stream = setting.judging(_needed(capacity, max(setting.rates)))
     windows, truth = _windows(setting, stream), Operator(setting.plan, stream).run()
     judged = Features.of(setting.plan).judged(stream)
+    taken, asked = _behind_selection(setting, stream, models)
     for rate in setting.rates:
         pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
         events = min(len(stream), _needed(capacity, rate))
         for name, one in setting.methods.items():
             pairs = windows if one is not None and one.level == "events per window" else None
-            candidates = Candidates(judged, pairs, getattr(models[name], "pane", None))
+            candidates = Candidates(judged, pairs, getattr(models[name], "pane", None), taken, asked[name])
             worker = EventShedding(_operator(setting, stream, windows), candidates, models[name], EventDetector(pace), clock)
             course = _run(events, pace, worker, clock)
             yield from _points(figure, name, pace, seed, course, _quality(truth, worker.operator.outcome(), events), worker.dropped)
+
+
+def _behind_selection(
+    setting: Setting, stream: EventBatch, models: Mapping[str, Model[Any] | None]
+) -> tuple[NDArray[np.bool_] | None, dict[str, Asked]]:
+    """What of the stream costs anything, and what each model is asked for so that a share of it goes."""
+    if not setting.selected:
+        return None, dict.fromkeys(models, as_asked)
+    late = rows_between(setting.learning, int(0.8 * len(setting.learning)), len(setting.learning))
+    judged, rows = Features.of(setting.plan).judged(late), np.flatnonzero(candidate_items(setting.plan, late))
+    windows = EventWindows.of(shed_window(setting.plan), late)
+    pairs = np.flatnonzero(np.isin(windows.event, rows))
+    asked = {}
+    for name, one in setting.methods.items():
+        model, in_windows = models[name], one is not None and one.level == "events per window"
+        seen, own = (windows.judged(judged), pairs) if in_windows else (judged, rows)
+        asked[name] = as_asked if model is None else of_candidates(model, seen, own)
+    return candidate_items(setting.plan, stream) != 0, asked
 
 
 @cache
@@ -164,8 +189,12 @@ def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
 
 
 def _needed(capacity: float, rate: float) -> int:
-    """Events of a run: those that have arrived when it begins, and those that arrive in its time."""
-    return int((SECONDS + 0.8) * rate * capacity)
+    """Events of a run: those that have arrived when it begins, and those that arrive in its time.
+
+    >>> _needed(10_000.0, 2.0), _needed(1_000_000.0, 2.0)
+    (116000, 400000)
+    """
+    return min(MOST_EVENTS, int((SECONDS + 0.8) * rate * capacity))
 
 
 def _run(events: int, pace: Pace, worker: Worker, clock: Clock) -> PacedCourse:
@@ -209,7 +238,8 @@ def _letters(
 ) -> Callable[[Size, int], Setting]:
     def setting(size: Size, seed: int) -> Setting:
         learning = data.letters("DS1", size.learning, seed + 1_000)
-        return Setting(query(blind=blind), learning, lambda events: data.letters("DS1", events, seed), _methods(*names), rates)
+        judging = partial(data.letters, "DS1", seed=seed)
+        return Setting(query(blind=blind), learning, judging, _methods(*names), rates, selected=not blind)
 
     return setting
 

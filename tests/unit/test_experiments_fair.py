@@ -8,13 +8,16 @@ from math import comb
 import numpy as np
 import pytest
 
-from app.evaluation.contest import Contest
+from app.evaluation.contest import Contest, Terms
+from app.evaluation.operator import Operator, candidate_items
 from app.evaluation.windows import OpenedOperator
+from app.events.batch import take
 from ops.experiments import pspice
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.shedding_runs import under
+from ops.experiments.shedding_runs import contest_of, under
 from shedding.events.baseline import drop_shares
+from shedding.panes import Pane
 from shedding.registry import method
 
 
@@ -89,3 +92,51 @@ def test_a_limit_of_less_than_one_partial_match_is_kept_on_average() -> None:
 
 def test_at_five_samples_a_second_there_are_partial_matches_to_choose_among() -> None:
     assert players(pspice.SOCCER_HZ, 300).calm > 2 * players(1, 300).calm
+
+
+@pytest.mark.parametrize("name", ["gspice", "bl", "espice", "random"])
+def test_behind_selection_a_share_is_one_of_candidates(name: str) -> None:
+    batch = data.letters("DS1", 5000, 2)  # Q1 takes half of these by their own predicates
+    one = contest_of(queries.g1(), batch, 0.8, Terms(fixed=True, selected=True))
+    rows = np.flatnonzero(candidate_items(one.plan, one.judging))
+    assert 0.4 < len(rows) / len(one.judging) < 0.6
+    assert sorted(one.truth.identity.tolist()) == sorted(Operator(one.plan, one.judging).run().identity.tolist())
+    own = method(name)
+    model = one.train(own)
+    (standing,) = one.standings(own, model, (2.0,))
+    assert standing.dropped == pytest.approx(0.5, abs=0.06)
+    assert len(standing.latency_s) == len(rows)
+    (before,) = under_all(one).standings(own, under_all(one).train(own), (2.0,))
+    if name == "gspice":  # in front of selection all that goes is what costs nothing behind it
+        assert before.quality.false_negatives < 0.05
+        assert standing.quality.false_negatives > 0.3
+
+
+def under_all(one: Contest) -> Contest:
+    return Contest(one.plan, one.learning, one.judging, replace(one.terms, selected=False))
+
+
+def test_behind_selection_panes_hold_what_selection_keeps_away() -> None:
+    batch = data.letters("DS1", 3000, 5)
+    one = contest_of(queries.g1(), batch, 0.8, Terms(fixed=True, selected=True))
+    rows = np.flatnonzero(candidate_items(one.plan, one.judging))
+    own = method("gspice", pane=Pane(events=6))
+    model = one.train(own)
+    everything = one.features.judged(one.judging)
+    alone = one.features.judged(take(one.judging, rows))
+    seen: list[np.ndarray] = []
+
+    class Watched:
+        manifest = model.manifest
+
+        def gate(self, ratio: float):
+            class Gate:
+                def keep(self, candidates):
+                    seen.append(model.utilities(candidates))
+                    return model.gate(ratio).keep(candidates)
+
+            return Gate()
+
+    list(one.standings(own, Watched(), (2.0,)))
+    assert seen[-1].tolist() == model.utilities(everything).tolist()
+    assert np.mean(seen[-1][rows] != model.utilities(alone)) > 0.2  # panes of candidates alone would say something else

@@ -19,6 +19,7 @@ from ops.experiments import shedding_queries as queries
 from ops.experiments import wall_clock
 from ops.experiments.shedding_figures import Point, Points, read
 from ops.experiments.wall_verdicts import wall_verdicts
+from shedding.candidates import JudgedEvents
 from shedding.registry import method
 
 
@@ -270,3 +271,15 @@ def test_verdicts_on_a_clock_can_fail() -> None:
         return wall_verdicts("wall")(Points(points))[-1].status
 
     assert (s5(900, 0), s5(1100, 0.5), s5(1500, 5)) == ("reproduced", "shape reproduced", "not reproduced")
+
+
+def test_behind_selection_what_is_dropped_counts_among_candidates_only() -> None:
+    judged = JudgedEvents(np.arange(6, dtype=np.uint64), np.arange(6))
+    taken = np.array([True, False, True, False, True, True])
+    kept = np.array([True, False, False, False])
+    assert Candidates(judged).passing(1, 5, kept) == 0.25
+    assert Candidates(judged, taken=taken).passing(1, 5, kept) == 0.0  # rows 2 and 4 are candidates
+    windows = EventWindows(np.array([0, 1, 1, 2, 2]), np.array([0, 0, 1, 0, 1]), np.zeros(5, np.int32), np.ones(5))
+    pairs = Candidates(judged, windows, taken=taken)
+    assert pairs.passing(1, 3, np.array([True, True, False, True])) == 0.5  # of row 2's two pairs
+    assert pairs.passing(1, 2, np.array([False, False])) == 1.0  # nothing of interest: nothing can be saved
