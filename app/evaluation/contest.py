@@ -231,7 +231,8 @@ class Contest:
 
     @cached_property
     def _match_observations(self) -> object:
-        return MatchOperator(self.plan, self.learning).observations()
+        learning = take(self.learning, self._arriving(self.learning)) if self.terms.selected else self.learning
+        return MatchOperator(self.plan, learning).observations()
 
     @cached_property
     def _window_observations(self) -> object:
@@ -289,7 +290,7 @@ class Contest:
         rows, judged = self._arriving(late), self.features.judged(late)
         if method.level == "events":
             return of_candidates(model, judged, rows)
-        windows = EventWindows.of(self._window, late)
+        windows = OpenedOperator(self.plan, late).windows if self.terms.opened else EventWindows.of(self._window, late)
         return of_candidates(model, windows.judged(judged), np.flatnonzero(np.isin(windows.event, rows)))
 
     def _judge_matches(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:

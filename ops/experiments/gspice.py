@@ -4,14 +4,18 @@
 
 Writes plots (PNG, SVG), all points (``gspice.json``), and tables with verdicts (``gspice.md``), which it prints as well.
 
-Two modes. *Fixed*: the share of events that exceeds the capacity is dropped from the first event on: what a shedder chooses, apart from how much. *Queue*: virtual time, the detector asks
-for what keeps the queue at 80 % of the bound of 1 s; the operator manages 10,000 events per second, so the free buffer holds 2,000 events, and the queue stands at the safe
+Two modes. *Fixed*: the share of events that exceeds the capacity is dropped from the first event on: what a shedder chooses, apart from how much. *Queue*: virtual time, the law of
+`shedding.overload` asks for what keeps the queue at 80 % of the bound of 1 s; the operator manages 1,000 events per second, so a run lasts some seconds, and the queue stands at the safe
 length when the first event arrives. ``E1-capacity`` shows what other capacities do. *Charged*: a queue in which decisions cost their measured share of the operator's measured work.
+
+``E2`` varies the predicates (v <= k): at k = 5 half of all events are useless by type and value, which is what goes at 200 %, so the pane has nothing to tell. *gspice, no pane* is the same
+table without predecessors. On recordings of stocks the operator stands behind selection (`Terms.selected`): panes hold all 487 symbols, only quotes of the query's four can be dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +34,10 @@ from shedding.interface import Method
 from shedding.panes import Pane
 from shedding.registry import method
 
-CAPACITY = 10_000.0
+CAPACITY = 1_000.0
+NO_PANE = "gspice, no pane"
+KS = (3, 4, 5, 6, 7, 8)
+MILLION = 1_000_000
 PANES = (5, 10, 20, 40, 80, 320)
 EVERY_KEY = "gspice, every key"
 STOCK_PANES = (10, 50, 100, 400, 800, 1600)
@@ -49,14 +56,19 @@ def every_key(pane: Pane = PANE) -> Method[Any]:
     return method("gspice", pane=pane, least=1)
 
 
-def fixed(seed: int) -> Terms:
-    """What exceeds the capacity is dropped."""
-    return Terms(seed=seed, fixed=True)
+def no_pane() -> Method[Any]:
+    """gSPICE without what its paper is about: type and attributes alone. In a millisecond before an event there is none."""
+    return method("gspice", pane=Pane(time_ms=1))
 
 
-def queued(seed: int, capacity: float = CAPACITY) -> Terms:
-    """The detector looks at the queue."""
-    return Terms(seed=seed, capacity=capacity, overloaded=True)
+def fixed(seed: int, *, selected: bool = False) -> Terms:
+    """What exceeds the capacity is dropped; ``selected``: of what selection lets through."""
+    return Terms(seed=seed, fixed=True, selected=selected)
+
+
+def queued(seed: int, capacity: float = CAPACITY, *, selected: bool = False) -> Terms:
+    """The law of the queue."""
+    return Terms(seed=seed, capacity=capacity, overloaded=True, selected=selected)
 
 
 def letters(name: str, size: Size, seed: int, learning: int | None = None) -> tuple[EventBatch, float]:
@@ -86,6 +98,15 @@ def e1(size: Size, seed: int) -> Iterator[Point]:
             yield from _capacities(contest)
 
 
+def e2(size: Size, seed: int) -> Iterator[Point]:
+    """What the pane is worth, by how much type and value tell: predicates that hold for 3 to 8 of ten values, at 200 %."""
+    for name, plan in (("Q1", queries.g1), ("Q3", queries.g3)):
+        for k in KS:
+            contest = contest_of(plan(k), *letters("DS1", size, seed), fixed(seed))
+            taking_part = {**shedders("oracle", "gspice", "espice", "bl"), NO_PANE: no_pane(), EVERY_KEY: every_key()}
+            yield from judged(contest, f"E2-{name}", taking_part, (2.0,), k)
+
+
 def _capacities(contest: Contest) -> Iterator[Point]:
     """Q1 in virtual time by the operator's capacity: small buffers let the asked ratio fluctuate. Then with decisions that take their time (figure 4d)."""
     seed = contest.terms.seed
@@ -99,35 +120,63 @@ PANE_STOCKS = Pane(events=50)
 
 
 def four_symbols(seed: int) -> tuple[EventBatch, tuple[str, ...]]:
-    """The four symbols of GF-2015 that move by 0.1 % most often on the first three days: their events, and their names."""
+    """The four symbols of GF-2015 that move by 0.1 % most often on the first three days: their events alone, and their names."""
+    batch, four = all_symbols(seed, 0.001)
+    return candidates(queries.g4(four), batch), four
+
+
+def all_symbols(seed: int, share: float) -> tuple[EventBatch, tuple[str, ...]]:
+    """Moves of all 487 symbols of GF-2015 by this share, and the four that move most often on the first three days."""
     prices, minutes, names = data.gf_2015()
-    everything = data.moved(prices, minutes, list(names), 0.001, seed)
-    learned = everything.type.values[: int(0.6 * len(everything))]
+    batch = data.moved(prices, minutes, list(names), share, seed)
+    learned = batch.type.values[: int(0.6 * len(batch))]
     most = sorted(np.argsort(-np.bincount(learned, minlength=len(names)), kind="stable")[:4].tolist())
-    four = tuple(names[k] for k in most)
-    return data.moved(prices[:, most], minutes, list(four), 0.001, seed), four
+    return batch, tuple(names[k] for k in most)
 
 
-def _stocks(size: Size, seed: int) -> Iterator[tuple[str, EventBatch, tuple[str, ...]]]:
-    """Streams of the quotes that the queries name: what no item takes, selection keeps from the operator."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Stocks:
+    """A stream of quotes, and four symbols of which queries speak.
+
+    Attributes:
+        name: of the stream.
+        batch: moves.
+        four: symbols.
+        selected: the stream has other symbols as well, which selection keeps from the operator.
+    """
+
+    name: str
+    batch: EventBatch
+    four: tuple[str, ...]
+    selected: bool
+
+    def contest(self, plan: Plan, seed: int) -> Contest:
+        """In fixed mode."""
+        return contest_of(plan, self.batch, 0.6, fixed(seed, selected=self.selected))
+
+
+GF_SHARES = {"GF-2015": 0.004, "GF-2015 at 0.2 %": 0.002}
+"""The paper's threshold leaves 965 moves of four symbols in five days; half of it twice as many, and so more to learn from."""
+
+
+def _stocks(size: Size, seed: int) -> Iterator[Stocks]:
     if data.recording(data.GF_2015) is not None:
-        yield "GF-2015", *four_symbols(seed)
+        for name, share in GF_SHARES.items():
+            yield Stocks(name, *all_symbols(seed, share), selected=True)
     prices, minutes, made = data.stock_prices(4, size.judging, seed)
-    yield "generated", data.moved(prices, minutes, made, 0.001, seed), tuple(made)
+    yield Stocks("generated", data.moved(prices, minutes, made, 0.001, seed), tuple(made), selected=False)
 
 
 def e3(size: Size, seed: int) -> Iterator[Point]:
     """E3: stocks; of a recording, the seed only spreads the events of a minute. ``x2``: only moves of twice the threshold count."""
     own = {name: method("gspice", pane=PANE_STOCKS, abandoned_credit=credit) for name, credit in CREDITS.items()}
-    for stream, batch, four in _stocks(size, seed):
-        for figure, plan in (
-            ("Q4", queries.g4(four)),
-            ("Q4-x2", queries.g4(four, 2)),
-            ("Q5", queries.g5(four)),
-            ("Q5-x2", queries.g5(four, 2)),
-        ):
-            taking_part = {**shedders(*USUAL, "prefix"), **own} if "Q5" in figure else {**shedders(*USUAL), "gspice": own["gspice"]}
-            yield from judged(contest_of(plan, batch, 0.6, fixed(seed)), f"E3-{figure}-{stream}", taking_part, RATES)
+    for one in _stocks(size, seed):
+        plans = {"Q4": queries.g4(one.four), "Q5": queries.g5(one.four)}
+        if not one.selected:
+            plans |= {"Q4-x2": queries.g4(one.four, 2), "Q5-x2": queries.g5(one.four, 2)}
+        for figure, plan in plans.items():
+            more = {**shedders("prefix"), **own} if "Q5" in figure else {"gspice": own["gspice"], NO_PANE: no_pane()}
+            yield from judged(one.contest(plan, seed), f"E3-{figure}-{one.name}", {**shedders(*USUAL), **more}, RATES)
 
 
 def e4(size: Size, seed: int) -> Iterator[Point]:
@@ -146,11 +195,11 @@ def e5(size: Size, seed: int) -> Iterator[Point]:
     for length in PANES:
         own = {"gspice": method("gspice", pane=Pane(events=length)), EVERY_KEY: every_key(Pane(events=length))}
         yield from judged(contest, "E5-Q1", own, (1.8,), length)
-    for stream, batch, four in _stocks(size, seed):
-        contest = contest_of(queries.g4(four, 2), batch, 0.6, fixed(seed))
+    for one in _stocks(size, seed):
+        contest = one.contest(queries.g4(one.four, 1 if one.selected else 2), seed)
         for length in STOCK_PANES:
             own = {"gspice": method("gspice", pane=Pane(events=length)), EVERY_KEY: every_key(Pane(events=length))}
-            yield from judged(contest, f"E5-Q4-{stream}", own, (1.8,), length)
+            yield from judged(contest, f"E5-Q4-{one.name}", own, (1.8,), length)
 
 
 def e6(size: Size, seed: int) -> Iterator[Point]:
@@ -164,24 +213,33 @@ def e6(size: Size, seed: int) -> Iterator[Point]:
             yield from judged(under(contest, charged(contest, queued(seed))), "E6-charged", models, (1.4,), number)
 
 
-SLOW = 1_000.0
-"""Events per second in virtual time on recordings: as they have some thousand events, a faster operator's queue would hold all of them."""
+def e6_million(size: Size, seed: int) -> Iterator[Point]:
+    """E6 where type and value alone are not enough (v <= 8, where 28.6 % must go and a fifth is useless), by how much there is to learn from."""
+    for number in (5, 6, 7, 8):
+        for learning, name in ((size.learning, "E6-k8"), (MILLION if size is FULL else 2 * size.learning, "E6-k8-million")):
+            if name == "E6-k8-million" and seed >= FEW:
+                continue
+            contest = contest_of(queries.g2(8), *letters(f"DS{number}", size, seed, learning), fixed(seed))
+            trees = shedders("gspice-tree", "gspice-forest") if name == "E6-k8" else {}
+            yield from judged(
+                contest, name, {**shedders("gspice", "bl"), EVERY_KEY: every_key(), NO_PANE: no_pane(), **trees}, (1.4,), number
+            )
 
 
 def own_methods(size: Size, seed: int) -> Iterator[Point]:
-    """`prefix` where the paper's pattern is one of two sequences, which it does not know: on the first of them, in both modes, on the events that its items take."""
-    streams = {"Q2-first": (queries.g1(), data.letters("DS5", 2 * (size.learning + size.judging), seed), queued(seed), Pane(events=10))}
-    for stream, batch, four in _stocks(size, seed):
-        streams[f"Q4-x2-first-{stream}"] = (queries.g4_rising(four, 2), batch, queued(seed, SLOW), PANE_STOCKS)
+    """`prefix` where the paper's pattern is one of two sequences, which it does not know: on the first of them, in both modes, behind selection."""
+    streams = {"Q2-first": (queries.g1(), data.letters("DS5", 2 * (size.learning + size.judging), seed), Pane(events=10))}
+    for one in _stocks(size, seed):
+        streams[f"Q4-first-{one.name}"] = (queries.g4_rising(one.four, 1 if one.selected else 2), one.batch, PANE_STOCKS)
     players = {"generated": lambda: data.soccer_positions(size.judging // 4, seed), "POR-SUI-2019": data.por_sui_2019}
     for name, positions in players.items():
         if name == "generated" or data.recording(data.POR_SUI_2019) is not None:
-            streams[f"Q6-first-{name}"] = (queries.p3(3), data.duel_events(*positions(), seed), queued(seed, SLOW), Pane(events=200))
-    for name, (plan, everything, queue, pane) in streams.items():
-        contest = contest_of(plan, candidates(plan, everything), 0.6, fixed(seed))
+            streams[f"Q6-first-{name}"] = (queries.p3(3), data.duel_events(*positions(), seed), Pane(events=200))
+    for name, (plan, everything, pane) in streams.items():
+        contest = contest_of(plan, everything, 0.6, fixed(seed, selected=True))
         taking_part = {**shedders("prefix", "espice", "bl"), "gspice": method("gspice", pane=pane)}
         yield from judged(contest, f"own-{name}", taking_part, (1.2, 2.0))
-        yield from judged(under(contest, queue), f"own-queue-{name}", taking_part, (1.2, 2.0))
+        yield from judged(under(contest, queued(seed, selected=True)), f"own-queue-{name}", taking_part, (1.2, 2.0))
 
 
 def adverse(size: Size, seed: int) -> Iterator[Point]:
@@ -203,17 +261,22 @@ def negation(size: Size, seed: int) -> Iterator[Point]:
 
 EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {
     "e1": e1,
+    "e2": e2,
     "e3": e3,
     "e4": e4,
     "e5": e5,
     "e6": e6,
+    "e6-k8": e6_million,
     "negation": negation,
     "adverse": adverse,
     "own": own_methods,
 }
 
 _RATE = "rate, % of the capacity"
-_STOCKS = [f"E3-{query}-{stream}" for stream in ("GF-2015", "generated") for query in ("Q4", "Q4-x2", "Q5", "Q5-x2")]
+_STOCKS = [
+    *(f"E3-{query}-{stream}" for stream in GF_SHARES for query in ("Q4", "Q5")),
+    *(f"E3-{query}-generated" for query in ("Q4", "Q4-x2", "Q5", "Q5-x2")),
+]
 _OVER_RATES = [*(f"E1-{query}" for query in SYNTHETIC), *_STOCKS, "E4-POR-SUI-2019", "E4-generated", "negation"]
 PLOTS = [
     *(Plot(figure, figure, _RATE) for figure in _OVER_RATES),
@@ -222,10 +285,15 @@ PLOTS = [
     Plot("E1-queue-Q1", "Q1, virtual time: greatest latency", _RATE, "latency_ms", "ms"),
     Plot("E1-capacity", "Q1 at 200 % by the operator's capacity", "events per second", log=True),
     Plot("E1-charged", "Q1: drop ratio with decisions charged", _RATE, "dropped", "dropped, %"),
+    *(Plot(f"E2-{query}", f"{query} at 200 % by predicate", "v <= k") for query in ("Q1", "Q3")),
+    Plot("E2-Q1", "Q1 at 200 % by predicate", "v <= k", "wrong", "false positives, %"),
     Plot("E5-Q1", "Q1 by length of the pane", "pane, events", log=True),
     Plot("E5-Q1", "Q1 by length of the pane", "pane, events", "wrong", "false positives, %", log=True),
-    Plot("E5-Q4-GF-2015", "Q4 on GF-2015 by length of the pane", "pane, events", log=True),
-    Plot("E5-Q4-generated", "Q4 on generated stocks by length of the pane", "pane, events", log=True),
+    *(Plot(f"E5-Q4-{stream}", f"Q4 on {stream} by length of the pane", "pane, events", log=True) for stream in (*GF_SHARES, "generated")),
+    *(
+        Plot(name, f"Q2 with v <= 8 at 140 %, {learned} learned", "DS")
+        for name, learned in (("E6-k8", "30,000"), ("E6-k8-million", "a million"))
+    ),
     Plot("E6", "Q2 at 140 % by distribution", "DS"),
     Plot("E6-charged", "Q2 at 140 % by distribution: drop ratio with decisions charged", "DS", "dropped", "dropped, %"),
     *(Plot(f"adverse-{name}", f"Q1, adverse: {name}", _RATE) for name in ("join", "none")),

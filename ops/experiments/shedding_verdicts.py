@@ -101,6 +101,9 @@ def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> 
 
 
 EVERY_KEY = "gspice, every key"
+NO_PANE = "gspice, no pane"
+LEAST_BAD = 5.0
+"""Points that a line must be above others to be called bad."""
 
 
 def _s1(prefix: str, label: str) -> Callable[[Points], Verdict]:
@@ -110,6 +113,29 @@ def _s1(prefix: str, label: str) -> Callable[[Points], Verdict]:
         numbers = "; ".join(_numbers(points, f"{prefix}-{query}", ("gspice", "espice", "bl"), 200) for query in ("Q1", "Q3"))
         text = f"gSPICE loses at most 3 % on Q1 and Q3 at 200 %, eSPICE and BL at least 25 % ({label})"
         return verdict(f"S1, {label}", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others))
+
+    return rule
+
+
+def _capacities(points: Points) -> Verdict:
+    capacities = points.xs("E1-capacity", "gspice")
+    own, others = (points.line("E1-capacity", name) for name in ("gspice", "espice"))
+    numbers = f"lost at {', '.join(f'{x:g}' for x in capacities)} events/s: gspice {points.told_line('E1-capacity', 'gspice')}; espice {points.told_line('E1-capacity', 'espice')}"
+    text = "gSPICE loses at most 3 % on Q1 at 200 % whatever the operator's capacity, eSPICE at least 25 % (virtual time)"
+    return verdict("S1, capacities", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others))
+
+
+def _pane(figure: str, own: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        gaps = {k: difference(points, figure, own, NO_PANE, k) for k in points.xs(figure, own)}
+        less, more = sum(gap[2] < 0 for gap in gaps.values()), sum(gap[1] > 0 for gap in gaps.values())
+        listed = ", ".join(f"{k:g}: {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]" for k, gap in gaps.items())
+        numbers = (
+            f"less is lost with it in {less}, more in {more} of {len(gaps)} settings; with less without, by k: {listed}. Lost: "
+            + "; ".join(f"{name} {points.told_line(figure, name)}" for name in (own, NO_PANE, "espice", "bl"))
+        )
+        text = f"the predecessor pane tells what type and value do not: less is lost with it ({figure}, v <= k of ten, 200 %, {own})"
+        return verdict(f"pane, {figure}, {own}", text, numbers, figures=less == len(gaps), shape=less > len(gaps) / 2 and not more)
 
     return rule
 
@@ -129,17 +155,31 @@ def _s2(own: str) -> Callable[[Points], Verdict]:
     return rule
 
 
-def _s3(own: str) -> Callable[[Points], Verdict]:
+def _s3(own: str, figure: str = "E6") -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
-        lines = {name: points.line("E6", name) for name in (own, "gspice-tree", "gspice-forest")}
+        lines = {name: points.line(figure, name) for name in (own, "gspice-tree", "gspice-forest")}
         table, tree, forest = lines.values()
         order = table[0] < table[-1] and tree[0] < tree[-1] and forest[0] <= forest[-1] + 0.5
         forests = np.mean(forest) < np.mean(tree)
         tables = np.mean(table) < np.mean(tree)
-        numbers = "lost on DS5, 6, 7, 8: " + "; ".join(f"{name} {points.told_line('E6', name)}" for name in lines)
+        numbers = "lost on DS5, 6, 7, 8: " + "; ".join(f"{name} {points.told_line(figure, name)}" for name in lines)
         parts = f"skew helps: {order}; forest below tree: {forests}; table below tree: {tables} (means). "
         text = f"less is lost on DS5 than on DS8; forest and table lose less than the tree ({own})"
-        return verdict(f"S3, {own}", text, parts + numbers, figures=bool(forests and tables), shape=order)
+        return verdict(
+            f"S3, {own}" if figure == "E6" else f"S3, {figure}, {own}", text, parts + numbers, figures=bool(forests and tables), shape=order
+        )
+
+    return rule
+
+
+def _million(own: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        few, many = (points.line(figure, own) for figure in ("E6-k8", "E6-k8-million"))
+        told = [points.told_line(figure, own) for figure in ("E6-k8", "E6-k8-million")]
+        numbers = f"lost on DS5, 6, 7, 8: {told[0]} with 30,000 to learn from, {told[1]} with a million; no pane {points.told_line('E6-k8-million', NO_PANE)}"
+        text = f"with a million events to learn from less is lost, and less on DS5 than on DS8 (v <= 8, {own})"
+        less = float(np.mean(many)) < float(np.mean(few))
+        return verdict(f"S3, a million, {own}", text, numbers, figures=less and many[0] < many[-1], shape=less)
 
     return rule
 
@@ -161,7 +201,7 @@ def _s4_stocks(stream: str) -> Callable[[Points], Verdict]:
         numbers = f"lost {points.told_line(f'E5-Q4-{stream}', 'gspice')} at panes of 10 to 1600 events"
         flat = max(line[1:]) - min(line[1:]) <= 5
         text = f"bad with very short panes, flat afterwards (Q4 on {stream})"
-        return verdict(f"S4, {stream}", text, numbers, figures=flat, shape=line[0] > min(line[1:]) + 1)
+        return verdict(f"S4, {stream}", text, numbers, figures=flat, shape=line[0] > max(line[1:]) + LEAST_BAD)
 
     return rule
 
@@ -207,6 +247,42 @@ def _stocks(figure: str) -> Callable[[Points], Verdict]:
     return rule
 
 
+def _stocks_wrong(figure: str, humped: Sequence[str], growing: Sequence[str]) -> Callable[[Points], Verdict]:
+    """Figure 7: false positives of some rise with the rate, of others from 120 to 140 % only."""
+
+    def rule(points: Points) -> Verdict:
+        lines = {name: points.line(figure, name, "wrong") for name in ("gspice", "espice", "bl")}
+        as_told = {name: rising(lines[name], 0.5) and lines[name][-1] > lines[name][0] for name in growing}
+        as_told |= {name: lines[name][1] > lines[name][0] and falling(lines[name][1:], 0.5) for name in humped}
+        rates = ", ".join(f"{x:g}" for x in points.xs(figure, "gspice"))
+        numbers = f"wrong at {rates} %: " + "; ".join(f"{name} {points.told_line(figure, name, 'wrong')}" for name in lines)
+        text = "false positives" + (f" of {' and '.join(growing)} rise slightly with the rate;" if growing else "")
+        text += f" of {', '.join(humped)} rise{'s' if len(humped) == 1 else ''} from 120 to 140 % and fall{'s' if len(humped) == 1 else ''} then (figure 7)"
+        return verdict(
+            f"E3, false positives, {figure}", text, numbers, figures=all(as_told.values()), shape=2 * sum(as_told.values()) > len(as_told)
+        )
+
+    return rule
+
+
+def _soccer_wrong(figure: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        own, espice, bl = (points.line(figure, name, "wrong") for name in ("gspice", "espice", "bl"))
+        falls, rises = falling(espice, 0.5) and espice[-1] < espice[0], rising(bl, 0.5) and bl[-1] > bl[0]
+        numbers = "wrong: " + "; ".join(f"{name} {points.told_line(figure, name, 'wrong')}" for name in ("gspice", "espice", "bl"))
+        numbers += f". eSPICE falls: {falls}, BL rises: {rises}"
+        text = "gSPICE invents almost nothing, eSPICE slightly less with the rate, BL slightly more (figure 8b)"
+        return verdict(
+            f"E4, false positives, {figure}",
+            text,
+            numbers,
+            figures=max(own) <= 2 and falls and rises,
+            shape=max(own) <= min(max(espice), max(bl)),
+        )
+
+    return rule
+
+
 def _soccer(figure: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         own, espice, bl = (points.line(figure, name) for name in ("gspice", "espice", "bl"))
@@ -221,14 +297,19 @@ def _soccer(figure: str) -> Callable[[Points], Verdict]:
 
 
 def gspice_verdicts(points: Points) -> list[Verdict]:
-    """On S1 to S6, and the paper's stock and soccer figures."""
-    streams = ("GF-2015", "generated")
+    """On S1 to S6, the paper's stock and soccer figures, and whether its idea, the pane, does it."""
+    streams = ("GF-2015", "GF-2015 at 0.2 %", "generated")
     both = [rule(own) for rule in (_s2, _s3, _s4) for own in (EVERY_KEY, "gspice")]
+    more = [rule for own in (EVERY_KEY, "gspice") for rule in (_s3(own, "E6-k8"), _million(own))]
+    pane = [_pane(f"E2-{query}", own) for query in ("Q1", "Q3") for own in (EVERY_KEY, "gspice")]
     stocks = [_stocks(f"E3-{query}-{stream}") for stream in streams for query in ("Q4", "Q4-x2")]
-    soccer = [_soccer(f"E4-{stream}") for stream in ("POR-SUI-2019", "generated")]
+    wrong = [_stocks_wrong(f"E3-{query}-{stream}", ("bl",), ("gspice", "espice")) for stream in streams for query in ("Q4", "Q4-x2")]
+    wrong += [_stocks_wrong(f"E3-{query}-{stream}", ("gspice", "espice", "bl"), ()) for stream in streams for query in ("Q5", "Q5-x2")]
+    soccer = [rule(f"E4-{stream}") for stream in ("POR-SUI-2019", "generated") for rule in (_soccer, _soccer_wrong)]
     negations = [_s6("negation"), *(_s6(f"E3-{query}-{stream}") for stream in streams for query in ("Q5", "Q5-x2"))]
     panes = [_s4_stocks(stream) for stream in streams]
-    return decided([_s1("E1", "fixed"), _s1("E1-queue", "virtual time"), *both, *panes, _s5, *negations, *stocks, *soccer], points)
+    first = [_s1("E1", "fixed"), _s1("E1-queue", "virtual time"), _capacities]
+    return decided([*first, *pane, *both, *more, *panes, _s5, *negations, *stocks, *wrong, *soccer], points)
 
 
 # --- pSPICE ------------------------------------------------------------------------------------------------------------------------------------------------------------------------------

@@ -309,3 +309,71 @@ def test_own_methods_are_compared_where_both_were_run_often_enough() -> None:
         "| F | stateful | 3 | 1 of 2 | 15.0 | 11.0 | 20.0 ± 0.0 against pspice 10.0 ± 0.0 at 120, difference [10.0, 10.0] |"
     )
     assert not list(shedding_own.rows(Points(one for one in points if one.seed == 0)))
+
+
+def test_whether_the_pane_does_it_depends_on_the_figures() -> None:
+    def pane(own: list[float], none: list[float]) -> str:
+        lines = {"gspice": own, "gspice, no pane": none, "espice": [40.0] * 3, "bl": [60.0] * 3}
+        return status(gspice_verdicts(Points(quality({"E2-Q1": lines}, [3, 5, 8]))), "pane, E2-Q1, gspice")
+
+    assert pane([1, 2, 30], [2, 3, 40]) == "reproduced"
+    assert pane([1, 2, 30], [2, 2, 40]) == "shape reproduced"
+    assert pane([2, 2, 40], [2, 2, 40]) == "not reproduced"
+    assert pane([1, 2, 41], [2, 3, 40]) == "not reproduced", "worse where it counts"
+
+
+def test_low_capacities_must_do_as_well() -> None:
+    def s1(own: list[float]) -> str:
+        return status(
+            gspice_verdicts(Points(quality({"E1-capacity": {"gspice": own, "espice": [40, 40]}}, [500, 20_000]))), "S1, capacities"
+        )
+
+    assert [s1([1, 1]), s1([11, 1]), s1([50, 1])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
+def test_false_positives_on_stocks_and_soccer_are_judged() -> None:
+    def stocks(query: str, gspice_: list[float], bl: list[float]) -> str:
+        lines = {"gspice": gspice_, "espice": [1, 2, 3, 4, 5], "bl": bl}
+        figure = f"E3-{query}-generated"
+        found = gspice_verdicts(Points(quality({figure: lines}, [120, 140, 160, 180, 200], "wrong")))
+        return status(found, f"E3, false positives, {figure}")
+
+    humped, growing = [5, 9, 7, 6, 4], [1, 2, 3, 4, 5]
+    assert stocks("Q4", growing, humped) == "reproduced"
+    assert stocks("Q4", growing, growing) == "shape reproduced"
+    assert stocks("Q4", humped, growing) == "not reproduced"
+    assert stocks("Q5", humped, humped) == "shape reproduced"  # eSPICE's go on rising
+    assert stocks("Q5", growing, humped) == "not reproduced"
+
+    def soccer(own: float, espice: list[float]) -> str:
+        lines = {"gspice": [own] * 3, "espice": espice, "bl": [1, 2, 3]}
+        found = gspice_verdicts(Points(quality({"E4-generated": lines}, [120, 160, 200], "wrong")))
+        return status(found, "E4, false positives, E4-generated")
+
+    assert [soccer(0.1, [9, 8, 7]), soccer(0.1, [9, 20, 40]), soccer(5.0, [9, 8, 7])] == [
+        "reproduced",
+        "shape reproduced",
+        "not reproduced",
+    ]
+
+
+def test_more_to_learn_from_must_help() -> None:
+    def million(many: list[float]) -> str:
+        lines = {"E6-k8": {"gspice": [8, 9, 9, 10]}, "E6-k8-million": {"gspice": many, "gspice, no pane": [9, 9, 9, 9]}}
+        return status(gspice_verdicts(Points(quality(lines, [5, 6, 7, 8]))), "S3, a million, gspice")
+
+    assert [million([1, 2, 3, 4]), million([4, 3, 2, 1]), million([9, 10, 10, 11])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
+def test_without_a_pane_type_and_value_are_all_that_counts() -> None:
+    batch = data.letters("DS1", 3000, 1)
+    one = gspice.contest_of(queries.g1(6), batch, 0.8, gspice.fixed(1))
+    model = one.train(gspice.no_pane())
+    events = one.features.judged(one.judging)
+    utilities = model.utilities(events)
+    told: dict[tuple[int, float], set[float]] = {}
+    for kind, value, utility in zip(events.type.tolist(), events.values[0].tolist(), utilities.tolist(), strict=True):
+        told.setdefault((kind, value), set()).add(utility)
+    assert all(len(one) == 1 for one in told.values())
+    with_pane = one.train(method("gspice")).utilities(events)
+    assert len(np.unique(with_pane)) > 2 * len(np.unique(utilities))
