@@ -60,10 +60,25 @@ class QueueLaw:
         >>> [round(law.ratio(2000, 1000, waiting), 3) for waiting in (0.0, 0.4, 0.8, 0.9, 1.0)]
         [0.0, 0.25, 0.5, 0.75, 1.0]
         """
+        return drop_ratio(throughput * (1 + self._ahead(waiting_s)), rate)
+
+    def work_s(self, rate: float, waiting_s: float) -> float:
+        """The same where an event's work can be chosen: how long the next one may take, s.
+
+        Args:
+            rate: events that arrive per second, more than 0.
+            waiting_s: as in `ratio`.
+
+        >>> [round(1e3 * QueueLaw(bound_s=1.0).work_s(2000, waiting), 3) for waiting in (0.0, 0.4, 0.8, 0.9, 1.0)]  # ms
+        [1.0, 0.75, 0.5, 0.25, 0.0]
+        """
+        return max(0.0, 1 + self._ahead(waiting_s)) / rate
+
+    def _ahead(self, waiting_s: float) -> float:
+        """How far the queue is below the plateau, as a share of the horizon: 1 when it is empty, -1 at the bound."""
         plateau = self.safety * self.bound_s
         ahead = plateau - max(0.0, waiting_s)
-        horizon = plateau if ahead > 0 else max(self.bound_s - plateau, 1e-9)
-        return drop_ratio(throughput * (1 + ahead / horizon), rate)
+        return ahead / (plateau if ahead > 0 else max(self.bound_s - plateau, 1e-9))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
 from shedding.interface import Gate, Model, Priced
 from shedding.observations import MatchObservations
+from shedding.overload import QueueLaw
 
 _LOOKS = 16
 """In the span of a window, partial matches are looked at so often, to see what becomes of them."""
@@ -69,7 +70,9 @@ class MatchLoad:
     usual: float = 0.0
 
     def allowed(self, waiting_s: float, matches: int, saved: float = 0.0) -> int:
-        """How many partial matches may live, so that an event that waited so long is done in time (equations 4 to 6 of pSPICE).
+        """How many partial matches may live: as many as let events take as long as the law allows.
+
+        Deviates from pSPICE (equations 4 to 6), which lets the queue grow to the safe length and then gives the event at hand what is left; `shedding.overload` says why.
 
         Args:
             waiting_s: s.
@@ -78,11 +81,10 @@ class MatchLoad:
         """
         if self.most is not None:
             return min(matches, max(0, int(self._share(saved))))
-        limit = self.safety * self.bound_s
-        if waiting_s + self.cost_s + self.match_cost_s * matches <= limit:
+        left_s = QueueLaw(self.bound_s, self.safety).work_s(self.rate, waiting_s) - self.cost_s
+        if self.match_cost_s * matches <= left_s:
             return matches
-        left = limit - waiting_s - self.shedding_s * matches - self.cost_s
-        return int(np.clip(left / self.match_cost_s, 0, matches))
+        return int(np.clip((left_s - self.shedding_s * matches) / self.match_cost_s, 0, matches))
 
     def gate(self, model: Model[JudgedMatches], allowed: int, matches: int, saved: float) -> Gate[JudgedMatches]:
         """What decides now: by rank as many as are too many, or by price whatever is not worth it."""
