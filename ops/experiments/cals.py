@@ -4,15 +4,14 @@
 
 Accuracy (equation 5 of the paper, as restored) over the memory ratio, the coalescing probability and the interval threshold, on synthetic streams and on quantised
 sensor series (ROOM-CLIMATE, ULB-LIB; left out where the recordings are missing). Writes a plot per figure (PNG and SVG), all figures and the verdicts on claim S11 of the
-specification (``figures.json``) to FOLDER, and prints the verdicts. Windows of 1,000 tuples that do not overlap; five per seed, or all that a series has.
+specification (``cals.json``) to FOLDER, and prints the verdicts. Windows of 1,000 tuples that do not overlap; five per seed, or all that a series has.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from matplotlib import pyplot as plt
 
 from app.local.recordings import default_folder
 from ops.experiments.cals_streams import SERIES, coalescing_probability, recorded, synthetic
+from ops.experiments.plain_figures import read, write
 from ops.experiments.shedding_figures import interval
 from shedding.identity import identities
 from shedding.interface import Training
@@ -258,6 +258,13 @@ def recorded_verdicts(figures: Sequence[Figure], results: Results) -> list[Verdi
     return verdicts
 
 
+def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
+    """On all claims; series that were recorded stand beside the synthetic ones."""
+    results = Results(figures)
+    sensors = [one for one in figures if one.plot not in {"memory", "coalescing", "threshold"} and not one.plot.startswith("advantage")]
+    return [*order_verdicts(results), *trend_verdicts(results), *recorded_verdicts(sensors, results)]
+
+
 def draw(figures: Sequence[Figure], folder: Path) -> None:
     """Mean accuracy, with standard deviation over seeds, a line for each method."""
     labels = {"memory": "memory ratio", "coalescing": "coalescing probability", "threshold": "threshold / mean length"}
@@ -298,13 +305,14 @@ def main() -> None:
     mpl.use("Agg")
     figures = synthetic_figures(3 if arguments.quick else arguments.seeds)
     sensors = recorded_figures(arguments.recordings) if (arguments.recordings / "sensors").is_dir() else []
-    results = Results([*figures, *sensors])
-    verdicts = [*order_verdicts(results), *trend_verdicts(results), *recorded_verdicts(sensors, results)]
+    everything = [*figures, *sensors]
+    write(arguments.folder / "cals.json", everything, [])
+    everything, _ = read(arguments.folder / "cals.json", Figure)  # judged is what is written, to six digits
+    verdicts = verdicts_of(everything)
+    write(arguments.folder / "cals.json", everything, verdicts)
     for one in verdicts:
         print(f"{one.verdict:18}{one.claim}\n{'':18}{one.numbers}")
-    draw([*figures, *sensors], arguments.folder)
-    found = {"verdicts": [asdict(one) for one in verdicts], "figures": [asdict(one) for one in (*figures, *sensors)]}
-    (arguments.folder / "figures.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    draw(everything, arguments.folder)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ are hidden from each partial match with probability 1 - 1 / rate. False negative
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
 
+from ops.experiments.plain_figures import read, write
 from shedding.candidates import JudgedMatches
 from shedding.identity import identities, shuffled
 from shedding.interface import Training
@@ -340,19 +340,20 @@ def main() -> None:
     """Simulates, draws, judges."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--quick", action="store_true", help="two seeds")
+    parser.add_argument("--quick", action="store_true", help="three seeds")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--events", type=int, default=World().events, help="of each stream")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     mpl.use("Agg")
-    figures = figures_of(2 if arguments.quick else arguments.seeds, arguments.events)
+    figures, file = figures_of(3 if arguments.quick else arguments.seeds, arguments.events), arguments.folder / "pspice_simulation.json"
+    write(file, figures, [])
+    figures, _ = read(file, Figure)  # judged is what is written, to six digits
     verdicts = verdicts_of(figures)
+    write(file, figures, verdicts)
     for one in verdicts:
         print(f"{one.verdict:18}{one.claim}\n{'':18}{one.numbers}")
     draw(figures, arguments.folder)
-    found = {"verdicts": [asdict(one) for one in verdicts], "figures": [asdict(one) for one in figures]}
-    (arguments.folder / "figures.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ def command(paper: Paper, given: Sequence[str] | None) -> None:
         points = read(arguments.folder, paper.name)
     else:
         before = read(arguments.folder, paper.name).all if arguments.resume else []
-        points = run(taking_part, arguments.seeds or size.seeds, arguments.folder, paper.name, before)
+        run(taking_part, arguments.seeds or size.seeds, arguments.folder, paper.name, before)
+        points = read(arguments.folder, paper.name)  # judged is what is written, to six digits
     extra = [] if paper.table is None else [paper.table(points)]
     written(points, paper.plots, arguments.folder, lambda found: [*extra, *paper.verdicts(found)], paper.name)

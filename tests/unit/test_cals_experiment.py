@@ -38,7 +38,7 @@ def test_drawing_anew_forgets_the_oldest_first() -> None:
 def test_figures_verdicts_and_plots_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["cals", str(tmp_path), "--seeds", "1", "--recordings", str(tmp_path)])
     cals.main()
-    found = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    found = json.loads((tmp_path / "cals.json").read_text(encoding="utf-8"))
     mean = {(one["plot"], one["method"], one["x"]): np.mean(one["accuracies"]) for one in found["figures"]}
     assert all(mean["memory", "cals", ratio] > 1.2 * mean["memory", cals.RANDOM, ratio] for ratio in cals.RATIOS)
     assert mean["coalescing", "cals", 0.95] > 6 * mean["coalescing", cals.RANDOM, 0.95]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ops.experiments import shedding_figures
+from ops.experiments import cals, plain_figures, pspice_simulation, shedding_figures
 from ops.experiments.sharp_verdicts import sharp_verdicts
 from ops.experiments.shedding_figures import Points, read
 from ops.experiments.shedding_verdicts import gspice_verdicts, pspice_verdicts
@@ -21,6 +23,10 @@ JUDGES: dict[str, Callable[[Points], Sequence[object]]] = {
     "sharp": sharp_verdicts,
     "wall": wall_verdicts("wall"),
 }
+PLAIN: dict[str, tuple[type[Any], Callable[[Any], Sequence[Any]]]] = {
+    "cals": (cals.Figure, cals.verdicts_of),
+    "pspice_simulation": (pspice_simulation.Figure, pspice_simulation.verdicts_of),
+}
 COMMITTED = [name for name in JUDGES if (RESULTS / f"{name}.json").exists()]
 
 
@@ -32,8 +38,25 @@ def test_verdicts_follow_from_the_committed_points(name: str) -> None:
     assert written == judged
 
 
+@pytest.mark.parametrize("name", [name for name in PLAIN if (RESULTS / f"{name}.json").exists()])
+def test_plain_verdicts_follow_from_the_committed_figures(name: str) -> None:
+    kind, judge = PLAIN[name]
+    figures, written = plain_figures.read(RESULTS / f"{name}.json", kind)
+    assert written
+    assert [asdict(one) for one in judge(figures)] == written
+
+
+def test_plain_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
+    figures = [cals.Figure("memory", "cals", 0.3, (1 / 3, 0.5)), cals.Figure("memory", "rand", 0.3, ())]
+    plain_figures.write(tmp_path / "f.json", figures, [cals.Verdict("claim", "reproduced", "1 of 2")])
+    again, verdicts = plain_figures.read(tmp_path / "f.json", cals.Figure)
+    assert again == [cals.Figure("memory", "cals", 0.3, (0.333333, 0.5)), figures[1]]
+    assert verdicts == [{"claim": "claim", "verdict": "reproduced", "numbers": "1 of 2"}]
+
+
 def test_results_without_points_are_named() -> None:
     """Their pages are of a run whose points were not kept, so nothing can be worked out again from them."""
     readme = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     (line,) = [one for one in readme.splitlines() if one.startswith("**Pages without points**")]
-    assert {name for name in JUDGES if f"`{name}`" in line} == set(JUDGES) - set(COMMITTED)
+    every = {*JUDGES, *PLAIN}
+    assert {name for name in every if f"`{name}`" in line} == {name for name in every if not (RESULTS / f"{name}.json").exists()}
