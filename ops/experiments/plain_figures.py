@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Figure = TypeVar("Figure")
 
 
 def write(file: Path, figures: Sequence[Any], verdicts: Sequence[Any]) -> None:
@@ -23,7 +25,7 @@ def write(file: Path, figures: Sequence[Any], verdicts: Sequence[Any]) -> None:
     file.write_text("{\n" + ",\n".join(f' "{name}": [\n  {lines}\n ]' for name, lines in parts.items()) + "\n}\n", encoding="utf-8")
 
 
-def read[Figure](file: Path, kind: type[Figure]) -> tuple[list[Figure], list[dict[str, str]]]:
+def read(file: Path, kind: type[Figure]) -> tuple[list[Figure], list[dict[str, str]]]:
     """Figures of this kind, and verdicts as they were written."""
     found = json.loads(file.read_text(encoding="utf-8"))
     figures = [
