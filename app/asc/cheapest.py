@@ -23,7 +23,11 @@ from app.asc.monitor import Sample, Walk, macro_sequence
 from app.asc.sequence import NO_ARROW
 
 LATTICE_WORDS = 1 << 15
-"""Sets of constructs times words of a bitmap: fifteen constructs and 64 items. More would keep the driver busy for longer than an order is worth."""
+"""Sets of constructs times words of a bitmap: fifteen constructs and 64 items."""
+_LATTICE_WORK = 1 << 25
+"""The same times events: 0.1 s. More would keep the driver busy for longer than an order is worth; fifteen constructs are judged by 1,024 events."""
+LATTICE_EVENTS = 2_048
+"""Of a sample, evenly spread, that an order is found from at most: more found none that was cheaper on other events."""
 _BLOCK_WORDS = 1 << 19
 """Of bitmaps that are worked on at a time: 4 MiB."""
 _BLOCK_CONSTRUCTS = 8
@@ -31,10 +35,9 @@ _STEP_WORDS = 1 << 22
 """Constructs squared times words times events that a step of the search for micro-arrows may take: where that is less than the sample has, it looks at fewer events."""
 LEAST_EVENTS = 40
 """Of a region, for a micro-arrow: with fewer the standard error is not to be trusted."""
-LATTICE_EVENTS = 4_096
-"""Of a sample, evenly spread, that an order is found from: more found none that was cheaper on other events."""
 _ERRORS = 2.0
 _UNALIKE = 4.0
+"""Standard errors by which shares of two samples differ that are not of the same stream: many are compared, one of which differs by two by chance."""
 _ROUNDS = 2
 """Arrows change which events come where; the second round sees that."""
 
@@ -79,9 +82,11 @@ class Doomed:
 
 def cheapest_sequence(sample: Sample) -> tuple[int, ...]:
     """The order in which the sampled events evaluate the fewest constructs, or nearly so where there are many."""
-    doomed = Doomed.of(_spread(sample, LATTICE_EVENTS))
-    if len(sample.constructs.items) << len(sample.constructs) <= LATTICE_WORDS:
+    sets = len(sample.constructs.items) << len(sample.constructs)
+    if sets <= LATTICE_WORDS:
+        doomed = Doomed.of(_spread(sample, min(LATTICE_EVENTS, _LATTICE_WORK // sets)))
         return _shortest_path(alive_after(doomed), len(sample.constructs))
+    doomed = Doomed.of(_spread(sample, LATTICE_EVENTS))
     return min((edge_cover_order(doomed), macro_sequence(doomed.sample)), key=doomed.cost)
 
 
