@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bucket.recording import rows_between
 from app.evaluation.features import Features
 from app.evaluation.observing import event_observations, opened_observations, window_observations
 from app.evaluation.operator import Operator, Outcome, candidate_items, protected_events
@@ -26,8 +25,6 @@ from shedding.candidates import JudgedEvents
 from shedding.interface import Level, Method, Model, Priced, Training
 from shedding.registry import METHODS
 
-_MEASURED = 0.2
-"""The end of the learning recording, on which it is measured what share of the candidates goes; gSPICE measures its thresholds there as well."""
 LEVELS: tuple[Level, ...] = ("events", "events per window", "partial matches")
 """What operators here can drop."""
 
@@ -134,8 +131,8 @@ class Contest:
         return self._answer(None)
 
     @cached_property
-    def _rows(self) -> NDArray[np.int64]:
-        """Rows of the judging recording that arrive at the operator."""
+    def rows(self) -> NDArray[np.int64]:
+        """int64 (arriving,): rows of the judging recording that arrive at the operator; outcomes speak of these."""
         return self._arriving(self.judging)
 
     def _arriving(self, batch: EventBatch) -> NDArray[np.int64]:
@@ -143,7 +140,7 @@ class Contest:
 
     @cached_property
     def _arrived(self) -> EventBatch:
-        return take(self.judging, self._rows) if self.terms.selected else self.judging
+        return take(self.judging, self.rows) if self.terms.selected else self.judging
 
     @cached_property
     def _judged(self) -> JudgedEvents:
@@ -160,7 +157,7 @@ class Contest:
 
     @cached_property
     def _windows(self) -> EventWindows:
-        return EventWindows.of(self._window, self.judging).of_rows(self._rows)
+        return EventWindows.of(self._window, self.judging).of_rows(self.rows)
 
     @cached_property
     def _windowed(self) -> WindowedOperator:
@@ -248,7 +245,7 @@ class Contest:
     def _judge_events(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms
         fixed = max(0.0, 1.0 - 1.0 / rate) if terms.fixed else None
-        events, protected, timed = len(self._rows), self._protected, TimedModel(model)
+        events, protected, timed = len(self.rows), self._protected, TimedModel(model)
         decisions: _KeptPairs | _KeptEvents
         if method.level == "events per window":
             windows = self._opened.windows if terms.opened else self._windows
@@ -257,7 +254,7 @@ class Contest:
             decisions = _KeptPairs(timed, windows, asking, staying)
             decisions_per_event = len(windows) / max(1, events)
         else:
-            rows = self._rows if terms.selected else slice(None)
+            rows = self.rows if terms.selected else slice(None)
             decisions, decisions_per_event = _KeptEvents(timed, _Asking(self._judged, self._asked(method, model), rows), protected), 1.0
         if terms.event_ns:
             decisions.of(1.0 - 1.0 / max(rate, 1.0))
@@ -283,15 +280,13 @@ class Contest:
         )
 
     def _asked(self, method: Method[Any], model: Model[Any]) -> Asked:
-        """The drop ratio to ask a model for, so that this share of what arrives at the operator goes."""
+        """The drop ratio to ask a model for, so that this share of what arrives at the operator goes: all shedders then save the same work, however well their thresholds fit this recording."""
         if not self.terms.selected:
             return as_asked
-        late = rows_between(self.learning, int(len(self.learning) * (1 - _MEASURED)), len(self.learning))
-        rows, judged = self._arriving(late), self.features.judged(late)
         if method.level == "events":
-            return of_candidates(model, judged, rows)
-        windows = OpenedOperator(self.plan, late).windows if self.terms.opened else EventWindows.of(self._window, late)
-        return of_candidates(model, windows.judged(judged), np.flatnonzero(np.isin(windows.event, rows)))
+            return of_candidates(model, self._judged, self.rows)
+        windows = self._opened.windows if self.terms.opened else self._windows
+        return of_candidates(model, windows.judged(self._judged_arrived), np.arange(len(windows)))
 
     def _judge_matches(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
         terms = self.terms

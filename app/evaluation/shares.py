@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from shedding.candidates import JudgedEvents, JudgedInWindows
 from shedding.interface import Model
 
 STEPS = 32
+FINEST, NARROWEST = 0.02, 1e-4
+"""Where the share grows faster it is measured at more ratios: many candidates of one utility go at once."""
 
 Asked = Callable[[float], float]
 """The share that must go → the drop ratio that a model is asked for."""
@@ -27,12 +30,30 @@ def of_candidates(model: Model[Any], judged: JudgedEvents | JudgedInWindows, can
 
     Args:
         model: of events, or of events in windows.
-        judged: part of the stream that it learned from, or of one like it.
+        judged: the stream that is shed, or one like it; what becomes of its events is not asked.
         candidates: int64, which of these some item takes.
+
+    >>> class Half:
+    ...     def gate(self, ratio):  # drops the useless first half of ten events first
+    ...         return type("Gate", (), {"keep": lambda _, events: np.arange(len(events)) >= ratio * len(events)})()
+    >>> asked = of_candidates(Half(), JudgedEvents(np.arange(10, dtype=np.uint64)), np.arange(5, 10))
+    >>> round(asked(0.4), 2)
+    0.7
     """
     if not len(candidates):
         return as_asked
-    ratios = np.linspace(0.0, 1.0, STEPS + 1)
-    dropped = [1.0 - float(model.gate(float(ratio)).keep(judged)[candidates].mean()) for ratio in ratios]
-    shares = np.maximum.accumulate(dropped)
+
+    def dropped(ratio: float) -> float:
+        return 1.0 - float(model.gate(ratio).keep(judged)[candidates].mean())
+
+    known = {float(ratio): dropped(float(ratio)) for ratio in np.linspace(0.0, 1.0, STEPS + 1)}
+    waiting = list(pairwise(sorted(known)))
+    while waiting:
+        low, high = waiting.pop()
+        if known[high] - known[low] > FINEST and high - low > NARROWEST:
+            middle = (low + high) / 2
+            known[middle] = dropped(middle)
+            waiting += [(low, middle), (middle, high)]
+    ratios = np.array(sorted(known))
+    shares = np.maximum.accumulate([known[ratio] for ratio in ratios.tolist()])
     return lambda share: float(np.interp(share, shares, ratios))

@@ -47,7 +47,8 @@ class Oracle:
     def of(contest: Contest) -> Oracle:
         """The one of a contest's judged stream."""
         identity = contest.features.judged(contest.judging).identity
-        worth = contest.truth.weights(len(identity), 1.0)
+        worth = np.zeros(len(identity))
+        worth[contest.rows] = contest.truth.weights(len(contest.rows), 1.0)
         order = np.argsort(identity)
         return Oracle(identity[order], worth[order], Manifest("oracle"))
 
