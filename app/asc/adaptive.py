@@ -98,8 +98,9 @@ class Adaptive:
                 self._sampled.append(self._fitting(regions))
             if not self._sampled or self.sample_wanted:
                 return False
+            before = self.sequence
             self._rearrange()
-            return True
+            return self.sequence is not before
         self._events += seen.events
         self._dropped += seen.dropped
         if self._events < self._rules.period:
@@ -155,8 +156,11 @@ class Adaptive:
         return Sequence(order, find_arrows(sample, order, least) if self._rules.mode == "hybrid" else {})
 
     def _cheapest(self, newest: Sample) -> Sequence:
-        sample = newest
-        if self._before.shape[1] and alike(newest, Sample(self._constructs, self._before), self.sequence.order):
+        """From the newest sample and from earlier ones that look like it; the same sequence where there is nothing left to learn: enough was seen, and it looks like that."""
+        sample, known = newest, self._before.shape[1]
+        if known and alike(newest, Sample(self._constructs, self._before), self.sequence.order):
+            if known >= self._rules.memory:
+                return self.sequence
             sample = Sample(self._constructs, np.concatenate([newest.regions, self._before], axis=1))
         self._before = np.ascontiguousarray(sample.regions[:, : self._rules.memory])
         order = cheapest_sequence(sample)

@@ -19,6 +19,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from numpy.typing import NDArray
 
 from app.local.recordings import default_folder
 from ops.experiments.cals_streams import SERIES, coalescing_probability, recorded, synthetic
@@ -164,6 +165,15 @@ class Results:
         """Mean accuracy at a point."""
         return self._found[plot, name, x].mean
 
+    def told(self, plot: str, name: str, x: float) -> str:
+        """The same with half of its 95 % interval."""
+        return _told(np.array(self._found[plot, name, x].accuracies))
+
+    def gap(self, plot: str, better: str, worse: str, x: float) -> str:
+        """Mean difference of two methods, paired, with half of its interval."""
+        one, other = (np.array(self._found[plot, name, x].accuracies) for name in (better, worse))
+        return _told(one - other)
+
     def above(self, plot: str, better: str, worse: str, x: float) -> bool:
         """Whether the interval of the paired difference is above 0."""
         pair = [np.array(self._found[plot, name, x].accuracies) for name in (better, worse)]
@@ -172,6 +182,18 @@ class Results:
     def advantage(self, ratio: float, p: float) -> float:
         """Accuracy of CALS over that of RAND."""
         return self.mean(f"advantage {ratio}", "cals", p) / self.mean(f"advantage {ratio}", RANDOM, p)
+
+    def advantage_told(self, ratio: float, p: float) -> str:
+        """The same with half of its 95 % interval, from seeds drawn anew together."""
+        one, other = (np.array(self._found[f"advantage {ratio}", name, p].accuracies) for name in ("cals", RANDOM))
+        drawn = np.random.default_rng(0).integers(0, len(one), (2000, len(one)))
+        low, high = np.percentile(one[drawn].mean(axis=1) / other[drawn].mean(axis=1), [2.5, 97.5])
+        return f"{self.advantage(ratio, p):.1f} ± {(high - low) / 2:.1f}"
+
+
+def _told(values: NDArray[np.float64], digits: int = 3) -> str:
+    low, high = interval(values) if len(values) > 1 else (values.mean(), values.mean())
+    return f"{values.mean():.{digits}f} ± {(high - low) / 2:.{digits}f}"
 
 
 def order_verdicts(results: Results) -> list[Verdict]:
@@ -212,7 +234,7 @@ def trend_verdicts(results: Results) -> list[Verdict]:
         Verdict(
             "CALS / RAND grows with p, to >= 5 at 0.9 and about 10 at 0.95",
             advantages,
-            f"memory {RATIO}: " + ", ".join(f"{value:.1f} at p = {p}" for p, value in at.items()),
+            f"memory {RATIO}: " + ", ".join(f"{results.advantage_told(RATIO, p)} at p = {p}" for p in at),
         ),
         Verdict(
             "CALS / RAND grows as memory shrinks",
@@ -221,7 +243,7 @@ def trend_verdicts(results: Results) -> list[Verdict]:
             else "partly"
             if by_memory[0] == max(by_memory)
             else "not reproduced",
-            "p = 0.9: " + ", ".join(f"{value:.1f} at {ratio}" for ratio, value in zip((0.1, 0.3, 0.5, 0.7), by_memory, strict=True)),
+            "p = 0.9: " + ", ".join(f"{results.advantage_told(ratio, 0.9)} at {ratio}" for ratio in (0.1, 0.3, 0.5, 0.7)),
         ),
         Verdict(
             "CALS-V hardly depends on p",
@@ -231,18 +253,18 @@ def trend_verdicts(results: Results) -> list[Verdict]:
         Verdict(
             "CALS-I falls beyond p of about 0.5",
             "reproduced" if 0.4 <= peak <= 0.6 and intervals[-1] < 0.75 * max(intervals) else "not reproduced",
-            f"memory {RATIO}: peak {max(intervals):.3f} at p = {peak}, {intervals[-1]:.3f} at 0.95",
+            f"memory {RATIO}: peak {results.told('coalescing', 'cals-i', peak)} at p = {peak}, {results.told('coalescing', 'cals-i', 0.95)} at 0.95",
         ),
         Verdict(
             "The threshold barely changes the differences",
             "reproduced" if np.ptp(gaps) <= 0.1 else "partly" if calm >= 0.25 else "not reproduced",
             f"CALS - RAND stays within 0.1 up to a threshold of {calm} mean lengths: "
-            + ", ".join(f"{gap:.3f} at {longer}" for longer, gap in zip(THRESHOLDS, gaps, strict=True)),
+            + ", ".join(f"{results.gap('threshold', 'cals', RANDOM, longer)} at {longer}" for longer in THRESHOLDS),
         ),
         Verdict(
             "Adverse: at p = 0.1 coalescing says little",
             "shown",
-            ", ".join(f"{name} {results.mean('coalescing', name, 0.1):.3f}" for name in METHODS),
+            ", ".join(f"{name} {results.told('coalescing', name, 0.1)}" for name in METHODS),
         ),
     ]
 
@@ -252,7 +274,7 @@ def recorded_verdicts(figures: Sequence[Figure], results: Results) -> list[Verdi
     verdicts = []
     for plot in dict.fromkeys(one.plot for one in figures):
         wins = sum(all(results.mean(plot, "cals", ratio) >= results.mean(plot, name, ratio) for name in METHODS) for ratio in RATIOS)
-        numbers = ", ".join(f"{name} {results.mean(plot, name, RATIO):.3f}" for name in METHODS)
+        numbers = ", ".join(f"{name} {results.told(plot, name, RATIO)}" for name in METHODS)
         verdict = "reproduced" if wins == len(RATIOS) else "partly"
         verdicts.append(Verdict(f"CALS highest on {plot}", verdict, f"at {wins} of {len(RATIOS)} ratios; at {RATIO}: {numbers}"))
     return verdicts

@@ -21,6 +21,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from ops.experiments.plain_figures import read, write
+from ops.experiments.shedding_figures import interval
 from shedding.candidates import JudgedMatches
 from shedding.identity import identities, shuffled
 from shedding.interface import Training
@@ -236,6 +237,12 @@ class Figure:
         """Over seeds."""
         return float(np.mean(self.false_negatives))
 
+    @property
+    def told(self) -> str:
+        """The mean and half of its 95 % interval, percent."""
+        low, high = interval(np.array(self.false_negatives))
+        return f"{100 * self.mean:.0f} ± {50 * (high - low):.0f} %"
+
 
 def figure(plot: str, name: str, x: float, world: World, rate: float, *, seeds: int) -> Figure:
     """One point."""
@@ -279,7 +286,7 @@ def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
     rising = all(mean["rate", "pspice", a] <= mean["rate", "pspice", b] for a, b in pairwise(RATES))
     best = all(mean["rate", "pspice", rate] <= min(mean["rate", name, rate] for name in ("pm-random", "events")) for rate in RATES)
     equal, sixteen = (mean["cost", "pspice-minus", factor] - mean["cost", "pspice", factor] for factor in (1, 16))
-    shown = "; ".join(f"{likely[size]:.0%}: " + ", ".join(f"{name} {mean['window', name, size]:.0%}" for name in METHODS) for size in SIZES)
+    shown = "; ".join(f"{likely[size]:.0%}: " + ", ".join(f"{name} {by['window', name, size].told}" for name in METHODS) for size in SIZES)
     return [
         Verdict("S7 pSPICE better than random choice up to a match probability of 60 %", _held(all(gaps[size] > 0 for size in low)), shown),
         Verdict(
@@ -295,13 +302,13 @@ def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
         Verdict(
             "S8 false negatives of pSPICE rise with the rate, and are the fewest at every rate",
             _held(rising and best),
-            "; ".join(f"{rate:.0%}: " + ", ".join(f"{name} {mean['rate', name, rate]:.0%}" for name in METHODS) for rate in RATES),
+            "; ".join(f"{rate:.0%}: " + ", ".join(f"{name} {by['rate', name, rate].told}" for name in METHODS) for rate in RATES),
         ),
         Verdict(
             "S9 pSPICE and pSPICE-- equal at factor 1, pSPICE better at 16",
             _held(abs(equal) < 0.03 and sixteen > 0.03) if sixteen <= 0.03 or abs(equal) < 0.03 else "partly",
             ", ".join(
-                f"{mean['cost', 'pspice', factor]:.1%} against {mean['cost', 'pspice-minus', factor]:.1%} at {factor}" for factor in FACTORS
+                f"{by['cost', 'pspice', factor].told} against {by['cost', 'pspice-minus', factor].told} at {factor}" for factor in FACTORS
             ),
         ),
     ]

@@ -180,3 +180,16 @@ def test_what_chance_explains_is_no_arrow(gains: int, losses: int, arrow: int) -
     assert savings.arrows(np.ones((1, 2), np.bool_), 40).tolist() == [arrow]
     assert savings.arrows(np.ones((1, 2), np.bool_), 41).tolist() == [-1]
     assert savings.arrows(np.array([[True, False]]), 40).tolist() == [-1]
+
+
+def test_nothing_is_searched_for_where_enough_was_seen_and_nothing_has_changed() -> None:
+    parts = [zones(200, seed) for seed in range(4)] + [zones(200, 9, 0.3)]
+    adaptive = Adaptive(
+        parts[0].constructs, AdaptiveRules("hybrid", period=1, threshold=0, sample=200, memory=400), Sequence.fixed((4, 3, 2, 1, 0))
+    )
+    changed = []
+    for part in parts:
+        changed.append(adaptive.observe(Seen(200, 0), part.regions))
+        adaptive.observe(Seen(200, 0))
+    assert changed == [True, True, False, False, True]
+    assert adaptive._before.tolist() == parts[-1].regions.tolist()
