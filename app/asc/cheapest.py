@@ -31,7 +31,7 @@ LATTICE_EVENTS = 2_048
 _BLOCK_WORDS = 1 << 19
 """Of bitmaps that are worked on at a time: 4 MiB."""
 _BLOCK_CONSTRUCTS = 8
-_STEP_WORDS = 1 << 22
+_STEP_WORDS = 1 << 20
 """Constructs squared times words times events that a step of the search for micro-arrows may take: where that is less than the sample has, it looks at fewer events."""
 LEAST_EVENTS = 40
 """Of a region, for a micro-arrow: with fewer the standard error is not to be trusted."""

@@ -540,7 +540,7 @@ class Selection(_Section):
     period: int = Field(default=100_000, gt=0)
     """Events of a stream after which the share that no query wants is looked at again (lambda of the paper)."""
     threshold: float = Field(default=0.01, ge=0)
-    """Relative change of that share that makes the order be found anew (mu of the paper); 0 does so after every period. With 1,000 queries finding it costs the driver some ten milliseconds, with shortcuts a quarter of a second."""
+    """Relative change of that share that makes the order be found anew (mu of the paper); 0 does so after every period. Finding it costs the driver up to a tenth of a second, with shortcuts up to two tenths."""
     sample: int = Field(default=2_000, gt=0)
     """Events whose regions tasks report when an order is to be found; more is steadier and makes longer reports."""
 
