@@ -157,7 +157,8 @@ class Contest:
 
     @cached_property
     def _windows(self) -> EventWindows:
-        return EventWindows.of(self._window, self.judging).of_rows(self.rows)
+        windows = EventWindows.of(self._window, self.judging)
+        return windows.of_rows(self.rows) if self.terms.selected else windows
 
     @cached_property
     def _windowed(self) -> WindowedOperator:
