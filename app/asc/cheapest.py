@@ -60,9 +60,9 @@ class Doomed:
     def of(sample: Sample) -> Doomed:
         """Those of a sample."""
         count, words = len(sample.constructs), len(sample.constructs.items)
-        wanted = sample.results(tuple(range(count))).any(axis=1)
-        left = Sample(sample.constructs, np.ascontiguousarray(sample.regions[:, ~wanted]))
-        bitmaps = np.empty((count, words, len(wanted) - int(np.count_nonzero(wanted))), np.uint64)
+        unwanted = np.flatnonzero(~sample.results(tuple(range(count))).any(axis=1))
+        left = Sample(sample.constructs, np.ascontiguousarray(sample.regions[:, unwanted]))
+        bitmaps = np.empty((count, words, len(unwanted)), np.uint64)
         for number in range(count):
             bitmaps[number] = left.bitmaps(number).T
         return Doomed(left, bitmaps)

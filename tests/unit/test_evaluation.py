@@ -262,7 +262,9 @@ def test_dropping_partial_matches_at_random_keeps_the_bound_and_invents_nothing(
     quality = Quality.of(truth, course.outcome)
     assert course.dropped.sum() > 50
     assert course.latency_s.max() <= 0.2
-    assert 0.08 < np.median(course.latency_s[1000:]) < 0.17  # partial matches come in bursts: the queue is at the plateau (0.16) or has been worked off
+    assert (
+        0.08 < np.median(course.latency_s[1000:]) < 0.17
+    )  # partial matches come in bursts: the queue is at the plateau (0.16) or has been worked off
     assert quality.precision == 1.0
     assert 0.2 < quality.recall < 0.95
 
@@ -270,7 +272,9 @@ def test_dropping_partial_matches_at_random_keeps_the_bound_and_invents_nothing(
 @pytest.mark.parametrize("waiting", [0.0, 0.5, 0.8, 0.95])
 def test_as_many_partial_matches_stay_as_let_events_take_what_the_law_allows(waiting: float) -> None:
     load = MatchLoad(rate=100.0, cost_s=0.001, match_cost_s=0.0001, shedding_s=0.00001)
-    share = 1 + (0.8 - waiting) / (0.8 if waiting < 0.8 else 0.2)  # of 10 ms between two events: twice as much when nobody waits, nothing at the bound
+    share = 1 + (0.8 - waiting) / (
+        0.8 if waiting < 0.8 else 0.2
+    )  # of 10 ms between two events: twice as much when nobody waits, nothing at the bound
     by_hand = (0.01 * share - 0.001 - 0.00001 * 300) / 0.0001
     assert load.allowed(waiting, 300) == max(0, min(300, int(by_hand + 1e-9)))
     assert load.allowed(waiting, 3) == (3 if 0.01 * share >= 0.001 + 0.0003 else 0)
