@@ -46,6 +46,14 @@ class Size:
     sweep: int = 250_000
     recorded: int = streams.KDD_ROWS
 
+    def scaled(self, share: float) -> Size:
+        """A share of everything, in whole batches.
+
+        >>> Size().scaled(0.4)
+        Size(tuples=200000, sweep=100000, recorded=322000)
+        """
+        return Size(*(int(one * share) // BATCH * BATCH for one in (self.tuples, self.sweep, self.recorded)))
+
 
 QUICK = Size(60_000, 40_000, 120_000)
 Generator = Callable[[int, int, int], streams.Tuples]
