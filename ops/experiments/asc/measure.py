@@ -18,7 +18,7 @@ from ops.experiments.asc.comparators import naive_masks, naive_rows, ticket_rout
 from ops.experiments.asc.figures import Figures, Key
 from ops.experiments.asc.lattice import Lattice
 from ops.experiments.asc.schemes import BATCH, Run, Stream, ns_per_event, run
-from ops.experiments.asc.workloads import Q1, Q2, Q3, Q4, Q4_WIDE, QuerySet, Target, query_set
+from ops.experiments.asc.workloads import Q1, Q1_WIDE, Q2, Q3, Q4, Q4_WIDE, QuerySet, Target, query_set
 
 PERIOD, SLOW_PERIOD = 10_000, 80_000
 """Lambda, tuples: the paper's for figures 6 to 8, and for figure 9."""
@@ -214,8 +214,8 @@ PARTS = 4
 
 def adaptation(figures: Figures, seed: int, size: Size, note: Callable[[str], None]) -> None:
     """Figure 9."""
-    queries = query_set(Q1, seed)
-    pair = [make(seed, Q1.attributes, size.tuples) for make in (streams.uniform, streams.normal)]
+    queries = query_set(Q1_WIDE, seed)
+    pair = [make(seed, Q1_WIDE.attributes, size.tuples) for make in (streams.uniform, streams.normal)]
     optimum = [lattice.cost(lattice.best()) for lattice in (Lattice.of(Stream.of(queries.selection(), part).words()) for part in pair)]
     stream = Stream.of(queries.selection(), np.concatenate(pair * (PARTS // 2), axis=1))
     period = min(SLOW_PERIOD, size.tuples // 6 // BATCH * BATCH)

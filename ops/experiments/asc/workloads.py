@@ -47,6 +47,8 @@ class Target:
 
 
 Q1 = Target("Q1", 50, 204, 10, 0.08, 0.07)
+Q1_WIDE = Target("Q1, wide ranges", 50, 204, 10, 0.15, 0.25)
+"""For figure 9: with ranges of 0.07 of the domain D1 and D2 are both dropped almost whole, and equation 5, which looks at the share that is dropped, sees no change."""
 Q2 = Target("Q2", 50, 173, 15, 0.2)
 Q3 = (
     Target("Q3 (6)", 30, 78, 6, 0.06, 0.02),
