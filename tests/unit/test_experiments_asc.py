@@ -193,7 +193,8 @@ def test_schemes_rearrange_when_the_stream_changes() -> None:
     assert [one.rearrangements for one in found.values()] == [4, 2, 1]
     assert len({one.matched for one in found.values()}) == 1
     assert all(0.2 < one.micro_ratio < 0.9 and one.planning > 0 for one in found.values())
-    assert found[0.02].cost < found[10.0].cost
+    changing, staying = (run(stream, AdaptiveRules("hybrid", 4000, threshold, BATCH)) for threshold in (0.02, 10.0))
+    assert changing.cost < staying.cost < found[10.0].cost
 
 
 def test_streams_are_what_they_are_called() -> None:
