@@ -284,8 +284,11 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
 {{- $registry := dict "url" (required "schemaRegistry.url is required" (tpl .Values.schemaRegistry.url .)) }}
 {{- if include "cep.registrySecret" . | trim }}
 {{- with .Values.schemaRegistry.auth }}
+{{- if or .username (not .caKey) }}
 {{- $_ := set $registry "username" .username }}
 {{- $_ := set $registry "password_file" (printf "/etc/cep/registry/%s" (ternary .passwordKey "password" (ne .existingSecret ""))) }}
+{{- end }}
+{{- if and .existingSecret .caKey }}{{ $_ := set $registry "ca_file" (printf "/etc/cep/registry/%s" .caKey) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- $queries := dict "paths" (list "queries") }}
