@@ -13,7 +13,7 @@ from app.config.settings import Settings
 from app.delivery.connection import failure
 from app.delivery.security import client_options
 from app.errors import DependencyError
-from app.query.plan import Catalog
+from app.query.plan import Catalog, Plan
 
 _REQUEST_SECONDS = 30.0
 _POLL_SECONDS = 0.05
@@ -61,6 +61,11 @@ class TopicChange:
         return not (self.create or self.alter)
 
 
+def output_topic(settings: Settings, plan: Plan) -> str:
+    """Where the query's composite events go."""
+    return plan.output.topic or settings.topics.of_query(plan.name)
+
+
 def wanted_topics(settings: Settings, catalog: Catalog) -> tuple[WantedTopic, ...]:
     """Every topic that the application reads or writes: input, composite events per query, and its own."""
     topics, copies = settings.topics, settings.topics.replication_factor
@@ -71,7 +76,7 @@ def wanted_topics(settings: Settings, catalog: Catalog) -> tuple[WantedTopic, ..
     ]
     outputs: dict[str, list[str]] = {}
     for plan in catalog.plans:
-        outputs.setdefault(plan.output.topic or topics.of_query(plan.name), []).append(plan.name)
+        outputs.setdefault(output_topic(settings, plan), []).append(plan.name)
     for topic, queries in sorted(outputs.items()):
         wanted.append(WantedTopic(topic, f"composite events of {', '.join(queries)}", topics.partitions, copies, _BROKER_TIME))
     own = {

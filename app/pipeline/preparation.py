@@ -10,14 +10,13 @@ from pathlib import Path
 
 from app.bucket.composition import emission_delay_ms, stream_of
 from app.bucket.hold import TimeRules
-from app.config.secret_files import reference, secret_file
-from app.config.settings import SchemaRegistry, Settings, Stream
+from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
-from app.delivery.topics import TopicAdministrator, wanted_topics
+from app.delivery.topics import TopicAdministrator, output_topic, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
-from app.events.registry import RegistrySettings, Subjects
+from app.events.registry import Subjects
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
 from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
@@ -42,17 +41,6 @@ class TopicsMissingError(CepError):
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         super().__init__(f"topics do not exist: {', '.join(names)}\nhint: cep topics plan shows them, cep topics apply creates them")
-
-
-def registry_settings(settings: SchemaRegistry) -> RegistrySettings:
-    """The registry's settings as its client wants them; small, picklable and without secrets, tasks get them too."""
-    properties: dict[str, str | int | float] = {"timeout": settings.timeout / 1000}
-    if settings.username is not None:
-        file = secret_file(settings.password, settings.password_file)
-        properties["basic.auth.user.info"] = f"{settings.username}:{'' if file is None else reference(file)}"
-    if settings.ca_file is not None:
-        properties["ssl.ca.location"] = str(settings.ca_file)
-    return RegistrySettings(settings.url, properties)
 
 
 def read_streams(settings: Settings, registry: Subjects, topics: Sequence[str] | None = None) -> tuple[StreamDeployment, ...]:
@@ -232,11 +220,6 @@ def _taken_topics(settings: Settings) -> dict[str, str]:
     }
     read = {topic: f"events of the stream {name}" for name, stream in settings.streams.items() for topic in stream.topics}
     return {topic: f"which holds {what}" for topic, what in {**own, **read}.items()}
-
-
-def output_topic(settings: Settings, plan: Plan) -> str:
-    """Where the query's composite events go."""
-    return plan.output.topic or settings.topics.of_query(plan.name)
 
 
 def prepare(

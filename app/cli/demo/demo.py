@@ -30,15 +30,14 @@ from app.cli.demo.screen import LinesScreen, Scene, Screen, TableScreen
 from app.cli.demo.world import Feed, demo_settings
 from app.cli.streams.topics import catalog_of
 from app.config.settings import Settings, load_settings
-from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
+from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import DependencyError
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.local.child import Child
 from app.local.embedded import embedded_services
 from app.local.generators.stream import Truth
 from app.local.outlets import outlet_of
 from app.local.ports import free_ports
-from app.pipeline.preparation import output_topic, registry_settings
 from app.query.plan import Catalog
 
 _READY_SECONDS = 240.0
