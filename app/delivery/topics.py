@@ -28,13 +28,18 @@ _ONE_HOUR = (("retention.ms", "3600000"),)
 
 @dataclass(frozen=True, slots=True)
 class WantedTopic:
-    """A topic as the settings want it."""
+    """A topic as the settings want it.
+
+    Attributes:
+        made_when_missing: by the application itself.
+    """
 
     name: str
     purpose: str
     partitions: int
     replication_factor: int
     config: tuple[tuple[str, str], ...] = ()
+    made_when_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ def wanted_topics(settings: Settings, catalog: Catalog) -> tuple[WantedTopic, ..
     for plan in catalog.plans:
         outputs.setdefault(output_topic(settings, plan), []).append(plan.name)
     for topic, queries in sorted(outputs.items()):
-        wanted.append(WantedTopic(topic, f"composite events of {', '.join(queries)}", topics.partitions, copies, _BROKER_TIME))
+        purpose = f"composite events of {', '.join(queries)}"
+        wanted.append(WantedTopic(topic, purpose, topics.partitions, copies, _BROKER_TIME, topics.create_outputs))
     own = {
         topics.late: "events after their watermark",
         topics.dead_letters: "records that cannot be decoded",

@@ -12,13 +12,14 @@ from app.bucket.composition import emission_delay_ms, stream_of
 from app.bucket.hold import TimeRules
 from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
-from app.delivery.topics import TopicAdministrator, output_topic, wanted_topics
+from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import Subjects
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
+from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
 from app.owners.model_store import ModelStore
 from app.owners.models import WITHOUT_MODEL, as_it_sheds, learns, read_models
@@ -33,6 +34,8 @@ from app.storage.open import open_store
 from shedding.registry import METHODS
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+
+log = get_logger(__name__)
 
 
 class TopicsMissingError(CepError):
@@ -336,14 +339,18 @@ def _registered(settings: Settings, registry: Subjects, name: str, schema: str) 
     return known.schema_id
 
 
-def check_topics(settings: Settings, catalog: Catalog) -> None:
-    """Makes sure that every topic exists.
+def ensure_topics(settings: Settings, catalog: Catalog) -> None:
+    """Makes sure that every topic exists; makes those of composite events where `topics.create_outputs` says so.
 
     Raises:
-        TopicsMissingError: some do not.
+        TopicsMissingError: some do not, which others have to make.
+        AccessRefusedError: we may not make them.
         DependencyError: the broker does not answer.
     """
-    wanted = [topic.name for topic in wanted_topics(settings, catalog)]
-    existing = TopicAdministrator(settings).existing(wanted)
-    if missing := tuple(name for name in wanted if name not in existing):
+    administrator, wanted = TopicAdministrator(settings), wanted_topics(settings, catalog)
+    absent = [change for change in plan_changes(wanted, administrator.existing(topic.name for topic in wanted)) if change.create]
+    if missing := tuple(change.topic.name for change in absent if not change.topic.made_when_missing):
         raise TopicsMissingError(missing)
+    if absent:
+        administrator.apply(absent)
+        log.info("topics created", topics=[change.topic.name for change in absent])

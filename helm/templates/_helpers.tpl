@@ -304,6 +304,8 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
     "checkpoint" (include "cep.checkpoint" . | fromYaml)
     "spark" $spark
     "http" $http }}
+{{- /* who may let a job make all topics may let the driver make those of queries that come while it runs */}}
+{{- if eq .Values.topics.provision "job" }}{{ $_ := set $all "topics" (dict "create_outputs" true) }}{{ end }}
 {{- mergeOverwrite $all (deepCopy .Values.settings) | toYaml }}
 {{- end }}
 {{- end }}

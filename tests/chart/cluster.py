@@ -210,10 +210,6 @@ class Cluster:
         )  # a first run compiles kernels
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def make_topics(self) -> None:
-        """The topics of the application."""
-        self.cep("topics", "apply")
-
     def shoppers(self, seed: int, events: int = 3000, rate: float = 500.0) -> GeneratedStream:
         """Sends readings that begin now, at their own speed, and returns them with their truth."""
         self.cep("produce", "retail", "--seed", str(seed), "--events", str(events), "--rate", str(rate), "--now")

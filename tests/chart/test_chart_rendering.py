@@ -92,6 +92,13 @@ def test_a_registry_may_have_a_certificate_and_no_password(render):
     assert told == {"url": "https://registry:8081", "ca_file": "/etc/cep/registry/ca.crt"}
 
 
+def test_the_driver_may_make_topics_where_a_job_may(render):
+    assert render({"topics": {"provision": "job"}}).settings["topics"] == {"create_outputs": True}
+    assert "topics" not in render().settings
+    said = {"topics": {"provision": "job"}, "settings": {"topics": {"create_outputs": False, "partitions": 8}}}
+    assert render(said).settings["topics"] == {"create_outputs": False, "partitions": 8}
+
+
 def test_executors_find_the_driver_by_its_stable_name_before_it_is_ready(render):
     rendered = render()
     conf, service, driver = rendered.settings["spark"]["conf"], rendered.one("Service", "-driver"), rendered.one("StatefulSet")

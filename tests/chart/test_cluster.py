@@ -82,9 +82,9 @@ def test_java_of_driver_and_executors_maps_the_archive_of_classes(cluster):
 
 
 def test_an_edited_configmap_is_live_without_a_restart(cluster, record_testsuite_property):
+    """The topic of the query that comes is made by the driver."""
     driver, kept = cluster.pods("driver")[0], executors(cluster)
     assert cluster.running() == {"shoplifting"}
-    cluster.make_topics()  # of the query that comes
     began = time.monotonic()
     cluster.edit_queries(QUERIES)
     until(lambda: cluster.running() == set(QUERIES), 120, "both queries")

@@ -62,7 +62,7 @@ class World:
         self.folder, self.queries = folder, folder / "queries"
         self.queries.mkdir()
         self.missing: set[str] = set()
-        monkeypatch.setattr(reader, "check_topics", self.check_topics)
+        monkeypatch.setattr(reader, "ensure_topics", self.ensure_topics)
         monkeypatch.setattr(watcher, "ANNOUNCED_S", 0.0)
         self.write(a=text("a"), b=text("b"))
         self.settings_file = folder / "settings.yaml"
@@ -87,7 +87,7 @@ class World:
         }
         self.settings_file.write_text(yaml.safe_dump(written))
 
-    def check_topics(self, settings: Any, catalog: Any) -> None:
+    def ensure_topics(self, settings: Any, catalog: Any) -> None:
         names = tuple(f"cep.{plan.name}" for plan in catalog.plans if plan.name in self.missing)
         if names:
             raise TopicsMissingError(names)
