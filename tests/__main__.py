@@ -46,6 +46,8 @@ def main(arguments: list[str]) -> int:
         "pytest": [*pytest, "-q", *SELECTIONS[choice], *rest],
     }
     environment = {"HYPOTHESIS_PROFILE": choice.removeprefix("--") or "ci", **os.environ}
+    if choice == "--nightly":
+        environment.setdefault("CEP_NEWCOMER", "fresh")
     if choice != "--fast":
         environment |= ops_tools()
     results: list[tuple[str, int, float]] = []
