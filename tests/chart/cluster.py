@@ -37,6 +37,7 @@ from tests.kafka.secured import GuardedRegistry, Secured, secured_services
 PROJECT = Path(__file__).resolve().parents[2]
 TOOLS = Path(os.environ.get("CEP_TOOLS") or PROJECT.parent / "shared" / "tools")
 """Where `build-image`, `run-image` and `fakekube` are."""
+IMAGE = "cep:test"
 HOST = "host.fakekube.internal"
 """This machine's name inside the fake cluster."""
 RETAIL_SCHEMAS = ("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
@@ -118,7 +119,7 @@ class Cluster:
     def values(self) -> dict[str, Any]:
         """The values of the release: the shipped query, the registry and broker outside."""
         return {
-            "image": {"repository": "cep", "tag": "test"},
+            "image": dict(zip(("repository", "tag"), IMAGE.split(":"), strict=True)),
             "kafka": {"bootstrapServers": self.broker.outside_servers},
             "schemaRegistry": {"url": self.registry.url.replace("127.0.0.1", HOST)},
             "streams": streams("/opt/cep/schemas"),
@@ -288,14 +289,25 @@ class Cluster:
             self._consumer.close()
 
 
+def built_image(image: Path) -> str:
+    """What `build-image` has made."""
+    return f'oci = "{image}"\n'
+
+
 @contextmanager
-def fake_cluster(image: Path, helm_program: str, folder: Path) -> Iterator[Cluster]:
-    """A cluster that knows the image as ``cep:test``, with a namespace under the restricted profile."""
+def fake_cluster(stands_for: str, helm_program: str, folder: Path) -> Iterator[Cluster]:
+    """A cluster that knows one image, with a namespace under the restricted profile.
+
+    Args:
+        stands_for: what is run for `IMAGE`: lines of fakekube's mapping, as `built_image` and `host_image` give them.
+        helm_program: where Helm is.
+        folder: for everything that is written.
+    """
     sys.path.insert(0, str(TOOLS / "fakekube"))
     from fk.cli import FakeKube
 
     images = folder / "images.toml"
-    images.write_text(f'[[image]]\nmatch = "cep:test"\noci = "{image}"\n', encoding="utf-8")
+    images.write_text(f'[[image]]\nmatch = "{IMAGE}"\n{stands_for}', encoding="utf-8")
     state = folder / "cluster"
     with ExitStack() as stack:
         (folder / "broker").mkdir()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from app.local.generators import generate
-from tests.chart.cluster import QUERIES, RELEASE, Cluster, fake_cluster, until
+from tests.chart.cluster import QUERIES, RELEASE, Cluster, built_image, fake_cluster, until
 
 pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -27,7 +27,7 @@ COMMAND = "kill -9 2"
 
 @pytest.fixture(scope="module")
 def cluster(image: Path, helm: str, tmp_path_factory: pytest.TempPathFactory, record_testsuite_property) -> Iterator[Cluster]:
-    with fake_cluster(image, helm, tmp_path_factory.mktemp("cluster")) as running:
+    with fake_cluster(built_image(image), helm, tmp_path_factory.mktemp("cluster")) as running:
         began = time.monotonic()
         running.install()
         record_testsuite_property("helm install --wait, s", f"{time.monotonic() - began:.1f}")
