@@ -110,7 +110,7 @@ class Reader:
         finally:
             process.send_signal(how)
             try:
-                process.wait(120)
+                process.wait(300)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

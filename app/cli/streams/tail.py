@@ -40,5 +40,16 @@ def tail(  # noqa: PLR0917 - the command's options
 
     Exit codes: 0, 1 a wrong condition or query, or records that cannot be read, 69 no answer, 77 access refused, 78 wrong settings or no such topic.
     """
-    asked = Later("streams.tailing", "Asked")(tuple(query or ()), key, where, since, count, follow, timeouts, events, settings, output)
+    asked = Later("streams.tailing", "Asked")(
+        queries=tuple(query or ()),
+        key=key,
+        where=where,
+        since=since,
+        count=count,
+        follow=follow,
+        timeouts=timeouts,
+        events=events,
+        settings=settings,
+        output=output,
+    )
     Later("streams.tailing", "show_composite_events")(asked)
