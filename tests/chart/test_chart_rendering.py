@@ -92,6 +92,13 @@ def test_a_registry_may_have_a_certificate_and_no_password(render):
     assert told == {"url": "https://registry:8081", "ca_file": "/etc/cep/registry/ca.crt"}
 
 
+def test_a_token_endpoint_may_have_an_authority_of_its_own(render):
+    security = render(PERMUTATIONS["oauth"]).settings["kafka"]["security"]
+    assert security["ca_file"] == "/etc/cep/kafka/ca.crt"
+    assert security["oauth"]["ca_file"] == "/etc/cep/kafka/provider.crt"
+    assert security["oauth"]["client_secret_file"] == "/etc/cep/kafka/client-secret"
+
+
 def test_the_driver_may_make_topics_where_a_job_may(render):
     assert render({"topics": {"provision": "job"}}).settings["topics"] == {"create_outputs": True}
     assert "topics" not in render().settings
