@@ -33,8 +33,10 @@ PATIENCE_S = 900.0
 """Whatever is waited for comes in seconds, on a busy machine in minutes."""
 FRESH_S = 5400.0
 """An environment is installed and kernels are compiled first."""
-ALSO_ENDS = ("CEP_", "PYTHON", "VIRTUAL_ENV")
+OURS = ("CEP_", "PYTHON", "VIRTUAL_ENV")
 """Beginnings of variables that a new machine does not have."""
+THEIRS = "CEP_IVY_SETTINGS"
+"""Where Java artifacts come from: the machine's own, as pip's configuration is."""
 Found = TypeVar("Found")
 
 
@@ -59,7 +61,7 @@ def fresh(folder: Path) -> Reader:
     for name in filter(None, listed.split("\0")):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, clone / name)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ALSO_ENDS)}
+    kept = {name: value for name, value in os.environ.items() if name == THEIRS or not name.startswith(OURS)}
     own = str(Path(sys.executable).parent)
     path = os.pathsep.join(one for one in kept["PATH"].split(os.pathsep) if one != own)
     caches = {"CEP_CACHE": str(folder / "cache"), "CEP_VENV": str(folder / "environment"), "PIP_NO_CACHE_DIR": "1"}
