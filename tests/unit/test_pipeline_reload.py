@@ -248,11 +248,11 @@ def test_a_missing_topic_is_told_and_the_query_runs_once_it_is_there(world: Worl
     world.missing = {"c"}
     world.write(c=text("c"))
     told = world.turns()["last_reading"]
-    assert (told["outcome"], told["findings"][0]["message"]) == ("needs_restart", "topic cep.c does not exist")
+    assert (told["outcome"], told["findings"][0]["message"]) == ("needs_topics", "topic cep.c does not exist")
     assert "cep topics apply" in told["findings"][0]["hint"]
-    counted = world.metric("cep_config_reloads_total", outcome="needs_restart")
+    counted = world.metric("cep_config_reloads_total", outcome="needs_topics")
     world.turns(8)
-    assert world.metric("cep_config_reloads_total", outcome="needs_restart") == counted == 1, "told once"
+    assert world.metric("cep_config_reloads_total", outcome="needs_topics") == counted == 1, "told once"
     world.missing = set()
     assert world.turns(6)["last_reading"]["outcome"] == "reloaded"
 

@@ -82,7 +82,7 @@ class Reader:
             ensure_topics(self.settings, compiled.catalog)
             prepared = prepare(self.settings, compiled, running.streams, self.registry, past, topics=running.topics)
         except TopicsMissingError as error:
-            return Reading("needs_restart", (*restart, *_missing(error)), disabled)
+            return Reading("needs_topics", (*restart, *_missing(error)), disabled)
         except ConfigurationError as error:
             return Reading("broken", (*restart, *error.findings), disabled, _broken(compiled, error.findings))
         except DependencyError as error:
