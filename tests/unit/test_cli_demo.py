@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -62,6 +64,13 @@ def test_the_demos_settings_are_the_shipped_ones_with_the_embedded_addresses(tmp
     assert settings.streams[stream].topics == shipped.streams[stream].topics
     assert all(schema.is_file() for schema in settings.streams[stream].schemas)
     assert yaml.safe_load(path.read_text())["checkpoint"]["path"].startswith(str(tmp_path))
+
+
+def test_a_folder_may_be_named_from_where_one_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(demo_settings(Path("here"), "127.0.0.1:1", "http://127.0.0.1:2", 3), {})
+    assert settings.queries.paths == (tmp_path / "here" / "queries",)
+    assert settings.checkpoint.path == str(tmp_path / "here" / "checkpoint")
 
 
 def test_queries_are_copies_to_be_changed_and_stay_changed(tmp_path):

@@ -31,6 +31,7 @@ _LEAD_MS = 200
 
 def demo_settings(folder: Path, bootstrap_servers: str, registry_url: str, http_port: int) -> Path:
     """The shipped settings with the embedded addresses, as a file in the demo's folder; beside it copies of the queries, for people to change."""
+    folder = folder.resolve()  # what a settings file names is relative to its own folder
     settings = yaml.safe_load(QUICKSTART.read_text(encoding="utf-8"))
     settings["kafka"] = {"bootstrap_servers": bootstrap_servers, "starting_offsets": "earliest"}
     settings["schema_registry"] = {"url": registry_url}
