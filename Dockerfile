@@ -86,6 +86,7 @@ RUN NUMBA_CACHE_DIR=/opt/cep/kernels python ops/image/warm_kernels.py \
  && SPARK_CONF_DIR=/nowhere NUMBA_CACHE_DIR=/opt/cep/kernels python -c 'from app.bootstrap.class_archive import class_archive, make_class_archive; make_class_archive(); raise SystemExit(class_archive() is None)' \
  && python -c 'import os; from app.bootstrap.class_archive import driver_class_path; print(os.pathsep.join(map(str, driver_class_path())))' >cache/classes/path \
  && python -m compileall -q --invalidation-mode unchecked-hash app shedding \
+ && python ops/image/bill_of_materials.py --python "$(dirname "${SPARK_HOME}")" --jars "${SPARK_HOME}/jars" cache/artifacts >bom.json \
  && chmod -R a+rX /opt/cep
 USER 10001:0
 STOPSIGNAL SIGTERM

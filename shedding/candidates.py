@@ -66,7 +66,8 @@ class JudgedEvents:
         values: float64 (attributes, events), NaN where an event lacks the attribute.
         before: the events before the first of these; see `shedding.panes.carried`.
         items: uint64 (events,), bit i: passes the type test and local predicates of item i of the query. Empty: not known.
-        key: uint64 (events,), hash of the partition. Empty: there is one partition.
+        key: uint64 (events,), hash of the partition; 0: the event belongs to all of them. Empty: there is one partition.
+        period_ms: for how long what is decided about a partition holds; 0: for ever.
     """
 
     identity: NDArray[np.uint64]
@@ -76,6 +77,7 @@ class JudgedEvents:
     before: Predecessors = field(default_factory=Predecessors)
     items: NDArray[np.uint64] = field(default_factory=_uint64)
     key: NDArray[np.uint64] = field(default_factory=_uint64)
+    period_ms: int = 0
 
     def __len__(self) -> int:
         return len(self.identity)

@@ -22,6 +22,7 @@ class Entry:
         place: module and class.
         learns: whether its models come from observations.
         panes: whether its decisions depend on the events before; all others are about an event alone.
+        keyed: whether it asks for partitions; without any, it would know nothing.
     """
 
     level: Level
@@ -29,11 +30,15 @@ class Entry:
     place: str
     learns: bool = True
     panes: bool = False
+    keyed: bool = False
 
 
 METHODS: dict[str, Entry] = {
     "none": Entry("events", "drops nothing", "shedding.events.none:NoShedding", learns=False),
     "random": Entry("events", "drops events at random", "shedding.events.random:RandomShedding", learns=False),
+    "universe": Entry(
+        "events", "whole partitions, for a while (universe sampling)", "shedding.events.universe:Universe", learns=False, keyed=True
+    ),
     "gspice": Entry(
         "events", "gSPICE: by type, attributes and predecessor pane, in hash tables", "shedding.events.gspice:Gspice", panes=True
     ),

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from app.asc.layout import ItemLayout
 from app.bucket.audited import GroupAudit, audit_of
 from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
-from app.bucket.composite import COMPOSITES
 from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
 from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
 from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, GroupMatching, no_clock
 from app.bucket.moved import Place, moved_bits, places_of
+from app.bucket.places import COMPOSITES
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from app.asc.selection import Selection
 from app.bucket.chunk import compacted
-from app.bucket.composite import COMPOSITES, composite_events, opener_windows, place_of
 from app.bucket.hold import FOREVER, NEVER
+from app.bucket.identity import identities_of, opener_windows, place_of
 from app.bucket.ingress import counted_rows
 from app.bucket.matching import Found
+from app.bucket.places import COMPOSITES
 from app.cep.engine import Watermarks
 from app.cep.matches import Constituents, Matches
 from app.cep.snapshot.preamble import Buffer
@@ -215,7 +216,7 @@ def as_events(plan: Plan, matches: Matches, topics: Sequence[str], keys: Sequenc
         if isinstance(column := matches.fields[field.name], Column) and field.name not in ("time", "type")
     }
     columns[ORDER] = Column(Kind.BYTES, np.arange(len(keys), dtype=np.int32), None, Dictionary.of(keys))
-    places = [place_of(event.id) for event in composite_events(plan, matches, topics)]
+    places = [place_of(one) for one in identities_of(plan, matches, topics)]
     kind = Column(Kind.STRING, np.zeros(len(matches), dtype=np.int32), None, Dictionary.of([plan.name.encode()]))
     sources = np.full(len(matches), COMPOSITES, dtype=np.int64)
     return EventBatch(np.array(matches.time), sources, np.array(places, dtype=np.int64), kind, columns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from app.bucket.composite import opener_windows
+from app.bucket.identity import opener_windows
 from app.events.types import Kind
 from app.query.plan import Plan, ReturnField
 

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket.kernels import EVERYWHERE
 from app.bucket.route import partition_keys
 from app.evaluation.operator import candidate_items
 from app.events.batch import Column, EventBatch
@@ -20,12 +21,25 @@ from app.events.types import Kind
 from app.query.expressions import AttributeOf, Expression, walk
 from app.query.plan import Catalog, Item, Plan
 from shedding.candidates import JudgedEvents, Predecessors
+from shedding.events.universe import period_for
 from shedding.identity import identities
 
 MOST_KINDS = 1 << 14
 """Combinations that are told apart; attributes beyond do not take part."""
 _CHOICES = ("=", "in")
 _NUMERIC = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN, Kind.DURATION)
+
+
+def partitions_of(plan: Plan, batch: EventBatch, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """uint64 (rows,): hashes of the query's partitions; 0 of events that belong to all of them."""
+    keys = partition_keys(batch, rows, Catalog.of((plan,)).groups[0])
+    return np.where(keys.reach == EVERYWHERE, np.uint64(0), keys.hashes)
+
+
+def decision_period(plan: Plan) -> int:
+    """For how long what is decided about a partition of the query holds, ms; 0, for ever, where its windows are not in time."""
+    window = plan.within if plan.runs is None or plan.runs.window is None else plan.runs.window
+    return period_for(window.size) if window is not None and window.unit == "ms" else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +84,10 @@ class Features:
             before: the events before them, for panes.
         """
         items = candidate_items(self.plan, batch)
-        key = partition_keys(batch, np.arange(len(batch)), Catalog.of((self.plan,)).groups[0]).hashes
-        earlier = Predecessors() if before is None else before
-        return JudgedEvents(identities(batch.source, batch.offset), batch.time, self.kinds(batch), self.values(batch), earlier, items, key)
+        key = partitions_of(self.plan, batch, np.arange(len(batch)))
+        earlier, period = Predecessors() if before is None else before, decision_period(self.plan)
+        identity = identities(batch.source, batch.offset)
+        return JudgedEvents(identity, batch.time, self.kinds(batch), self.values(batch), earlier, items, key, period)
 
     def values(self, batch: EventBatch) -> NDArray[np.float64]:
         """float64 (attributes, events): numbers; NaN where an event has none."""

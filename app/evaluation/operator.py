@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
-from app.bucket.composite import opener_windows
+from app.bucket.identity import opener_windows
 from app.bucket.ingress import Gate
 from app.bucket.matching import Found
 from app.bucket.recording import match_sorted

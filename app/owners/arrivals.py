@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.chunk import Chunk
-from app.bucket.composite import COMPOSITES
+from app.bucket.places import COMPOSITES
 from app.cep.matches import Matches
 from app.events.batch import place_numbers
 from app.owners.deployment import INGESTED

@@ -1,4 +1,4 @@
-"""What leaves the application: composite events, timeouts, shed reports, late events and dead letters as records of the Kafka sink.
+"""What leaves the application as records of the Kafka sink: shed reports, late events and dead letters, and with them composite events and timeouts (`app.owners.composites`).
 
 All kinds leave through one sink of one query, so they are delivered together. A repeated batch makes the same records: nothing here
 reads the clock, times come from the directive. Only `detected_at` of composite events is the moment at which an owner built them, so it alone may differ when a batch is repeated;
@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 
-from app.bucket.composite import CompositeEvent
 from app.control.decision_reports import DecisionReport
 from app.control.shed_reports import QualityReport, ShedReport
-from app.delivery.composite_schema import field_name
 from app.delivery.dead_letters import (
     OFFSET_HEADER,
     ORIGINALS_HEADER,
@@ -80,6 +76,23 @@ class Records:
         self.values.append(value)
         self.headers.append(headers)
 
+    def extend(
+        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes], headers: Sequence[Headers], longest: Headers
+    ) -> None:
+        """Appends records, each as `add` would.
+
+        ``keys``, ``values`` and ``headers`` are of each, at least one; ``longest`` are the headers that no others exceed.
+        """
+        largest = max(map(len, values)) + max(len(key or b"") for key in keys) + _size(None, None, longest)
+        if largest > self.limit.record_bytes:
+            for key, value, own in zip(keys, values, headers, strict=True):
+                self.add(topic, key, value, own)
+            return
+        self.topics += [topic] * len(values)
+        self.keys += keys
+        self.values += values
+        self.headers += headers
+
     def _cut(self, topic: str, size: int, key: bytes | None, headers: Headers) -> tuple[str, bytes | None, bytes | None, Headers]:
         """Without the value; where that is not enough, without foreign headers and key as well."""
         told: Headers = ((ORIGINALS_HEADER, b"oversized"),)
@@ -123,90 +136,6 @@ def encode(output: OutputTopic, value: dict[str, Any]) -> bytes:
     stream.write(b"\0" + output.schema_id.to_bytes(4, "big"))
     fastavro.schemaless_writer(stream, _parsed(output.schema), value)
     return stream.getvalue()
-
-
-def _encode_composite(output: OutputTopic, value: dict[str, Any]) -> bytes:
-    """As `encode`; whole numbers that left 64 bit, which Avro's long cannot hold, become null. That is rare, so it costs nothing before it happens."""
-    try:
-        return encode(output, value)
-    except (ValueError, OverflowError):
-        whole = _whole_numbers(output.schema)
-        fields = {name: _as_longs(content) if name in whole else content for name, content in value["fields"].items()}
-        return encode(output, {**value, "fields": fields})
-
-
-@lru_cache(maxsize=4096)
-def _whole_numbers(schema: str) -> frozenset[str]:
-    """The returned fields that are longs, or lists of them."""
-    (fields,) = (field["type"] for field in json.loads(schema)["fields"] if field["name"] == "fields")
-    kinds = {field["name"]: _plain_type(field["type"][-1]) for field in fields["fields"]}
-    return frozenset(name for name, kind in kinds.items() if kind == "long")
-
-
-def _plain_type(kind: Any) -> Any:
-    """The name of a type, of a list that of its elements."""
-    if isinstance(kind, dict):
-        return _plain_type(kind["items"][-1]) if kind["type"] == "array" else kind["type"]
-    return kind
-
-
-def _as_longs(value: Any) -> Any:
-    return [_as_long(element) for element in value] if isinstance(value, list) else _as_long(value)
-
-
-def _as_long(value: Any) -> int | None:
-    """A whole number of 64 bit, or None. In a feed where one value left 64 bit the engine has floats for all of them."""
-    if value is None or not math.isfinite(value):
-        return None
-    whole = round(value)
-    return whole if -(1 << 63) <= whole < 1 << 63 else None
-
-
-def _iso(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def add_composite_events(
-    records: Records, events: Iterable[CompositeEvent], output: OutputTopic, application: str, detected_at_ms: int
-) -> None:
-    """Composite events or timeouts of one query, as Avro with CloudEvents headers (Kafka protocol binding, binary mode)."""
-    for event in events:
-        value = _encode_composite(
-            output,
-            {
-                "id": event.id,
-                "query": event.query,
-                "version": event.version,
-                "time": event.time,
-                "detected_at": detected_at_ms,
-                "window": event.window,
-                "partition_key": event.partition_key,
-                "fields": {field_name(name): content for name, content in event.fields.items()},
-                "events": [
-                    {
-                        "variable": c.variable,
-                        "type": c.type,
-                        "topic": c.topic,
-                        "partition": c.partition,
-                        "offset": c.offset,
-                        "time": c.time,
-                    }
-                    for c in event.events
-                ],
-                **({"missing": list(event.missing)} if event.kind == "timeout" else {}),
-            },
-        )
-        type_ = f"cep.{event.query}.v{event.version}{'.timeout' if event.kind == 'timeout' else ''}"
-        headers: Headers = (
-            ("ce_specversion", b"1.0"),
-            ("ce_id", event.id.encode()),
-            ("ce_source", f"/{application}/queries/{event.query}".encode()),
-            ("ce_type", type_.encode()),
-            ("ce_time", _iso(event.time).encode()),
-            *(() if event.window is None else (("ce_window", str(event.window).encode()),)),
-            ("content-type", b"application/avro"),
-        )
-        records.add(output.topic, None if event.key is None else event.key.encode(), value, headers)
 
 
 def add_reports(records: Records, reports: Iterable[ShedReport | QualityReport | DecisionReport], output: OutputTopic | None) -> None:

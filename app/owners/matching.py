@@ -9,22 +9,24 @@ from time import thread_time_ns, time
 from app.audit.verdicts import Verdicts
 from app.bucket.bucket import Bucket, BucketOutput
 from app.bucket.chunk import Chunk, unpack_chunk
-from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress
+from app.bucket.identity import identities_of
 from app.bucket.matching import Found
 from app.control.directives import Directive
 from app.control.reached import progress_by
 from app.control.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
 from app.owners.arrivals import Arrivals
-from app.owners.deployment import Deployment
-from app.owners.egress import Limit, Records, add_composite_events, add_reports
+from app.owners.composites import Destination, add_composite_events
+from app.owners.deployment import Deployment, OutputTopic
+from app.owners.egress import Limit, Records, add_reports
 from app.owners.endings import ended_for_memory, endings_of
 from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
 from app.owners.spent import Spent
-from app.owners.verdicts import add_verdicts, counted, samples_of
+from app.owners.verdicts import Judged, add_verdicts, counted, samples_of
+from app.query.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +96,14 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
 
 def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:
     """Encodes what one query found, and counts it."""
-    deployment, name = work.deployment, work.settings.name
+    deployment = work.deployment
     plan = deployment.catalog.plans[found.query]
     started = thread_time_ns()  # what others do on this machine is no cost of the query
     built_ms = _clock_ms()
     latencies, total_ms = [0] * (len(LATENCY_BOUNDS_MS) + 1), 0
     if len(found.matches):
-        events = list(composite_events(plan, found.matches, deployment.topics))
-        add_composite_events(records, events, deployment.outputs[found.query], name, built_ms)
-        _tell_verdicts(records, found.verdicts, events, work)
+        ids = add_composite_events(records, plan, found.matches, _destination(deployment.outputs[found.query], work, built_ms))
+        _tell_verdicts(records, found.verdicts, plan, ids, work)
         now_ms = _clock_ms()
         for arrived_ms in arrivals.of_last_events(found.matches).tolist():
             latency = max(0, now_ms - arrived_ms)
@@ -110,11 +111,10 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
             total_ms += latency
     if found.withheld is not None:
         matches, verdicts = found.withheld
-        _tell_verdicts(records, verdicts, list(composite_events(plan, matches, deployment.topics)), work, withheld=True)
+        _tell_verdicts(records, verdicts, plan, identities_of(plan, matches, deployment.topics), work, withheld=True)
     timeouts, told = found.timeouts, deployment.timeouts[found.query]
     if timeouts is not None and told is not None and len(timeouts):
-        expired = composite_events(plan, timeouts, deployment.topics, "timeout")
-        add_composite_events(records, expired, told, name, built_ms)
+        add_composite_events(records, plan, timeouts, _destination(told, work, built_ms), "timeout")
     return QueryTally(
         plan.name,
         matches=len(found.matches),
@@ -135,16 +135,21 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     )
 
 
+def _destination(output: OutputTopic, work: Work, built_ms: int) -> Destination:
+    return Destination(output, work.settings.name, work.deployment.topics, built_ms)
+
+
 def _clock_ms() -> int:
     return int(time() * 1000)
 
 
 def _tell_verdicts(
-    records: Records, verdicts: Verdicts | None, events: Sequence[CompositeEvent], work: Work, *, withheld: bool = False
+    records: Records, verdicts: Verdicts | None, plan: Plan, ids: Sequence[str], work: Work, *, withheld: bool = False
 ) -> None:
     output = work.deployment.verdicts
     if verdicts is not None and output is not None:
-        add_verdicts(records, verdicts, events, output, topics=work.deployment.topics, directive=work.directive, withheld=withheld)
+        told = Judged(plan, ids, verdicts, withheld)
+        add_verdicts(records, told, output, topics=work.deployment.topics, directive=work.directive)
 
 
 def _late_of_bucket(output: BucketOutput) -> list[Refused]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from app.audit.verdicts import Verdict, Verdicts
-from app.bucket.composite import CompositeEvent
 from app.bucket.matching import Found
 from app.control.directives import Directive
 from app.events.topics import topic_partition
@@ -17,38 +17,44 @@ from app.owners.egress import Records, add_audit_record
 from app.query.plan import Plan
 
 
-def add_verdicts(
-    records: Records,
-    verdicts: Verdicts,
-    events: Sequence[CompositeEvent],
-    output: OutputTopic,
-    *,
-    topics: Sequence[str],
-    directive: Directive,
-    withheld: bool = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a query found in the batch, and what is to be said of it.
+
+    Attributes:
+        ids: of the composite events.
+        verdicts: on them, in the same order.
+        withheld: whether they are not written.
+    """
+
+    plan: Plan
+    ids: Sequence[str]
+    verdicts: Verdicts
+    withheld: bool = False
+
+
+def add_verdicts(records: Records, judged: Judged, output: OutputTopic, *, topics: Sequence[str], directive: Directive) -> None:
     """One record for every composite event of which there is something to tell.
 
     Args:
         records: added to.
-        verdicts: on all composite events that a query found in the batch.
-        events: these, in the same order.
+        judged: composite events.
         output: where verdicts go.
         topics: by number (`app.events.topics`).
         directive: of the batch.
-        withheld: whether these composite events are not written.
     """
-    for event, told in _told(verdicts, events, topics):
+    plan = judged.plan
+    for place, told in _told(judged.verdicts, topics):
         value = {
             "time": directive.decided_at_ms,
-            "query": event.query,
-            "version": event.version,
+            "query": plan.name,
+            "version": plan.version,
             "batch_id": directive.batch,
-            "composite_event": event.id,
+            "composite_event": judged.ids[place],
             **told,
-            "withheld": withheld,
+            "withheld": judged.withheld,
         }
-        add_audit_record(records, output, event.query, value)
+        add_audit_record(records, output, plan.name, value)
 
 
 def counted(found: Found) -> dict[str, int]:
@@ -65,11 +71,11 @@ def samples_of(found: Iterable[Found], plans: Sequence[Plan]) -> dict[str, list[
     return {plans[one.query].name: one.sample.ravel().tolist() for one in found if one.sample is not None}
 
 
-def _told(verdicts: Verdicts, events: Sequence[CompositeEvent], topics: Sequence[str]) -> Iterator[tuple[CompositeEvent, dict[str, Any]]]:
+def _told(verdicts: Verdicts, topics: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     for place in verdicts.told.tolist():
         source, offset = verdicts.refuted_by[place].tolist()
         by = None
         if source >= 0:
             topic, partition = topic_partition(topics, source)
             by = {"topic": topic, "partition": partition, "offset": offset}
-        yield events[place], {"verdict": Verdict(verdicts.codes[place]).name, "refuted_by": by}
+        yield place, {"verdict": Verdict(verdicts.codes[place]).name, "refuted_by": by}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from app.asc.selection import Selection
 from app.bucket.ingress import Gate
 from app.control.directives import Directive, QueryShedding
 from app.evaluation.at_the_ingress import JudgedBatch
-from app.evaluation.features import Features
+from app.evaluation.features import Features, decision_period, partitions_of
 from app.events.batch import EventBatch
-from app.query.plan import Catalog
+from app.query.plan import Catalog, Plan
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
 from shedding.identity import identities
@@ -59,7 +59,8 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         candidates = _Candidates(batch, selected.relevant)
         shed = selected.with_bitmaps(selected.bitmaps.copy())
         for query, own in active:
-            kept = candidates.kept_by_model(learned(query), own) if METHODS[own.shedder].learns else candidates.kept(own, directive.seed)
+            learns = METHODS[own.shedder].learns
+            kept = candidates.kept_by_model(learned(query), own) if learns else candidates.kept(own, directive.seed, catalog.plans[query])
             withdraw(shed.bitmaps, selected.own_words(query), kept, protected=_guarded(catalog, selection, query))
         return shed.without_empty()
 
@@ -72,10 +73,12 @@ class _Candidates:
     def __init__(self, batch: EventBatch, relevant: NDArray[np.int64]) -> None:
         self._batch, self._relevant, self._judged = batch, relevant, JudgedBatch(batch)
 
-    def kept(self, orders: QueryShedding, seed: int) -> Mask:
-        """By a shedder that looks at identities alone."""
+    def kept(self, orders: QueryShedding, seed: int, plan: Plan) -> Mask:
+        """By a shedder that looks at identities alone, or at partitions."""
         rows = self._relevant
         events = JudgedEvents(identities(self._batch.source[rows], self._batch.offset[rows]), self._batch.time[rows])
+        if METHODS[orders.shedder].keyed:
+            events = replace(events, key=partitions_of(plan, self._batch, rows), period_ms=decision_period(plan))
         return unlearned(orders.shedder, seed).gate(orders.drop_ratio).keep(events)
 
     def kept_by_model(self, learned: Learned, orders: QueryShedding) -> Mask:

@@ -159,12 +159,22 @@ def _not_run(compiled: Compilation) -> list[Finding]:
                 f"the application of this version does not run the shedder {shedder} yet",
                 f"write one of {', '.join(RUN_SHEDDERS)}",
             )
+        elif shedder != AUTO and METHODS[shedder].keyed and not _partitioned(query.plan):
+            message, hint = (
+                f"the shedder {shedder} keeps whole partitions, and this query has none",
+                "add [attribute] to where, or write for instance random or gspice",
+            )
         elif shedder != AUTO and METHODS[shedder].level == "events per window" and (why := _without_time(query.plan)):
             message, hint = f"the shedder {shedder} goes by positions in windows of time; {why}", "write for instance gspice or bl"
         else:
             continue
         findings.append(Finding(f'query "{query.name}": {message}', query.document.location("shedding"), hint))
     return findings
+
+
+def _partitioned(plan: Plan) -> bool:
+    """Whether events of the query are in partitions that can be told apart wherever they are."""
+    return bool(plan.equivalence) and plan.ranks != "stream"
 
 
 def _without_time(plan: Plan) -> str | None:

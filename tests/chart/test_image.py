@@ -42,6 +42,13 @@ def test_the_user_is_numeric_known_and_without_capabilities(run, image):
     assert done.stdout.split() == ["cep", "CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"]
 
 
+def test_the_bill_of_materials_names_what_is_inside(run):
+    told = json.loads(run("cat", "/opt/cep/bom.json").stdout)
+    names = {one["purl"].partition("@")[0] for one in told["components"]}
+    assert {"pkg:pypi/pyspark", "pkg:pypi/numba", "pkg:deb/debian/openjdk-17-jre-headless", "pkg:deb/debian/tini"} <= names
+    assert any(name.endswith("/kafka-clients") for name in names)
+
+
 def test_no_kernel_is_compiled_in_a_container(run):
     done = run("python", "ops/image/warm_kernels.py", "--check")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -20,7 +20,6 @@ import yaml
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from app.bucket.bucket import Bucket
-from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress
 from app.bucket.ingress import IngressPlan
 from app.events.avro import parse_schema
@@ -30,6 +29,7 @@ from app.events.registry import Registry, RegistrySettings
 from app.events.topics import topic_numbers
 from app.local.ports import free_ports
 from app.owners.deployment import Deployment, load_deployment
+from tests.naive.composites import CompositeEvent, composite_events
 
 ROOT = Path(__file__).parents[2]
 

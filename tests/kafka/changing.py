@@ -16,7 +16,6 @@ from typing import Any
 
 import yaml
 
-from app.bucket.composite import CompositeEvent
 from app.config.settings import load_settings
 from app.control.batch_log import TOTALS, BatchLog
 from app.delivery.security import client_options
@@ -28,6 +27,7 @@ from app.owners.deployment import load_deployment
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.open import open_store
 from tests.kafka.application import Application, expected_composites, until
+from tests.naive.composites import CompositeEvent
 
 TOKEN = "of-the-tests-and-of-nobody-else"
 

@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 from confluent_kafka import Producer
 
-from app.bucket.composite import CompositeEvent, Constituent
 from app.config.settings import Settings, load_settings
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.originals import Original
@@ -21,12 +20,13 @@ from app.delivery.topics import output_topic
 from app.events.registry import Registry, RegistrySettings
 from app.local.embedded import Embedded
 from app.owners.deployment import OutputTopic
-from app.owners.egress import Failure, Records, add_composite_events, add_dead_letters
+from app.owners.egress import Failure, Records, add_dead_letters
 from app.query.compile import read_queries
 from app.query.plan import Plan
 from app.query.resolved.vocabulary import UNKNOWN
 from tests.kafka.application import ROOT
 from tests.kafka.test_whole_way import apply_topics, settings_for
+from tests.naive.composites import CompositeEvent, Constituent, add_objects
 
 _numbers = itertools.count(1)
 
@@ -97,7 +97,7 @@ class World:
             ids.append(f"{number:032x}")
             event = Constituent("a", "Quote", f"{self.name}.stocks", 0, number, now - 5)
             composite = CompositeEvent(ids[-1], query, 1, now, None, key, key, values, (event,))
-            add_composite_events(records, [composite], self.output(query), self.settings.application, now + 1)
+            add_objects(records, [composite], self.output(query), self.settings.application, now + 1)
         self._send(records)
         return ids
 

@@ -13,7 +13,6 @@ import yaml
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from typer.testing import CliRunner
 
-from app.bucket.composite import CompositeEvent
 from app.cli.main import cli
 from app.local.embedded import Embedded
 from app.local.generators import generate
@@ -21,6 +20,7 @@ from app.owners.deployment import Deployment, load_deployment
 from app.pipeline.numbers import load_numbers
 from tests.kafka.application import Application, Record, expected_composites, records_of, until
 from tests.kafka.test_whole_way import START_MS, apply_topics, send, settings_for
+from tests.naive.composites import CompositeEvent
 
 DAY_MS = 86_400_000
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]

@@ -17,7 +17,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from app.bucket.composite import field_values
+from app.bucket.values import field_values
 from app.cli.main import cli
 from app.cli.running.reconcile import as_json
 from app.config.settings import Settings, load_settings

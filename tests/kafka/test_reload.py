@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
-from app.bucket.composite import CompositeEvent
 from app.local.embedded import Embedded
 from app.local.generators import generate
 from tests.kafka.application import ROOT, records_of, until
 from tests.kafka.changing import TOKEN, Batch, Changing, Input, composites
 from tests.kafka.test_whole_way import SERIES, START_MS, apply_topics, settings_for
+from tests.naive.composites import CompositeEvent
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 

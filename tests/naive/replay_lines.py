@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import orjson
 
-from app.bucket.composite import COMPOSITES, field_values, json_fields
+from app.bucket.places import COMPOSITES
+from app.bucket.values import field_values, json_fields
 
 
 def plain_lines(queries, finder, topics=None):

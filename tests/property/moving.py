@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.bucket.bucket import Bucket
-from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.bucket.rescale import rescaled
 from app.events.batch import EventBatch
 from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog
+from tests.naive.composites import CompositeEvent, composite_events
 from tests.property.application_way import by_value
 
 SOURCES = frozenset((0, 1))

@@ -18,7 +18,6 @@ from app.asc.selected import SelectedEvents
 from app.audit.sample import GROUPS, in_sample
 from app.audit.verdicts import Verdict, is_audited
 from app.bucket.bucket import Bucket
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
 from app.bucket.matching import Clock, Found, no_clock
@@ -31,6 +30,7 @@ from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import Streams
+from tests.naive.composites import composite_events
 from tests.naive.patterns import yaml_text
 from tests.property.test_bucket_whole_language import SOURCES, identities, in_steps
 from tests.property.whole_language import is_valid_for, queries, streams

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from app.bucket import matching as bucket_matching
 from app.bucket.bucket import Bucket
-from app.bucket.composite import Constituent, composite_events, match_identity
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 from tests.naive.arrival import arrive, arrive_trusted, on_time
+from tests.naive.composites import Constituent, composite_events, match_identity
 from tests.naive.language import Equivalence, Event, Item, Query, yaml_text
 from tests.naive.matching import matches
 from tests.property.application_way import answers, expected, plan_of

@@ -13,7 +13,6 @@ from hypothesis import Phase, assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from app.bucket.bucket import Bucket
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.bucket.matching import NO_ENDINGS, Ending, Found
@@ -23,6 +22,7 @@ from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from app.query.resolved.vocabulary import Streams
+from tests.naive.composites import composite_events
 from tests.naive.patterns import WholeQuery, yaml_text
 from tests.property.random_queries import cuts
 from tests.property.whole_language import is_valid_for, queries, streams

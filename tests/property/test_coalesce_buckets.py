@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from app.bucket.composite import composite_events
 from app.bucket.hold import TimeRules
 from app.query.plan import Catalog
 from tests.naive.arrival import on_time
+from tests.naive.composites import composite_events
 from tests.naive.language import Equivalence, Item, Query
 from tests.naive.temporal import TemporalQuery, coalesced
 from tests.property.application_way import plan_of

@@ -9,12 +9,14 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from app.bucket.bucket import Bucket
-from app.bucket.composite import COMPOSITES, composite_events, place_of
 from app.bucket.hold import Progress, TimeRules
+from app.bucket.identity import place_of
 from app.bucket.ingress import IngressPlan
+from app.bucket.places import COMPOSITES
 from app.query.compile import compile_texts
 from app.query.plan import Catalog
 from tests.naive.arrival import on_time
+from tests.naive.composites import composite_events
 from tests.naive.language import Attr, Equivalence, Event, Item, Query, yaml_text
 from tests.naive.matching import Match, matches, order, return_fields
 from tests.property.event_arrays import event_batch, stream_schema

@@ -10,11 +10,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from app.bucket.bucket import Bucket
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Draining, Plan
+from tests.naive.composites import composite_events
 from tests.property.application_way import plan_of
 from tests.property.event_arrays import event_batch
 from tests.property.temporal_cases import SCHEMAS, bounded_queries, temporal_plan, temporal_queries, tuple_streams

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from app.bucket import family
 from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_events
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.bucket.route import group_identity
@@ -27,6 +26,7 @@ from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan, Shedding
 from app.query.planning.chains import chain_of
 from app.query.resolved.vocabulary import Streams
+from tests.naive.composites import composite_events
 from tests.naive.patterns import yaml_text
 from tests.property import test_composition as composition
 from tests.property import whole_language

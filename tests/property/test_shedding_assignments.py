@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_chunk
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.bucket.ingress import IngressPlan
 from app.cli.shedding.shed_queries import read_shed_queries
@@ -32,6 +31,7 @@ from app.owners.models import restored
 from app.pipeline.gate import Learned, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from shedding.registry import METHODS
+from tests.naive.composites import composite_events
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("ShelfReading", "CounterReading", "ExitReading")

@@ -13,7 +13,6 @@ import yaml
 
 from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_chunk
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.bucket.ingress import IngressPlan
 from app.config.settings import load_settings
@@ -28,6 +27,7 @@ from app.owners.orders import Advance, BucketOrder, OwnerSettings
 from app.owners.shipment import CHUNK
 from app.owners.tuple_memory import tuple_memory
 from app.pipeline.preparation import compile_queries, prepare, read_streams
+from tests.naive.composites import composite_events
 
 ROOT = Path(__file__).parents[2]
 BUCKETS, TASKS = 2, 2

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.bucket.composite import Constituent, match_identity, opener_place
 from app.events.topics import topic_and_incarnation, topic_label
 from app.query.plan import Plan
+from tests.naive.composites import Constituent, match_identity, opener_place
 
 PLAN = Plan("shoplifting", 1, "", (), 1.0, ("retail",), (), (), (), None, (), ())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.bucket.composite import plain_values
+from app.bucket.values import plain_values
 from app.events.batch import Column
 from app.events.types import Kind
 

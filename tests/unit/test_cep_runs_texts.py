@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
-from app.bucket.composite import plain_values
 from app.bucket.recording import match_sorted
+from app.bucket.values import plain_values
 from app.cli.demo.world import QUICKSTART
 from app.cli.inputs.query_streams import configured_schemas, settings_of
 from app.events.batch import EventBatch, concatenate

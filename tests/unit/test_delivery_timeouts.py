@@ -10,17 +10,19 @@ import fastavro
 import numpy as np
 from typer.testing import CliRunner
 
-from app.bucket.composite import composite_events
 from app.bucket.recording import match_sorted
+from app.cep.matches import Matches
 from app.cli.main import cli
 from app.cli.queries.test import run_tests
 from app.delivery.composite_schema import composite_schema, timeout_schema
 from app.events.batch import events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.owners.composites import Destination, add_composite_events
 from app.owners.deployment import OutputTopic
-from app.owners.egress import Records, add_composite_events
+from app.owners.egress import Records
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
+from tests.naive.composites import composite_events
 
 QUERY = """\
 name: unpaid
@@ -73,10 +75,14 @@ def compiled(text: str = QUERY) -> Plan:
     return compilation.catalog.plans[0]
 
 
-def timeouts(plan: Plan) -> list:
+def expired(plan: Plan) -> Matches:
     batch = events_of_types([name for name, _ in EVENTS], [time for _, time in EVENTS])
-    (found,) = [one for one in match_sorted(Catalog.of((plan,)), batch).found if one.timeouts is not None]
-    return list(composite_events(plan, found.timeouts, ["shop"], "timeout"))
+    (found,) = [one.timeouts for one in match_sorted(Catalog.of((plan,)), batch).found if one.timeouts is not None]
+    return found
+
+
+def timeouts(plan: Plan) -> list:
+    return list(composite_events(plan, expired(plan), ["shop"], "timeout"))
 
 
 def test_a_timeout_says_what_is_missing_and_has_an_identity_of_its_own() -> None:
@@ -96,7 +102,8 @@ def test_a_timeout_leaves_as_avro_with_cloudevents_headers() -> None:
     plan = compiled()
     schema = timeout_schema(plan)
     records = Records()
-    add_composite_events(records, timeouts(plan), OutputTopic("cep.timeouts", 7, json.dumps(schema)), "shop", 99)
+    to = Destination(OutputTopic("cep.timeouts", 7, json.dumps(schema)), "shop", ["shop"], 99)
+    assert add_composite_events(records, plan, expired(plan), to, "timeout") == [event.id for event in timeouts(plan)]
     assert records.topics == ["cep.timeouts"] * 3
     written = fastavro.schemaless_reader(io.BytesIO(records.values[1][5:]), schema)
     assert written["missing"] == ["r"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from typing import Any
 
 import fastavro
 import numpy as np
 import pytest
 
-from app.bucket.composite import composite_events
 from app.bucket.matching import Found
 from app.cep.engine import Tally
 from app.cep.matches import Constituents, EventTable, Lists, Matches
@@ -21,10 +21,12 @@ from app.events.batch import Column, Dictionary, empty_batch
 from app.events.files import parse_events
 from app.events.types import Kind
 from app.owners.arrivals import Arrivals
+from app.owners.composites import Destination, add_composite_events
 from app.owners.deployment import OutputTopic
-from app.owners.egress import Records, add_composite_events
+from app.owners.egress import Records
 from app.query import expressions as e
 from app.query.plan import Catalog, ExplicitWindow, Item, Plan, ReturnField, Runs, Take
+from tests.naive.composites import composite_events
 
 TALLY = Tally(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -134,8 +136,7 @@ def test_lists_and_windows_leave_as_avro(window: ExplicitWindow, number: int, wr
     own = plan(window)
     schema = composite_schema(own)
     records = Records()
-    events = list(composite_events(own, matches([[(A, 1), (A, 4)], [(B, 2)]], windows=[number, number]), ["t"]))
-    add_composite_events(records, events, OutputTopic("alerts", 1, json.dumps(schema)), "cep", 0)
+    add_composite_events(records, own, matches([[(A, 1), (A, 4)], [(B, 2)]], windows=[number, number]), alerts(schema))
     first, second = (fastavro.schemaless_reader(io.BytesIO(value[5:]), schema) for value in records.values)
     assert first["fields"] == {"v": [101, 104], "w": ["yy", "x"], "n": 2}
     assert second["fields"] == {"v": None, "w": None, "n": 0}
@@ -147,11 +148,15 @@ def test_lists_and_windows_leave_as_avro(window: ExplicitWindow, number: int, wr
 def test_whole_numbers_of_a_list_that_left_64_bit_are_null() -> None:
     own = plan()
     schema = composite_schema(own)
-    (event,) = composite_events(own, matches([[(A, 1)]]), ["t"])
+    found = matches([[(A, 1), (A, 4)]])
+    large = Lists(Column(Kind.INTEGER, np.array([5.0, 2.0**70])), np.array([0, 2]))
     records = Records()
-    large = replace(event, fields={**event.fields, "v": [5, 1 << 70]})
-    add_composite_events(records, [large], OutputTopic("alerts", 1, json.dumps(schema)), "cep", 0)
+    add_composite_events(records, own, replace(found, fields={**found.fields, "v": large}), alerts(schema))
     assert fastavro.schemaless_reader(io.BytesIO(records.values[0][5:]), schema)["fields"]["v"] == [5, None]
+
+
+def alerts(schema: dict[str, Any]) -> Destination:
+    return Destination(OutputTopic("alerts", 1, json.dumps(schema)), "cep", ["t"], 0)
 
 
 def test_the_latency_of_a_match_is_that_of_its_last_event() -> None:

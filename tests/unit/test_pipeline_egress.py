@@ -1,16 +1,7 @@
 """What leaves: no record is so large that the sink would fail, and none is dropped for it."""
 
-import io
-import json
-from types import SimpleNamespace
-
-import fastavro
-
-from app.bucket.composite import CompositeEvent
-from app.delivery.composite_schema import composite_schema
 from app.delivery.originals import Original
-from app.owners.deployment import OutputTopic
-from app.owners.egress import Failure, Limit, Records, add_composite_events, add_dead_letters, add_late_events
+from app.owners.egress import Failure, Limit, Records, add_dead_letters, add_late_events
 
 LIMIT = Limit(20_000, "dead")
 
@@ -89,30 +80,18 @@ def test_a_composite_event_that_would_be_too_large_becomes_a_dead_letter():
     assert records.oversized == 1
 
 
-def composite(**fields):
-    returned = [{"name": name, "type": ["null", kind], "default": None} for name, kind in KINDS.items()]
-    schema = composite_schema_of(returned)
-    event = CompositeEvent("id", "pair", 1, 0, None, None, None, {**dict.fromkeys(KINDS), **fields}, ())
-    records = Records()
-    add_composite_events(records, [event], OutputTopic("alerts", 1, json.dumps(schema)), "cep", 0)
-    return fastavro.schemaless_reader(io.BytesIO(only(records)[2][5:]), schema)["fields"]
-
-
-KINDS = {"n": "long", "waited": {"type": "long", "doc": "milliseconds"}, "x": "double", "s": "string"}
-
-
-def composite_schema_of(returned):
-    plan = SimpleNamespace(name="pair", title="", returns=(), runs=None)
-    schema = composite_schema(plan)
-    (fields,) = [field for field in schema["fields"] if field["name"] == "fields"]
-    fields["type"]["fields"] = returned
-    return schema
-
-
-def test_whole_numbers_that_left_64_bit_are_null_and_their_neighbours_stay():
-    found = composite(n=1 << 63, waited=-(1 << 64), x=1.5, s="text")
-    assert found == {"n": None, "waited": None, "x": 1.5, "s": "text"}
-
-
-def test_whole_numbers_that_became_floats_because_another_left_64_bit_are_whole_again():
-    assert composite(n=5.0, waited=1.8e19) == {"n": 5, "waited": None, "x": None, "s": None}
+def test_records_that_come_together_are_looked_at_one_by_one_where_one_may_be_too_large():
+    headers = (("ce_specversion", b"1.0"), ("ce_id", b"abc"))
+    records = Records(LIMIT)
+    records.extend("alerts", [b"k", None], [b"x", b"y" * 20_000], [headers, headers], headers)
+    assert records.topics == ["alerts", "dead"]
+    assert records.values == [b"x", None]
+    assert records.oversized == 1
+    together = Records(LIMIT)
+    together.extend("alerts", [b"k", None], [b"x", b"y"], [headers, headers], headers)
+    assert (together.topics, together.keys, together.values, together.headers) == (
+        ["alerts"] * 2,
+        [b"k", None],
+        [b"x", b"y"],
+        [headers] * 2,
+    )

@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from app.bucket.bucket import Bucket
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.bucket.ingress import IngressPlan
 from app.bucket.recording import rows_between
@@ -24,6 +23,7 @@ from app.pipeline.numbers import FILE, FORMAT, KIND, NumberedTopic, Numbers, buc
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.storage.frames import write_frame
 from app.storage.open import open_store
+from tests.naive.composites import composite_events
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = [str(ROOT / "schemas" / f"{name}.avsc") for name in ("ShelfReading", "ExitReading", "CounterReading", "BackroomReading")]

@@ -12,7 +12,6 @@ import yaml
 
 from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_chunk
-from app.bucket.composite import composite_events
 from app.bucket.hold import Progress
 from app.config.settings import load_settings
 from app.control.desk import Desk
@@ -25,6 +24,7 @@ from app.pipeline.application import schema_keeping
 from app.pipeline.ingress import TaskSettings
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.pipeline.slices import SLICE_BYTES, Read, slices
+from tests.naive.composites import composite_events
 from tests.spark.recorded import ROOT, KnownSchemas, recorded
 
 START_MS = 1_780_000_000_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.bucket.composite import plain_values
 from app.bucket.recording import match_sorted
+from app.bucket.values import plain_values
 from app.cli.inputs.query_streams import configured_schemas, settings_of
 from app.cli.queries.test import run_tests
 from app.events.batch import EventBatch, concatenate

@@ -11,8 +11,8 @@ from xml.sax.saxutils import quoteattr
 import orjson
 import typer
 
-from app.bucket.composite import field_values, json_fields
 from app.bucket.recording import match_sorted
+from app.bucket.values import field_values, json_fields
 from app.cep.matches import Matches
 from app.cli.inputs.query_streams import configured_schemas, print_findings, settings_of
 from app.cli.output import Output, OutputOption, write_json

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.bucket.composite import COMPOSITES
 from app.bucket.composition import as_events, stream_of
+from app.bucket.places import COMPOSITES
 from app.cep.matches import Matches
 from app.cli.inputs.events import ReplayInput
 from app.cli.replay.composites import ReadComposites

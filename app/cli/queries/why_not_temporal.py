@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from app.bucket.composite import field_values, plain_values
 from app.bucket.recording import match_sorted
 from app.bucket.temporal import as_one_item
+from app.bucket.values import field_values, plain_values
 from app.cep.matches import Matches
 from app.cli.queries.why_not_input import QueryEvents
 from app.config.durations import format_duration

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bucket.composite import COMPOSITES, composite_events, place_of
 from app.bucket.composition import Composition, order_keys, stream_of
+from app.bucket.identity import identities_of, place_of
+from app.bucket.places import COMPOSITES
 from app.cep.matches import Matches
 from app.query.plan import Catalog
 
@@ -49,9 +50,9 @@ class ReadComposites:
                 continue
             for n, (key, place) in enumerate(
                 sorted(
-                    (key, place_of(event.id))
+                    (key, place_of(identity))
                     for matches in found.get(own, ())
-                    for key, event in zip(order_keys(plan, matches, keys), composite_events(plan, matches, topics), strict=True)
+                    for key, identity in zip(order_keys(plan, matches, keys), identities_of(plan, matches, topics), strict=True)
                 )
             ):
                 query[place], number[place], keys[place] = plan.name, n, key

@@ -1,13 +1,12 @@
 """Matches → JSON lines in bulk: columns become texts, texts become lines, and no match ever becomes an object.
 
 Every cell of a line is a span of text: numbers are written by orjson an array at a time, texts once per dictionary entry. A line is then
-the query's constant text with the cells between (`app.cli.replay.kernels_lines`).
+the query's constant text with the cells between (`app.bucket.encoding.pieces`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,12 @@ import orjson
 from numpy.typing import NDArray
 
 from app.bucket.chunk import compacted, compacted_batch
+from app.bucket.encoding.kernels_pieces import Cells, Template, measure_records, write_records
+from app.bucket.encoding.pieces import Elements, Texts, cells_of, decimals, put_together, repeated, template_of, texts_of
 from app.bucket.lists import starts_of
 from app.cep.matches import Lists
 from app.cli.inputs.events import LineFinder
-from app.cli.replay.kernels_lines import Cells, Keys, Template, join_lists, measure_lines, sort_matches, write_lines
+from app.cli.replay.kernels_lines import Keys, sort_matches
 from app.cli.replay.matches import QueryMatches
 from app.events.batch import Column
 from app.events.types import Kind
@@ -26,8 +27,6 @@ from app.events.types import Kind
 BLOCK = 1 << 15
 """Matches whose texts are in memory at a time, some 10 MB."""
 MILLISECOND_KINDS = (Kind.TIME, Kind.DURATION)
-LIST_BRACKETS = 2
-NULL_BYTES = 4
 
 
 def line_blocks(queries: Sequence[QueryMatches], finder: LineFinder, topics: Sequence[str] | None) -> Iterator[bytes]:
@@ -108,13 +107,13 @@ def _block(
         part = query.take(rows[places])
         cells = cells_of_part(_with_few_texts(part))
         ends = np.empty(len(places) + 1, dtype=np.int64)
-        measure_lines(template, cells, ends)
+        measure_records(template, cells, ends)
         lengths[places] = np.diff(ends)
         parts.append((template, cells, places))
     starts = starts_of(lengths)
     data = np.empty(int(starts[-1]), dtype=np.uint8)
     for template, cells, places in parts:
-        write_lines(template, cells, np.ascontiguousarray(starts[places]), data)
+        write_records(template, cells, np.ascontiguousarray(starts[places]), data)
     return data.tobytes()
 
 
@@ -143,82 +142,22 @@ def _template(query: QueryMatches, *, identities: bool) -> Template:
     return template_of(parts, items, b"},", b"}]}\n")
 
 
-def template_of(parts: Sequence[bytes], items: Sequence[bytes], between: bytes, end: bytes) -> Template:
-    """Constant text, ready for the kernels; see `Template`."""
-    texts = [*parts, *items, between, end]
-    bounds = starts_of(np.array([len(text) for text in texts], dtype=np.int64))
-    spans = np.stack([bounds[:-1], bounds[1:]], axis=1)
-    count = len(parts)
-    return Template(
-        np.frombuffer(bytearray(b"".join(texts)), dtype=np.uint8),
-        np.ascontiguousarray(spans[:count]),
-        np.ascontiguousarray(spans[count:-2]),
-        np.ascontiguousarray(spans[-2]),
-        np.ascontiguousarray(spans[-1]),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Texts:
-    """Cells as texts.
-
-    Attributes:
-        data: uint8 (bytes,).
-        starts, ends: int64 (cells,).
-    """
-
-    data: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-
 def _cells(query: QueryMatches, finder: LineFinder, topics: Sequence[str] | None) -> Cells:
     """All cells of a query's matches."""
     size = len(query)
     columns = [] if topics is None else [_of_values(query.identities(topics))]
-    columns += [_of_numbers(query.fields.time), _of_values_or_none(query.window_texts(finder), size)]
+    columns += [decimals(query.fields.time), _of_values_or_none(query.window_texts(finder), size)]
     for returned in query.plan.returns:
         lists = query.lists.get(returned.name)
         columns.append(_of_column(query.fields.columns[returned.name], returned.kind) if lists is None else _of_lists(lists, returned.kind))
-    positions = _of_values_or_none(query.position_texts(finder, query.bound.source, query.bound.offset), len(query.bound.item))
-    return cells_of(query, columns, positions)
-
-
-def cells_of(query: QueryMatches, columns: Sequence[Texts], positions: Texts) -> Cells:
-    """Cells, ready for the kernels: the texts of all in one.
-
-    Args:
-        query: whose.
-        columns: what stands before the events, in order.
-        positions: of the events.
-    """
-    everything = [*columns, positions]
-    shifts = starts_of(np.array([len(one.data) for one in everything], dtype=np.int64)).tolist()
-    moved = [(one.starts + shift, one.ends + shift) for one, shift in zip(everything, shifts[:-1], strict=True)]
-    return Cells(
-        np.concatenate([one.data for one in everything]),
-        np.ascontiguousarray(np.stack([starts for starts, _ in moved[:-1]])),
-        np.ascontiguousarray(np.stack([ends for _, ends in moved[:-1]])),
-        query.bound.starts,
-        np.ascontiguousarray(query.bound.item, dtype=np.int64),
-        *moved[-1],
-    )
-
-
-def _of_numbers(values: NDArray[Any]) -> Texts:
-    """Numbers as orjson writes them, NaN and infinity as null."""
-    if not len(values):
-        return Texts(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    data = np.frombuffer(orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY), dtype=np.uint8)
-    commas = np.flatnonzero(data == ord(","))
-    return Texts(data, np.concatenate([np.ones(1, np.int64), commas + 1]), np.append(commas, len(data) - 1))
+    bound = query.bound
+    positions = _of_values_or_none(query.position_texts(finder, bound.source, bound.offset), len(bound.item))
+    return cells_of(columns, Elements(bound.starts, bound.item, positions))
 
 
 def _of_entries(entries: Sequence[Any], codes: NDArray[Any]) -> Texts:
     """Values of which each distinct one is written once."""
-    texts = [orjson.dumps(entry) for entry in entries]
-    bounds = starts_of(np.array([len(text) for text in texts], dtype=np.int64))
-    return Texts(np.frombuffer(b"".join(texts), dtype=np.uint8), bounds[:-1][codes], bounds[1:][codes])
+    return texts_of([orjson.dumps(entry) for entry in entries]).at(codes)
 
 
 def _of_values(values: Sequence[Any]) -> Texts:
@@ -228,17 +167,13 @@ def _of_values(values: Sequence[Any]) -> Texts:
 def _of_values_or_none(values: Sequence[Any] | NDArray[np.int64] | None, size: int) -> Texts:
     if values is None:
         return _of_entries([None], np.zeros(size, dtype=np.int64))
-    return _of_numbers(values) if isinstance(values, np.ndarray) else _of_values(values)
+    return decimals(values) if isinstance(values, np.ndarray) else _of_values(values)
 
 
 def _of_column(column: Column, kind: Kind) -> Texts:
     """A return field; null where it is null or absent."""
     texts = _of_present(column, kind)
-    if column.state is None:
-        return texts
-    missing, place = column.state != 0, len(texts.data)
-    data = np.concatenate([texts.data, np.frombuffer(b"null", dtype=np.uint8)])
-    return Texts(data, np.where(missing, place, texts.starts), np.where(missing, place + NULL_BYTES, texts.ends))
+    return texts if column.state is None else texts.where(column.state != 0, b"null")
 
 
 def _of_present(column: Column, kind: Kind) -> Texts:
@@ -253,7 +188,7 @@ def _of_present(column: Column, kind: Kind) -> Texts:
         return _of_entries([False, True], (values != 0).astype(np.int64))
     if kind in MILLISECOND_KINDS and values.dtype.kind == "f":
         return _of_milliseconds(values)
-    return _of_numbers(values)
+    return decimals(values)
 
 
 def whole_milliseconds(values: NDArray[Any]) -> NDArray[Any]:
@@ -273,10 +208,7 @@ def _of_milliseconds(values: NDArray[Any]) -> Texts:
 
 
 def _of_lists(lists: Lists, kind: Kind) -> Texts:
-    """A return field that holds a list per match."""
-    elements = _of_column(compacted(lists.values), kind)
-    bounds = np.ascontiguousarray(lists.starts, dtype=np.int64)
-    room = int((elements.ends - elements.starts).sum()) + len(elements.starts) + (LIST_BRACKETS + NULL_BYTES) * len(bounds)
-    data, ends = np.empty(room, dtype=np.uint8), np.empty(len(bounds), dtype=np.int64)
-    join_lists(np.array(elements.data), np.ascontiguousarray(elements.starts), np.ascontiguousarray(elements.ends), bounds, data, ends)
-    return Texts(data[: ends[-1]], ends[:-1], ends[1:])
+    """A return field that holds a list per match, null where it is empty."""
+    elements = Elements.alike(lists.starts, _of_column(compacted(lists.values), kind))
+    empty = lists.starts[1:] == lists.starts[:-1]
+    return put_together(template_of([b"[", b""], [b""], b",", b"]"), cells_of([repeated(b"", len(empty))], elements)).where(empty, b"null")

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.chunk import compacted_batch
-from app.bucket.composite import (
-    COMPOSITES,
-    Constituent,
-    Outcome,
-    Window,
-    match_identity,
-    named_topics,
-    opener_place,
-    opener_windows,
-    topic_of,
-)
+from app.bucket.encoding.pieces import Elements, Texts, decimals
+from app.bucket.identity import SEPARATOR, Outcome, identities, opener_windows
 from app.bucket.lists import joined_lists, ragged_rows, starts_of, taken_lists
+from app.bucket.places import COMPOSITES, Places, named_topics
 from app.cep.matches import Lists, Matches
 from app.cli.inputs.events import LineFinder
 from app.cli.replay.composites import ReadComposites
-from app.events.batch import PARTITION_BITS, Column, Dictionary, EventBatch, concatenate, take
+from app.events.batch import Column, Dictionary, EventBatch, concatenate, take
 from app.events.types import Kind
 from app.query.plan import Plan
 
+Window = int | str | None
 BLOCK = 8192
 """Matches that exist as objects at a time."""
 
@@ -160,26 +152,22 @@ class QueryMatches:
 
     def identities(self, topics: Sequence[str]) -> list[str]:
         """Without positions in the file, the stream's name stands for the topic and the line for the offset."""
-        named = named_topics(self.plan, topics)
-        bound, windows = self.bound, self._window_places(named)
-        variables = [item.variable for item in self.plan.items]
-        columns = (bound.item.tolist(), bound.source.tolist(), bound.offset.tolist())
-        events = [self._constituent(variables[item], named, source, offset) for item, source, offset in zip(*columns, strict=True)]
-        return [
-            match_identity(self.plan, window, events[start:stop], self.kind)
-            for window, (start, stop) in zip(windows, pairwise(bound.starts.tolist()), strict=True)
-        ]
+        named, bound = named_topics(self.plan, topics), self.bound
+        texts = self._places(bound.source, bound.offset, named).texts(SEPARATOR)
+        return identities(self.plan, self.kind, self._window_places(named), Elements(bound.starts, bound.item, texts))
 
-    def _window_places(self, topics: Sequence[str]) -> list[Window]:
-        numbers, sources = self.windows.number.tolist(), self.windows.source
-        if sources is None:
-            return numbers if self.windows.known else [None] * len(numbers)
-        openers = [self._constituent(None, topics, source, offset) for source, offset in zip(sources.tolist(), numbers, strict=True)]
-        return [opener_place(opener) for opener in openers]
+    def _window_places(self, topics: Sequence[str]) -> Texts | None:
+        windows = self.windows
+        if not windows.known:
+            return None
+        return decimals(windows.number) if windows.source is None else self._places(windows.source, windows.number, topics).texts("/")
 
-    def _constituent(self, variable: str | None, topics: Sequence[str], source: int, offset: int) -> Constituent:
-        topic = topic_of(topics, source, self.read.type_of(source, offset))
-        return Constituent(variable, "", topic, source & ((1 << PARTITION_BITS) - 1), offset, 0)
+    def _places(self, source: NDArray[np.int64], offset: NDArray[np.int64], topics: Sequence[str]) -> Places:
+        types = [self.read.type_of(s, o) for s, o in zip(source.tolist(), offset.tolist(), strict=True)] if self.read.rank else []
+        names = list(dict.fromkeys(types))
+        numbers = {name: k for k, name in enumerate(names)}
+        codes = np.array([numbers[name] for name in types] if types else np.zeros(len(source)), dtype=np.int64)
+        return Places.of(source, offset, (codes, names), topics)
 
 
 def _kinds(plan: Plan) -> list[tuple[str, Kind]]:

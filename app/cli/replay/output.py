@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.bucket.composite import Outcome
+from app.bucket.identity import Outcome
 from app.bucket.matching import Found
 from app.cep.matches import Matches
 from app.cli.inputs.events import ReplayInput

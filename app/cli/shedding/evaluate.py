@@ -21,7 +21,7 @@ from app.evaluation.shed_query import ShedQuery
 from shedding.registry import METHODS
 
 RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
-SHEDDERS = ("random", "bl", "espice", "gspice", "prefix", "pm-random", "pspice")
+SHEDDERS = ("random", "universe", "bl", "espice", "gspice", "prefix", "pm-random", "pspice")
 FEWEST = 100
 """Events in each part of the recording, or nothing can be said."""
 

@@ -42,8 +42,8 @@ class Shed:
 
     @property
     def by_identity(self) -> bool:
-        """Whether nothing but an event's identity decides, so that any stream, sorted or not, can be shed as it arrives."""
-        return self.shedder in ("none", "random")
+        """Whether nothing but the event itself decides, so that any stream, sorted or not, can be shed as it arrives."""
+        return self.shedder in ("none", "random", "universe")
 
 
 def chosen_shedding(shedder: str | None, drop_ratio: float, model: Path | None) -> Shed | None:

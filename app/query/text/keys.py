@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-EVENT_SHEDDERS = ("random", "bl", "espice", "gspice", "gspice-tree", "gspice-forest", "prefix")
+EVENT_SHEDDERS = ("random", "universe", "bl", "espice", "gspice", "gspice-tree", "gspice-forest", "prefix")
 WINDOW_SHEDDERS = ("e-bl",)
 MATCH_SHEDDERS = ("pm-random", "pspice", "pspice-minus", "hspice", "stateful")
 TUPLE_SHEDDERS = ("cals", "cals-v", "cals-i", "rand")

@@ -17,7 +17,6 @@ import yaml
 
 from app.asc.sequence import Sequence as Order
 from app.bucket.bucket import Bucket
-from app.bucket.composite import CompositeEvent, composite_events
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.cli.shedding.train import train
@@ -34,6 +33,7 @@ from app.owners.tuple_memory import tuple_memory
 from app.pipeline.draining import Past
 from app.pipeline.gate import Learned, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams
+from tests.naive.composites import CompositeEvent, composite_events
 from tests.naive.language import Event
 from tests.property.event_arrays import event_batch
 

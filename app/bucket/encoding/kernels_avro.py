@@ -1,11 +1,11 @@
-"""Kernel of numbers as Avro writes them. Reached only through `app.cli.replay.avro`."""
+"""Kernel of numbers as Avro writes them. Reached only through `app.bucket.encoding.avro`."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
 
-from app.cli.replay.kernel import kernel
+from app.bucket.encoding.kernel import kernel
 
 
 @kernel(types.int64(types.int64[::1], types.uint8[::1], types.int64[::1]))

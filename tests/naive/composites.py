@@ -1,42 +1,32 @@
-"""Composite events: the stable identity of a match, and matches as rows and as the JSON objects of `cep replay`.
-
-**Identity.** The first 128 bits of SHA-256 over query name, version, window number and, in total order, (variable, topic, partition,
-offset) of the bound events, as hexadecimal text; of a partial match that timed out also the word ``timeout``, so that it is told from a
-match of the same events. It depends on the input alone: batching, restarts and the number of buckets do not show. The place of an event of a topic that
-was deleted and created again says so (``topic#2``), or identities would be repeated with the offsets.
-
-**Window numbers.** Those of time and count windows are numbers; that of a window which an event opened is the event's place,
-``topic/partition/offset`` (in `cep replay`, its line).
-"""
+"""Composite events match by match and object by object, from the definition: the twin of `app.bucket.identity` and `app.owners.composites`."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bucket.chunk import compacted
-from app.cep.matches import Lists, Matches
-from app.events.batch import PARTITION_BITS, PRESENT, Column
+from app.bucket.identity import Outcome, opener_windows
+from app.bucket.places import COMPOSITES, named_topics
+from app.bucket.values import field_values, key_text, plain_values
+from app.cep.matches import Matches
+from app.delivery.composite_schema import field_name
+from app.events.batch import PARTITION_BITS, Column
 from app.events.topics import topic_and_incarnation, topic_label
 from app.events.types import Kind
+from app.owners.deployment import OutputTopic
+from app.owners.egress import Headers, Records, encode
 from app.query.plan import QUERY_STREAM, Plan
 
 _SEPARATOR = "\x1f"
 
-COMPOSITES = 1 << 44
-"""The source of composite events that other queries read: behind all topic partitions, so that at equal times raw events come first."""
-PLACE_DIGITS = 15
-"""Of the hexadecimal digits of a composite event's id so many are its offset where it is read as an event: 60 bit."""
-
-Outcome = Literal["match", "timeout"]
-"""What became of a partial match: it was completed, or it ran out of its window."""
 Window = int | str | None
 
 
@@ -130,25 +120,6 @@ def match_identity(plan: Plan, window: Window, events: Sequence[Constituent], ki
     return sha256(_SEPARATOR.join(parts).encode()).hexdigest()[:32]
 
 
-def named_topics(plan: Plan, topics: Sequence[str]) -> Sequence[str]:
-    """The topics by number; without any (files without positions), the query's stream stands for the topic."""
-    return topics or [stream for stream in plan.streams if not stream.startswith(QUERY_STREAM)][:1]
-
-
-def place_of(identity: str) -> int:
-    """The offset that a composite event has where it is read as an event.
-
-    >>> place_of("00000000000000a9f3d6a1d9b0e2c480")
-    10
-    """
-    return int(identity[:PLACE_DIGITS], 16)
-
-
-def opener_windows(plan: Plan) -> bool:
-    """Whether events open the plan's windows: `Matches.windows` are then places in its events."""
-    return plan.runs is not None and plan.runs.window is not None and plan.runs.window.slide is None
-
-
 def _windows(plan: Plan, matches: Matches, topics: Sequence[str]) -> list[Window]:
     """Per match the number of its window."""
     if matches.windows is None:
@@ -198,96 +169,82 @@ def topic_of(topics: Sequence[str], source: int, event_type: str) -> str:
     return topics[index] if index < len(topics) else ""
 
 
-def key_text(values: Sequence[Any]) -> str:
-    r"""Key values as one text.
-
-    >>> key_text(["T1"]), key_text([7, 'a,b', True])
-    ('T1', '7,a\\,b,true')
-    >>> key_text([None])  # of temporal queries
-    'null'
-    """
-    if len(values) == 1:
-        return _text(values[0])
-    return ",".join(_text(value).replace("\\", "\\\\").replace(",", "\\,") for value in values)
+def _encode_composite(output: OutputTopic, value: dict[str, Any]) -> bytes:
+    """As `encode`; whole numbers that left 64 bit, which Avro's long cannot hold, become null. That is rare, so it costs nothing before it happens."""
+    try:
+        return encode(output, value)
+    except (ValueError, OverflowError):
+        whole = _whole_numbers(output.schema)
+        fields = {name: _as_longs(content) if name in whole else content for name, content in value["fields"].items()}
+        return encode(output, {**value, "fields": fields})
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    return str(value)
+def _whole_numbers(schema: str) -> frozenset[str]:
+    """The returned fields that are longs, or lists of them."""
+    (fields,) = (field["type"] for field in json.loads(schema)["fields"] if field["name"] == "fields")
+    kinds = {field["name"]: _plain_type(field["type"][-1]) for field in fields["fields"]}
+    return frozenset(name for name, kind in kinds.items() if kind == "long")
 
 
-def field_values(field: Column | Lists, kind: Kind | None = None) -> list[Any]:
-    """A return field as Python values: as `plain_values`, and lists where it holds them; an empty list is null."""
-    if isinstance(field, Column):
-        return plain_values(field, kind)
-    values = plain_values(field.values, kind)
-    return [values[start:stop] or None for start, stop in pairwise(field.starts.tolist())]
+def _plain_type(kind: Any) -> Any:
+    """The name of a type, of a list that of its elements."""
+    if isinstance(kind, dict):
+        return _plain_type(kind["items"][-1]) if kind["type"] == "array" else kind["type"]
+    return kind
 
 
-def plain_values(column: Column, kind: Kind | None = None) -> list[Any]:
-    """A column as Python values: None where null or absent; times and durations in milliseconds."""
-    make = _PLAIN.get(kind or column.kind, _numbers)
-    values = make(compacted(column) if column.dictionary is not None else column)
-    if column.state is None:
-        return values
-    return [value if state == PRESENT else None for value, state in zip(values, column.state.tolist(), strict=True)]
+def _as_longs(value: Any) -> Any:
+    return [_as_long(element) for element in value] if isinstance(value, list) else _as_long(value)
 
 
-def _numbers(column: Column) -> list[Any]:
-    return column.values.tolist()
-
-
-def _milliseconds(column: Column) -> list[Any]:
-    """Times and durations are written as whole milliseconds, half away from zero; what is none (NaN, infinity) is null."""
-    if column.values.dtype.kind != "f":
-        return column.values.tolist()
-    return [int(math.copysign(math.floor(abs(value) + 0.5), value)) if math.isfinite(value) else None for value in column.values.tolist()]
-
-
-def _booleans(column: Column) -> list[Any]:
-    return [bool(value) for value in column.values.tolist()]
-
-
-def _by_code(entries: Sequence[Any], codes: NDArray[np.generic]) -> list[Any]:
-    return [entries[code] for code in codes.tolist()] if entries else [None] * len(codes)
-
-
-def _strings(column: Column) -> list[Any]:
-    assert column.dictionary is not None  # noqa: S101 - text columns have one
-    return _by_code([entry.decode(errors="replace") for entry in column.dictionary.entries()], column.values)
-
-
-def _bytes(column: Column) -> list[Any]:
-    assert column.dictionary is not None  # noqa: S101 - text columns have one
-    return _by_code(column.dictionary.entries(), column.values)
-
-
-_PLAIN: dict[Kind, Callable[[Column], list[Any]]] = {
-    Kind.BOOLEAN: _booleans,
-    Kind.STRING: _strings,
-    Kind.BYTES: _bytes,
-    Kind.TIME: _milliseconds,
-    Kind.DURATION: _milliseconds,
-}
-
-
-def json_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    r"""Return fields as JSON holds them: NaN and infinity are null, bytes are texts of their code points (as in Avro's JSON).
-
-    >>> json_fields({"x": float("nan"), "b": b"\xff"})
-    {'x': None, 'b': 'ÿ'}
-    """
-    return {name: _json_value(value) for name, value in fields.items()}
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
+def _as_long(value: Any) -> int | None:
+    """A whole number of 64 bit, or None. In a feed where one value left 64 bit the engine has floats for all of them."""
+    if value is None or not math.isfinite(value):
         return None
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    return [_json_value(element) for element in value] if isinstance(value, list) else value
+    whole = round(value)
+    return whole if -(1 << 63) <= whole < 1 << 63 else None
+
+
+def _iso(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def add_objects(records: Records, events: Iterable[CompositeEvent], output: OutputTopic, application: str, detected_at_ms: int) -> None:
+    """What `app.owners.composites.add_composite_events` adds, object by object."""
+    for event in events:
+        value = _encode_composite(
+            output,
+            {
+                "id": event.id,
+                "query": event.query,
+                "version": event.version,
+                "time": event.time,
+                "detected_at": detected_at_ms,
+                "window": event.window,
+                "partition_key": event.partition_key,
+                "fields": {field_name(name): content for name, content in event.fields.items()},
+                "events": [
+                    {
+                        "variable": c.variable,
+                        "type": c.type,
+                        "topic": c.topic,
+                        "partition": c.partition,
+                        "offset": c.offset,
+                        "time": c.time,
+                    }
+                    for c in event.events
+                ],
+                **({"missing": list(event.missing)} if event.kind == "timeout" else {}),
+            },
+        )
+        type_ = f"cep.{event.query}.v{event.version}{'.timeout' if event.kind == 'timeout' else ''}"
+        headers: Headers = (
+            ("ce_specversion", b"1.0"),
+            ("ce_id", event.id.encode()),
+            ("ce_source", f"/{application}/queries/{event.query}".encode()),
+            ("ce_type", type_.encode()),
+            ("ce_time", _iso(event.time).encode()),
+            *(() if event.window is None else (("ce_window", str(event.window).encode()),)),
+            ("content-type", b"application/avro"),
+        )
+        records.add(output.topic, None if event.key is None else event.key.encode(), value, headers)
