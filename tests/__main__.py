@@ -2,7 +2,7 @@
 
     python3 -m tests                everything that CI runs
     python3 -m tests --fast         the loop while developing: no JVM, no slow tests, under two minutes
-    python3 -m tests --nightly      also the image, with 20,000 examples per property: hours
+    python3 -m tests --nightly      also the image, a newcomer with empty caches, 20,000 examples per property: hours
     python3 -m tests ARGUMENTS...   only pytest, with these arguments
 
 Standard library only: it starts on a bare Python.
@@ -46,6 +46,8 @@ def main(arguments: list[str]) -> int:
         "pytest": [*pytest, "-q", *SELECTIONS[choice], *rest],
     }
     environment = {"HYPOTHESIS_PROFILE": choice.removeprefix("--") or "ci", **os.environ}
+    if choice == "--nightly":
+        environment.setdefault("CEP_NEWCOMER", "fresh")
     if choice != "--fast":
         environment |= ops_tools()
     results: list[tuple[str, int, float]] = []

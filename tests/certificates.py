@@ -6,6 +6,7 @@ import datetime as dt
 import ipaddress
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Identity:
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1 and localhost.
+    """Signs certificates for 127.0.0.1 and localhost, and for other names of this machine where they are said.
 
     Attributes:
         file: its own certificate.
@@ -43,10 +44,11 @@ class Authority:
         self.file = folder / f"{name}.crt"
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
-    def issue(self, name: str, password: str | None = None) -> Identity:
+    def issue(self, name: str, password: str | None = None, hosts: Sequence[str] = ()) -> Identity:
         """A new certificate of this common name, whose key is PKCS#8, perhaps encrypted, as Java 17 can read it; issued again, the same files get another one."""
         key = ec.generate_private_key(ec.SECP256R1())
-        here = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        known = map(x509.DNSName, ("localhost", *hosts))
+        here = x509.SubjectAlternativeName([*known, x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = _builder(subject, self._name, key).add_extension(here, critical=False).sign(self._key, hashes.SHA256())
         kept = Identity(self._folder / f"{name}.crt", self._folder / f"{name}.key")

@@ -58,9 +58,9 @@ EXITS = (
     ),
     Exit(
         75,
-        "Another driver works on the checkpoint.",
+        "Another driver works on the checkpoint, or another reconciliation publishes for it.",
         "yes, when it has ended",
-        "stop the application first; in Kubernetes `kubectl scale statefulset NAME --replicas 0`",
+        "stop the application first (in Kubernetes `kubectl scale statefulset NAME --replicas 0`), or let the reconciliation end",
     ),
     Exit(
         77,

@@ -309,7 +309,9 @@ class Topics(_Section):
     heartbeat: str = "{prefix}.heartbeat"
     """A tiny topic that the driver writes to when all input is silent, so that waiting negations fire."""
     partitions: int = Field(default=4, gt=0)
-    """Partitions of the topics above and of the queries' topics when ``cep topics apply`` creates them (the heartbeat has one)."""
+    """Partitions of the topics above and of the queries' topics when they are created (the heartbeat has one)."""
+    create_outputs: bool = False
+    """Whether the application makes topics of composite events that are missing, as ``cep topics apply`` would: at its start, and when a query comes while it runs. Other topics it never makes. With false a query whose topic is missing waits until somebody makes it, since who may create topics is often somebody else."""
     max_record_bytes: int = Field(default=1_000_000, ge=10_000)
     """Largest record that is written, key and headers included; a little below Kafka's own limit (1 MiB), above which the sink would fail and the query end. A dead letter or late event that is larger comes without its value, a composite event becomes a dead letter (``oversized``). Whoever raises it raises ``max.message.bytes`` of the topics as well."""
     replication_factor: int = Field(default=1, gt=0)

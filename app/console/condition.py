@@ -76,7 +76,8 @@ def of_application(failed: Sequence[str], reading: Mapping[str, Any], queries: S
 
 _READINGS = {
     "broken": "the query files have errors: what ran before goes on",
-    "needs_restart": "the query files say what needs a restart, or topics: what ran before goes on",
+    "needs_topics": "the query files name topics that do not exist: what ran before goes on until somebody creates them",
+    "needs_restart": "the query files say what needs a restart: what ran before goes on",
     "failed": "the query files could not be opened because a dependency did not answer: it is tried again",
 }
 

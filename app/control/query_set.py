@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from app.errors import Finding
 
-Outcome = Literal["reloaded", "unchanged", "broken", "needs_restart", "failed"]
-"""``failed``: a dependency did not answer; it is tried again. ``needs_restart``: what the files say is right, but a restart or topics are missing."""
+Outcome = Literal["reloaded", "unchanged", "broken", "needs_topics", "needs_restart", "failed"]
+"""``failed``: a dependency did not answer; it is tried again. ``needs_topics``, ``needs_restart``: what the files say is right, but topics do not exist, or only a restart can bring it."""
 GOOD: frozenset[Outcome] = frozenset({"reloaded", "unchanged"})
 
 

@@ -31,6 +31,7 @@ class Reading:
         kafka: settings of the brokers.
         topics: names.
         since_ms: least Kafka timestamp; None: all that is there.
+        only: a partition, and the least offset in it; None: all partitions.
 
     Raises:
         ConfigurationError: a topic does not exist.
@@ -38,7 +39,7 @@ class Reading:
         DependencyError: no answer.
     """
 
-    def __init__(self, kafka: Kafka, topics: Sequence[str], since_ms: int | None) -> None:
+    def __init__(self, kafka: Kafka, topics: Sequence[str], since_ms: int | None, only: tuple[int, int] | None = None) -> None:
         self._kafka = kafka
         known = connect(kafka).metadata.topics
         if missing := sorted(set(topics) - known.keys()):
@@ -47,12 +48,15 @@ class Reading:
         own = {"group.id": "cep-reading", "enable.auto.commit": False, "auto.offset.reset": "earliest", "enable.partition.eof": True}
         committed = {"isolation.level": "read_committed", "fetch.wait.max.ms": 100, "log_level": 0}
         self._consumer = Consumer({**client_options(kafka), **own, **committed})
-        places = [(topic, partition) for topic in dict.fromkeys(topics) for partition in sorted(known[topic].partitions)]
+        partitions = {topic: [one for one in sorted(known[topic].partitions) if only is None or one == only[0]] for topic in topics}
+        places = [(topic, partition) for topic, numbers in partitions.items() for partition in numbers]
         try:
             self._begin, self._end = bounds(self._consumer, places, since_ms)
         except KafkaException as error:
             self._consumer.close()
             raise failure(kafka, error.args[0], f"read {', '.join(topics)}") from error
+        if only is not None:
+            self._begin = {place: max(start, only[1]) for place, start in self._begin.items()}
 
     def close(self) -> None:
         """Leaves the brokers."""

@@ -13,7 +13,7 @@ from app.config.settings import Settings
 from app.delivery.connection import failure
 from app.delivery.security import client_options
 from app.errors import DependencyError
-from app.query.plan import Catalog
+from app.query.plan import Catalog, Plan
 
 _REQUEST_SECONDS = 30.0
 _POLL_SECONDS = 0.05
@@ -28,13 +28,18 @@ _ONE_HOUR = (("retention.ms", "3600000"),)
 
 @dataclass(frozen=True, slots=True)
 class WantedTopic:
-    """A topic as the settings want it."""
+    """A topic as the settings want it.
+
+    Attributes:
+        made_when_missing: by the application itself.
+    """
 
     name: str
     purpose: str
     partitions: int
     replication_factor: int
     config: tuple[tuple[str, str], ...] = ()
+    made_when_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,11 @@ class TopicChange:
         return not (self.create or self.alter)
 
 
+def output_topic(settings: Settings, plan: Plan) -> str:
+    """Where the query's composite events go."""
+    return plan.output.topic or settings.topics.of_query(plan.name)
+
+
 def wanted_topics(settings: Settings, catalog: Catalog) -> tuple[WantedTopic, ...]:
     """Every topic that the application reads or writes: input, composite events per query, and its own."""
     topics, copies = settings.topics, settings.topics.replication_factor
@@ -71,9 +81,10 @@ def wanted_topics(settings: Settings, catalog: Catalog) -> tuple[WantedTopic, ..
     ]
     outputs: dict[str, list[str]] = {}
     for plan in catalog.plans:
-        outputs.setdefault(plan.output.topic or topics.of_query(plan.name), []).append(plan.name)
+        outputs.setdefault(output_topic(settings, plan), []).append(plan.name)
     for topic, queries in sorted(outputs.items()):
-        wanted.append(WantedTopic(topic, f"composite events of {', '.join(queries)}", topics.partitions, copies, _BROKER_TIME))
+        purpose = f"composite events of {', '.join(queries)}"
+        wanted.append(WantedTopic(topic, purpose, topics.partitions, copies, _BROKER_TIME, topics.create_outputs))
     own = {
         topics.late: "events after their watermark",
         topics.dead_letters: "records that cannot be decoded",

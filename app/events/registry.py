@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
-from app.config.secret_files import Mark, files_in, mark_of, resolved
+from app.config.secret_files import Mark, files_in, mark_of, reference, resolved, secret_file
+from app.config.settings import SchemaRegistry
 from app.errors import AccessRefusedError, DependencyError
 from app.events.avro import AvroSchema, SchemaError, parse_schema
 
@@ -48,6 +49,17 @@ class RegistrySettings:
     url: str
     properties: Mapping[str, str | int | float] = field(default_factory=dict)
     unknown_for_s: float = 10.0
+
+
+def registry_settings(settings: SchemaRegistry) -> RegistrySettings:
+    """The registry's settings as its client wants them; small, picklable and without secrets, tasks get them too."""
+    properties: dict[str, str | int | float] = {"timeout": settings.timeout / 1000}
+    if settings.username is not None:
+        file = secret_file(settings.password, settings.password_file)
+        properties["basic.auth.user.info"] = f"{settings.username}:{'' if file is None else reference(file)}"
+    if settings.ca_file is not None:
+        properties["ssl.ca.location"] = str(settings.ca_file)
+    return RegistrySettings(settings.url, properties)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,8 +207,8 @@ class Registry:
 
     def _references(self, schema: Schema, gathered: dict[tuple[str, int], str]) -> list[str]:
         """Texts of the schemas referred to, those without needs of their own first."""
-        for reference in schema.references or ():
-            key = (reference.subject, reference.version)
+        for referred in schema.references or ():
+            key = (referred.subject, referred.version)
             if key in gathered:
                 continue
             found = self._asked(partial(_version, subject=key[0], version=key[1]))

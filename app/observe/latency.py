@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,13 +11,14 @@ LATENCY_BOUNDS_MS = (50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 900, 
 """Upper bounds of the buckets; dense around the usual latency bounds of 0.5 to 2 s. One more bucket takes the rest."""
 
 
-def latency_bucket(latency_ms: float) -> int:
-    """The number of the bucket that a latency falls into.
+def latency_counts(latencies_ms: NDArray[np.int64]) -> tuple[int, ...]:
+    """How many latencies fall into each bucket.
 
-    >>> latency_bucket(0), latency_bucket(50), latency_bucket(51), latency_bucket(99_999)
-    (0, 0, 1, 20)
+    >>> [bucket for bucket, count in enumerate(latency_counts(np.array([0, 50, 51, 99_999]))) if count]
+    [0, 1, 20]
     """
-    return bisect_left(LATENCY_BOUNDS_MS, latency_ms)
+    buckets = np.searchsorted(LATENCY_BOUNDS_MS, latencies_ms)
+    return tuple(np.bincount(buckets, minlength=len(LATENCY_BOUNDS_MS) + 1).tolist())
 
 
 def latency_quantile(counts: Sequence[int], share: float) -> int | None:

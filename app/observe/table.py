@@ -241,7 +241,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "cep_config_reloads_total",
         "counter",
-        "Readings of changed query files; outcome: reloaded, unchanged, broken, needs_restart, failed.",
+        "Readings of changed query files; outcome: reloaded, unchanged, broken, needs_topics, needs_restart, failed.",
         ("outcome",),
     ),
     Metric("cep_leader", "gauge", "1 while this driver holds the checkpoint, else 0."),

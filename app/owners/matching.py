@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import thread_time_ns, time
 
+import numpy as np
+
 from app.audit.verdicts import Verdicts
 from app.bucket.bucket import Bucket, BucketOutput
 from app.bucket.chunk import Chunk, unpack_chunk
@@ -15,7 +17,7 @@ from app.bucket.matching import Found
 from app.control.directives import Directive
 from app.control.reached import progress_by
 from app.control.reports import QueryTally, StageReport, Trouble
-from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
+from app.observe.latency import latency_counts
 from app.owners.arrivals import Arrivals
 from app.owners.composites import Destination, add_composite_events
 from app.owners.deployment import Deployment, OutputTopic
@@ -100,15 +102,11 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     plan = deployment.catalog.plans[found.query]
     started = thread_time_ns()  # what others do on this machine is no cost of the query
     built_ms = _clock_ms()
-    latencies, total_ms = [0] * (len(LATENCY_BOUNDS_MS) + 1), 0
+    latencies = np.zeros(0, dtype=np.int64)
     if len(found.matches):
         ids = add_composite_events(records, plan, found.matches, _destination(deployment.outputs[found.query], work, built_ms))
         _tell_verdicts(records, found.verdicts, plan, ids, work)
-        now_ms = _clock_ms()
-        for arrived_ms in arrivals.of_last_events(found.matches).tolist():
-            latency = max(0, now_ms - arrived_ms)
-            latencies[latency_bucket(latency)] += 1
-            total_ms += latency
+        latencies = np.maximum(0, _clock_ms() - arrivals.of_last_events(found.matches))
     if found.withheld is not None:
         matches, verdicts = found.withheld
         _tell_verdicts(records, verdicts, plan, identities_of(plan, matches, deployment.topics), work, withheld=True)
@@ -121,8 +119,8 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         timeouts=0 if timeouts is None else len(timeouts),
         partial_matches=found.tally.live_events,
         cost_ns=found.cost_ns + thread_time_ns() - started,
-        latencies=tuple(latencies),
-        latency_sum_ms=total_ms,
+        latencies=latency_counts(latencies),
+        latency_sum_ms=int(latencies.sum()),
         limited_matches=found.tally.limited_matches,
         limited_runs=found.tally.limited_runs,
         judged_matches=found.shed[0],

@@ -1,4 +1,4 @@
-"""One driver per checkpoint."""
+"""One driver per checkpoint, and one reconciliation that publishes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,27 @@ def sole_driver(settings: Settings) -> Iterator[None]:
         CheckpointTakenError: another driver holds it.
         ConfigurationError: the folder cannot be written.
     """
+    taken = "another driver works on the checkpoint {folder}\nhint: stop it first, or name another checkpoint.path"
+    with _held(settings, "driver.lock", taken):
+        yield
+
+
+@contextmanager
+def sole_reconciliation(settings: Settings) -> Iterator[None]:
+    """Holds what stands on the topics for this reconciliation: two that compare with the same would both publish what is missing.
+
+    Raises:
+        CheckpointTakenError: another reconciliation holds it.
+        ConfigurationError: the folder cannot be written.
+    """
+    taken = "another reconciliation publishes for the checkpoint {folder}\nhint: wait for its end; --dry-run may run beside it"
+    with _held(settings, "reconcile.lock", taken):
+        yield
+
+
+@contextmanager
+def _held(settings: Settings, name: str, taken: str) -> Iterator[None]:
+    """A lock in the checkpoint; whoever holds it is alone with it, until its process ends."""
     address = settings.checkpoint.address
     if not isinstance(address, FolderAddress):
         yield  # object stores have no locks; the chart runs one replica
@@ -27,7 +48,7 @@ def sole_driver(settings: Settings) -> Iterator[None]:
     folder = Path(address.path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "driver.lock").open("w")
+        lock = (folder / name).open("w")
     except OSError as error:
         finding = Finding(
             f"checkpoint.path: cannot write to {folder}: {(error.strerror or str(error)).lower()}",
@@ -38,7 +59,5 @@ def sole_driver(settings: Settings) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise CheckpointTakenError(
-                f"another driver works on the checkpoint {folder}\nhint: stop it first, or name another checkpoint.path"
-            ) from error
+            raise CheckpointTakenError(taken.format(folder=folder)) from error
         yield

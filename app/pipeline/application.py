@@ -20,7 +20,7 @@ from app.console.site import site_of
 from app.control.plane import ControlPlane, RunningCatalog
 from app.delivery.security import shipped_consumer_options, shipped_options
 from app.delivery.witness import Witness
-from app.events.registry import Registry, Subjects
+from app.events.registry import Registry, Subjects, registry_settings
 from app.owners.deployment import Deployment, store_deployment
 from app.owners.models import told_of
 from app.owners.orders import OwnerSettings
@@ -31,7 +31,7 @@ from app.pipeline.ingress import TaskSettings
 from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import load_numbers, store_numbers
 from app.pipeline.planned import PlannedOffsets
-from app.pipeline.preparation import compile_queries, prepare, read_streams, registry_settings
+from app.pipeline.preparation import compile_queries, prepare, read_streams
 from app.pipeline.progress import ProgressListener
 from app.pipeline.schemas import KeptDecisions, SchemaKeeping
 from app.pipeline.session import slots_of

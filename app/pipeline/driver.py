@@ -42,7 +42,7 @@ from app.pipeline.limits import batch_limits
 from app.pipeline.moving import move_to_readers, settled_numbers
 from app.pipeline.numbers import Numbers, buckets_kept, store_numbers
 from app.pipeline.offsets import OffsetLog
-from app.pipeline.preparation import check_topics, compile_queries, prepare, read_streams, without_models
+from app.pipeline.preparation import compile_queries, ensure_topics, prepare, read_streams, without_models
 from app.pipeline.progress import ProgressListener
 from app.pipeline.reload.watcher import watching
 from app.pipeline.resumption import Kafka, Resumption, resumption
@@ -235,7 +235,7 @@ def _prepared(
     stop: Stop,
 ) -> Deployment:
     wait_ms = settings.schema_registry.retry_for
-    patiently("broker", lambda: check_topics(settings, compiled.catalog), wait_ms, stop)
+    patiently("broker", lambda: ensure_topics(settings, compiled.catalog), wait_ms, stop)
     past = past_of(settings)
     deployment = patiently(
         "schema registry", lambda: prepare(settings, compiled, streams, registry, past, topics=numbers.labels), wait_ms, stop

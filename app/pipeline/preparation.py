@@ -10,16 +10,16 @@ from pathlib import Path
 
 from app.bucket.composition import emission_delay_ms, stream_of
 from app.bucket.hold import TimeRules
-from app.config.secret_files import reference, secret_file
-from app.config.settings import SchemaRegistry, Settings, Stream
+from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
-from app.delivery.topics import TopicAdministrator, wanted_topics
+from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
 from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
-from app.events.registry import RegistrySettings, Subjects
+from app.events.registry import Subjects
 from app.events.topics import topic_numbers
 from app.events.types import StreamSchema
+from app.observe.logs import get_logger
 from app.owners.deployment import Deployment, OutputTopic, StreamDeployment, shipped
 from app.owners.model_store import ModelStore
 from app.owners.models import WITHOUT_MODEL, as_it_sheds, learns, read_models
@@ -35,6 +35,8 @@ from shedding.registry import METHODS
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
+log = get_logger(__name__)
+
 
 class TopicsMissingError(CepError):
     """Topics do not exist; a missing output topic would block the sink for a minute and then end the query."""
@@ -42,17 +44,6 @@ class TopicsMissingError(CepError):
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         super().__init__(f"topics do not exist: {', '.join(names)}\nhint: cep topics plan shows them, cep topics apply creates them")
-
-
-def registry_settings(settings: SchemaRegistry) -> RegistrySettings:
-    """The registry's settings as its client wants them; small, picklable and without secrets, tasks get them too."""
-    properties: dict[str, str | int | float] = {"timeout": settings.timeout / 1000}
-    if settings.username is not None:
-        file = secret_file(settings.password, settings.password_file)
-        properties["basic.auth.user.info"] = f"{settings.username}:{'' if file is None else reference(file)}"
-    if settings.ca_file is not None:
-        properties["ssl.ca.location"] = str(settings.ca_file)
-    return RegistrySettings(settings.url, properties)
 
 
 def read_streams(settings: Settings, registry: Subjects, topics: Sequence[str] | None = None) -> tuple[StreamDeployment, ...]:
@@ -244,11 +235,6 @@ def _taken_topics(settings: Settings) -> dict[str, str]:
     return {topic: f"which holds {what}" for topic, what in {**own, **read}.items()}
 
 
-def output_topic(settings: Settings, plan: Plan) -> str:
-    """Where the query's composite events go."""
-    return plan.output.topic or settings.topics.of_query(plan.name)
-
-
 def prepare(
     settings: Settings,
     compiled: Compilation,
@@ -363,14 +349,18 @@ def _registered(settings: Settings, registry: Subjects, name: str, schema: str) 
     return known.schema_id
 
 
-def check_topics(settings: Settings, catalog: Catalog) -> None:
-    """Makes sure that every topic exists.
+def ensure_topics(settings: Settings, catalog: Catalog) -> None:
+    """Makes sure that every topic exists; makes those of composite events where `topics.create_outputs` says so.
 
     Raises:
-        TopicsMissingError: some do not.
+        TopicsMissingError: some do not, which others have to make.
+        AccessRefusedError: we may not make them.
         DependencyError: the broker does not answer.
     """
-    wanted = [topic.name for topic in wanted_topics(settings, catalog)]
-    existing = TopicAdministrator(settings).existing(wanted)
-    if missing := tuple(name for name in wanted if name not in existing):
+    administrator, wanted = TopicAdministrator(settings), wanted_topics(settings, catalog)
+    absent = [change for change in plan_changes(wanted, administrator.existing(topic.name for topic in wanted)) if change.create]
+    if missing := tuple(change.topic.name for change in absent if not change.topic.made_when_missing):
         raise TopicsMissingError(missing)
+    if absent:
+        administrator.apply(absent)
+        log.info("topics created", topics=[change.topic.name for change in absent])

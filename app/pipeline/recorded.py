@@ -10,8 +10,8 @@ from app.delivery.span import Part, Span
 from app.events.avro import parse_schema
 from app.events.batch import PARTITION_BITS, EventBatch, concatenate, empty_batch, in_total_order, take
 from app.events.decoder import BatchDecoder, DecodedBatch
-from app.events.registry import Registry
-from app.pipeline.preparation import read_streams, registry_settings
+from app.events.registry import Registry, registry_settings
+from app.pipeline.preparation import read_streams
 
 
 class StreamReader:

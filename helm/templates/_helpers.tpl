@@ -105,7 +105,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- with .Values.kafka.security }}
 {{- if .existingSecret }}{{ toYaml .keys }}
 {{- else }}
-{{- $names := dict "password" "password" "ca" "ca.crt" "certificate" "user.crt" "privateKey" "user.key" "privateKeyPassword" "user.key.password" "clientSecret" "client-secret" }}
+{{- $names := dict "password" "password" "ca" "ca.crt" "certificate" "user.crt" "privateKey" "user.key" "privateKeyPassword" "user.key.password" "clientSecret" "client-secret" "tokenCa" "token-ca.crt" }}
 {{- $used := dict }}
 {{- range $what, $content := .secret }}{{ if $content }}{{ $_ := set $used $what (get $names $what) }}{{ end }}{{ end }}
 {{- toYaml $used }}
@@ -276,6 +276,7 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
 {{- $oauth := dict "token_endpoint_url" (tpl .tokenEndpointUrl $root) "client_id" .clientId }}
 {{- if .scope }}{{ $_ := set $oauth "scope" .scope }}{{ end }}
 {{- if $keys.clientSecret }}{{ $_ := set $oauth "client_secret_file" (printf "/etc/cep/kafka/%s" $keys.clientSecret) }}{{ end }}
+{{- if $keys.tokenCa }}{{ $_ := set $oauth "ca_file" (printf "/etc/cep/kafka/%s" $keys.tokenCa) }}{{ end }}
 {{- $_ := set $security "oauth" $oauth }}
 {{- end }}
 {{- end }}
@@ -284,8 +285,11 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
 {{- $registry := dict "url" (required "schemaRegistry.url is required" (tpl .Values.schemaRegistry.url .)) }}
 {{- if include "cep.registrySecret" . | trim }}
 {{- with .Values.schemaRegistry.auth }}
+{{- if or .username (not .caKey) }}
 {{- $_ := set $registry "username" .username }}
 {{- $_ := set $registry "password_file" (printf "/etc/cep/registry/%s" (ternary .passwordKey "password" (ne .existingSecret ""))) }}
+{{- end }}
+{{- if and .existingSecret .caKey }}{{ $_ := set $registry "ca_file" (printf "/etc/cep/registry/%s" .caKey) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- $queries := dict "paths" (list "queries") }}
@@ -301,6 +305,8 @@ pysparkMemory: {{ $values.executor.pysparkMemory | default (printf "%dm" (mul 10
     "checkpoint" (include "cep.checkpoint" . | fromYaml)
     "spark" $spark
     "http" $http }}
+{{- /* who may let a job make all topics may let the driver make those of queries that come while it runs */}}
+{{- if eq .Values.topics.provision "job" }}{{ $_ := set $all "topics" (dict "create_outputs" true) }}{{ end }}
 {{- mergeOverwrite $all (deepCopy .Values.settings) | toYaml }}
 {{- end }}
 {{- end }}

@@ -45,14 +45,14 @@ from app.control.batch_log import BatchLog
 from app.delivery.composite_schema import record_name
 from app.delivery.security import client_options, jvm_options
 from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
-from app.events.registry import Registry, RegistrySettings
+from app.events.registry import Registry, RegistrySettings, registry_settings
 from app.local.embedded import Embedded, embedded_services
 from app.local.generators import generate
 from app.local.outlets import outlet_of
 from app.local.sending import Due, Sender, at_once, at_rate
 from app.pipeline.application import opened
 from app.pipeline.assemble import ingested, matched
-from app.pipeline.preparation import compile_queries, read_streams, registry_settings
+from app.pipeline.preparation import compile_queries, read_streams
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 from app.storage.open import open_store

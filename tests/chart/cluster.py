@@ -10,29 +10,40 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import fastavro
 import yaml
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from app.local.broker import Broker, embedded_broker
+from app.config.settings import load_settings
+from app.delivery.security import client_options
+from app.events.batch import EventBatch
+from app.events.registry import Registry as Schemas
+from app.events.registry import RegistrySettings
+from app.local.broker import Broker
 from app.local.generators import GeneratedStream, generate
+from app.local.outlets import outlet_of
 from app.local.registry import Registry, embedded_registry
+from app.local.sending import Sender, at_once
+from tests.chart.secured_values import guarded_registry, secured_values
+from tests.kafka.secured import GuardedRegistry, Secured, secured_services
 
 PROJECT = Path(__file__).resolve().parents[2]
 TOOLS = Path(os.environ.get("CEP_TOOLS") or PROJECT.parent / "shared" / "tools")
 """Where `build-image`, `run-image` and `fakekube` are."""
+IMAGE = "cep:test"
 HOST = "host.fakekube.internal"
 """This machine's name inside the fake cluster."""
 RETAIL_SCHEMAS = ("ShelfReading", "CounterReading", "ExitReading", "BackroomReading")
 QUERIES = {name: (PROJECT / "queries" / f"{name}.yaml").read_text(encoding="utf-8") for name in ("shoplifting", "counterfeit-path")}
 OUTPUTS = ("cep.alerts", "cep.counterfeit-path")
+READINGS, PARTITIONS = "retail.readings", 2
 NAMESPACE = "stores"
 RELEASE = "shop"
 Seen = TypeVar("Seen")
@@ -41,7 +52,7 @@ Seen = TypeVar("Seen")
 def streams(schema_folder: str | Path) -> dict[str, Any]:
     """The retail stream, for settings inside the image and outside."""
     files = [f"{schema_folder}/{name}.avsc" for name in RETAIL_SCHEMAS]
-    return {"retail": {"topics": ["retail.readings"], "schemas": files, "time": "time", "ordered_by": "tag_id", "partitions": 2}}
+    return {"retail": {"topics": [READINGS], "schemas": files, "time": "time", "ordered_by": "tag_id", "partitions": PARTITIONS}}
 
 
 def until(what: Callable[[], Seen], seconds: float, why: str = "") -> Seen:
@@ -60,11 +71,17 @@ class Cluster:
     state: Path
     kubeconfig: str
     helm_program: str
-    broker: Broker
+    services: Secured
     registry: Registry
+    guarded: GuardedRegistry
     folder: Path
     found: list[dict[str, Any]] = field(default_factory=list)
     _consumer: Consumer | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """Its addresses that want to know nothing."""
+        return self.services.broker
 
     def kubectl(self, *arguments: str, codes: tuple[int, ...] | None = (0,)) -> str:
         """The output of kubectl in our namespace; ``codes``: what it may exit with, None: anything."""
@@ -102,7 +119,7 @@ class Cluster:
     def values(self) -> dict[str, Any]:
         """The values of the release: the shipped query, the registry and broker outside."""
         return {
-            "image": {"repository": "cep", "tag": "test"},
+            "image": dict(zip(("repository", "tag"), IMAGE.split(":"), strict=True)),
             "kafka": {"bootstrapServers": self.broker.outside_servers},
             "schemaRegistry": {"url": self.registry.url.replace("127.0.0.1", HOST)},
             "streams": streams("/opt/cep/schemas"),
@@ -113,6 +130,15 @@ class Cluster:
             "executor": {"requestCores": "100m", "memory": "512m", "pysparkMemory": "512m", "memoryOverhead": "768m"},
             "driver": {"resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "3Gi"}}},
         }
+
+    def secured(self, way: str) -> dict[str, Any]:
+        """Values by which a release speaks with broker and registry over TLS, one way of the broker's; makes the Secrets that they name."""
+        values, secrets = secured_values(self.services, self.guarded, way)
+        there = self.kubectl("get", "secrets", "-o", "name").split()
+        for name, files in secrets.items():
+            if f"secret/{name}" not in there:
+                self.kubectl("create", "secret", "generic", name, *(f"--from-file={file}" for file in files))
+        return values
 
     def install(self, command: str = "install", **more: Any) -> str:
         """Installs or upgrades, and waits until the driver is ready."""
@@ -185,20 +211,37 @@ class Cluster:
         )  # a first run compiles kernels
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def make_topics(self) -> None:
-        """The topics of the application."""
-        self.cep("topics", "apply")
-
     def shoppers(self, seed: int, events: int = 3000, rate: float = 500.0) -> GeneratedStream:
         """Sends readings that begin now, at their own speed, and returns them with their truth."""
         self.cep("produce", "retail", "--seed", str(seed), "--events", str(events), "--rate", str(rate), "--now")
         return generate("retail", events, seed, 0, rate)
 
+    def send(self, batches: Sequence[EventBatch]) -> None:
+        """Sends readings as fast as it can."""
+        loaded = load_settings(self.outside_settings(), {})
+        outlet = outlet_of("retail", loaded.streams["retail"], Schemas(RegistrySettings(self.registry.url)))
+        with Sender(client_options(loaded.kafka), outlet, at_once) as sender:
+            sender.send(batches)
+
+    def ends(self) -> dict[int, int]:
+        """By partition of the readings' topic, how many there are."""
+        with closing(self._outside(f"{RELEASE}-cep")) as consumer:
+            return {number: consumer.get_watermark_offsets(TopicPartition(READINGS, number), timeout=30)[1] for number in range(PARTITIONS)}
+
+    def read(self) -> dict[int, int]:
+        """By partition, how many readings are in batches that are over: what lag tools are told."""
+        with closing(self._outside(f"{RELEASE}-cep")) as consumer:
+            places = [TopicPartition(READINGS, number) for number in range(PARTITIONS)]
+            return {place.partition: place.offset for place in consumer.committed(places, timeout=30)}
+
+    def _outside(self, group: str) -> Consumer:
+        options = {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
+        return Consumer({**options, "topic.metadata.refresh.interval.ms": 1000})
+
     def alerts(self) -> list[dict[str, Any]]:
         """Every composite event on the topics so far, decoded with the schema that the registry holds."""
         if self._consumer is None:
-            options = {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "stores", "auto.offset.reset": "earliest"}
-            self._consumer = Consumer({**options, "topic.metadata.refresh.interval.ms": 1000})
+            self._consumer = self._outside("stores")
             self._consumer.subscribe(list(OUTPUTS))
         while (message := self._consumer.poll(0.5)) is not None:
             if message.error() is not None:
@@ -213,9 +256,12 @@ class Cluster:
 
     def reported(self, stream: GeneratedStream, query: str) -> set[str]:
         """Tags of a stream that a query reported."""
+        return {alert["fields"]["tag_id"] for alert in self.of(stream, query)}
+
+    def of(self, stream: GeneratedStream, query: str = "shoplifting") -> list[dict[str, Any]]:
+        """What a query reported of a stream so far, as often as it was written."""
         prefix = next(iter(stream.truth[query].expected))[0][:4]  # the seed
-        tags = [alert["fields"]["tag_id"] for alert in self.alerts() if alert["query"] == query]
-        return {tag for tag in tags if tag.startswith(prefix)}
+        return [alert for alert in self.alerts() if alert["query"] == query and alert["fields"]["tag_id"].startswith(prefix)]
 
     def expect(self, stream: GeneratedStream, query: str = "shoplifting", seconds: float = 180) -> None:
         """Waits until exactly what is true of a stream has been reported."""
@@ -243,20 +289,33 @@ class Cluster:
             self._consumer.close()
 
 
+def built_image(image: Path) -> str:
+    """What `build-image` has made."""
+    return f'oci = "{image}"\n'
+
+
 @contextmanager
-def fake_cluster(image: Path, helm_program: str, folder: Path) -> Iterator[Cluster]:
-    """A cluster that knows the image as ``cep:test``, with a namespace under the restricted profile."""
+def fake_cluster(stands_for: str, helm_program: str, folder: Path) -> Iterator[Cluster]:
+    """A cluster that knows one image, with a namespace under the restricted profile.
+
+    Args:
+        stands_for: what is run for `IMAGE`: lines of fakekube's mapping, as `built_image` and `host_image` give them.
+        helm_program: where Helm is.
+        folder: for everything that is written.
+    """
     sys.path.insert(0, str(TOOLS / "fakekube"))
     from fk.cli import FakeKube
 
     images = folder / "images.toml"
-    images.write_text(f'[[image]]\nmatch = "cep:test"\noci = "{image}"\n', encoding="utf-8")
+    images.write_text(f'[[image]]\nmatch = "{IMAGE}"\n{stands_for}', encoding="utf-8")
     state = folder / "cluster"
     with ExitStack() as stack:
-        broker = stack.enter_context(embedded_broker(folder / "broker", outside_host=HOST))
+        (folder / "broker").mkdir()
+        services = stack.enter_context(secured_services(folder / "broker", HOST))
         registry = stack.enter_context(embedded_registry(folder / "registry", listen="0.0.0.0"))
+        guarded = stack.enter_context(closing(guarded_registry(services, registry, HOST)))
         kube = stack.enter_context(FakeKube(images=str(images), state=str(state), backoff=1.0))
-        cluster = Cluster(state, kube.kubeconfig, helm_program, broker, registry, folder)
+        cluster = Cluster(state, kube.kubeconfig, helm_program, services, registry, guarded, folder)
         stack.callback(cluster.close)
         cluster.kubectl("create", "namespace", NAMESPACE)
         cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")

@@ -143,7 +143,9 @@ def test_the_charts_programs_are_where_the_image_has_them():
 
 def test_every_program_has_a_version_and_a_checksum():
     known = pins()
-    assert {"helm", "helm3", "helm-unittest", "kubeconform", "kube-score", "helm-docs", "hadolint", "promtool"} == set(known.programs)
+    assert {"helm", "helm3", "helm-unittest", "kubeconform", "kube-score", "helm-docs", "hadolint", "promtool", "prometheus"} == set(
+        known.programs
+    )
     assert all(re.fullmatch(r"h1:[A-Za-z0-9+/]{43}=", one.sum) and one.version.startswith("v") for one in known.modules)
     assert all(re.fullmatch(r"[0-9a-f]{64}", one.sha256) for one in known.wheels)
 

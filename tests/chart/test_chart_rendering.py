@@ -82,7 +82,28 @@ def test_driver_and_executors_see_secrets_and_checkpoint_at_the_same_paths(rende
         assert seen[0][volume] == seen[1][volume]
     assert rendered.settings["kafka"]["security"]["password_file"] == f"{seen[0]['kafka-secret']}/password"
     assert rendered.settings["schema_registry"]["password_file"] == f"{seen[0]['registry-secret']}/secret-word"
+    assert rendered.settings["schema_registry"]["ca_file"] == f"{seen[0]['registry-secret']}/ca.crt"
     assert rendered.settings["checkpoint"]["path"].startswith(seen[0]["checkpoint"] + "/")
+
+
+def test_a_registry_may_have_a_certificate_and_no_password(render):
+    registry = {"url": "https://registry:8081", "auth": {"existingSecret": "registry-authority", "caKey": "ca.crt"}}
+    told = render({"schemaRegistry": registry}).settings["schema_registry"]
+    assert told == {"url": "https://registry:8081", "ca_file": "/etc/cep/registry/ca.crt"}
+
+
+def test_a_token_endpoint_may_have_an_authority_of_its_own(render):
+    security = render(PERMUTATIONS["oauth"]).settings["kafka"]["security"]
+    assert security["ca_file"] == "/etc/cep/kafka/ca.crt"
+    assert security["oauth"]["ca_file"] == "/etc/cep/kafka/provider.crt"
+    assert security["oauth"]["client_secret_file"] == "/etc/cep/kafka/client-secret"
+
+
+def test_the_driver_may_make_topics_where_a_job_may(render):
+    assert render({"topics": {"provision": "job"}}).settings["topics"] == {"create_outputs": True}
+    assert "topics" not in render().settings
+    said = {"topics": {"provision": "job"}, "settings": {"topics": {"create_outputs": False, "partitions": 8}}}
+    assert render(said).settings["topics"] == {"create_outputs": False, "partitions": 8}
 
 
 def test_executors_find_the_driver_by_its_stable_name_before_it_is_ready(render):

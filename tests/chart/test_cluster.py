@@ -7,12 +7,15 @@ the file that ``--junitxml`` names.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.chart.cluster import QUERIES, RELEASE, Cluster, fake_cluster, until
+from app.local.generators import generate
+from tests.chart.cluster import QUERIES, RELEASE, Cluster, built_image, fake_cluster, until
 
 pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -24,7 +27,7 @@ COMMAND = "kill -9 2"
 
 @pytest.fixture(scope="module")
 def cluster(image: Path, helm: str, tmp_path_factory: pytest.TempPathFactory, record_testsuite_property) -> Iterator[Cluster]:
-    with fake_cluster(image, helm, tmp_path_factory.mktemp("cluster")) as running:
+    with fake_cluster(built_image(image), helm, tmp_path_factory.mktemp("cluster")) as running:
         began = time.monotonic()
         running.install()
         record_testsuite_property("helm install --wait, s", f"{time.monotonic() - began:.1f}")
@@ -79,9 +82,9 @@ def test_java_of_driver_and_executors_maps_the_archive_of_classes(cluster):
 
 
 def test_an_edited_configmap_is_live_without_a_restart(cluster, record_testsuite_property):
+    """The topic of the query that comes is made by the driver."""
     driver, kept = cluster.pods("driver")[0], executors(cluster)
     assert cluster.running() == {"shoplifting"}
-    cluster.make_topics()  # of the query that comes
     began = time.monotonic()
     cluster.edit_queries(QUERIES)
     until(lambda: cluster.running() == set(QUERIES), 120, "both queries")
@@ -182,3 +185,46 @@ def test_installed_again_as_one_pod_it_goes_on_where_the_claim_says(cluster):
     cluster.install(mode="local")
     cluster.expect(stream)
     assert cluster.pods("executor") == []
+
+
+def with_executors(cluster: Cluster, instances: int) -> dict[str, Any]:
+    """Values of a release of so many executors, over SASL_SSL with SCRAM, with a registry that speaks TLS and wants a password."""
+    return {**cluster.secured("scram"), "executor": {**cluster.values()["executor"], "instances": instances}}
+
+
+def test_thefts_arrive_where_broker_and_registry_speak_tls_and_want_passwords(cluster):
+    """Driver, topics' job, Spark's source and the owners' producers: pods know no other address of either."""
+    cluster.helm("uninstall", "shop", "--wait", "--timeout", "180s")
+    cluster.install(**with_executors(cluster, 1))
+    cluster.expect(cluster.shoppers(seed=10))
+    until(lambda: cluster.owners() == 1, 60, "one owner, of all buckets")
+
+
+def test_an_upgrade_to_more_executors_ends_what_was_half_seen_and_loses_and_doubles_nothing(cluster):
+    stream = generate("retail", 8000, seed=11, start_ms=int(time.time() * 1000), rate_per_s=500.0, batch_rows=1000)
+    before, old = len(stream.batches) // 2, cluster.pods("driver")[0]["metadata"]["uid"]
+    cluster.send(stream.batches[:before])
+    border = cluster.ends()
+    until(lambda: cluster.read() == border, 120, "the first half in batches that are over")
+    cluster.install("upgrade", **with_executors(cluster, 2))
+    assert cluster.pods("driver")[0]["metadata"]["uid"] != old
+    cluster.send(stream.batches[before:])
+    cluster.expect(stream)
+    until(lambda: cluster.owners() == 2, 120, "an owner in each executor")
+    alerts = cluster.of(stream)
+    assert set(Counter(alert["id"] for alert in alerts).values()) == {1}
+    halves = [{event["offset"] < border[event["partition"]] for event in alert["events"]} for alert in alerts]
+    assert {True, False} in halves, "picked before the upgrade, carried out after it"
+
+
+def test_thefts_arrive_where_the_broker_wants_a_certificate(cluster):
+    """The key is encrypted, its password another file."""
+    cluster.install("upgrade", **cluster.secured("mutual"))
+    cluster.expect(cluster.shoppers(seed=12))
+
+
+def test_no_secret_of_theirs_is_in_a_log_or_in_an_object_that_is_none(cluster):
+    objects = cluster.kubectl("get", "configmaps,pods,statefulsets,services", "-o", "json")
+    logs = [path.read_text(errors="replace") for path in cluster.state.glob("pods/*/logs/*.log")]
+    assert objects.count("/etc/cep/kafka") > 1
+    assert [name for name, secret in cluster.services.secrets.items() for text in (objects, *logs) if secret in text] == []

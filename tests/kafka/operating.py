@@ -16,11 +16,11 @@ from confluent_kafka import Producer
 from app.config.settings import Settings, load_settings
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.originals import Original
+from app.delivery.topics import output_topic
 from app.events.registry import Registry, RegistrySettings
 from app.local.embedded import Embedded
 from app.owners.deployment import OutputTopic
 from app.owners.egress import Failure, Records, add_dead_letters
-from app.pipeline.preparation import output_topic
 from app.query.compile import read_queries
 from app.query.plan import Plan
 from app.query.resolved.vocabulary import UNKNOWN

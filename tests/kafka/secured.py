@@ -36,9 +36,9 @@ REAUTHENTICATE_MS = 4_000
 USER, CLIENT, AUDIENCE, ISSUER = "cep-user", "cep-client", "kafka", "tests"
 
 SETTINGS = """\
-listeners=PLAINTEXT://127.0.0.1:{plaintext},SCRAM://127.0.0.1:{scram},OAUTH://127.0.0.1:{oauth},MUTUAL://127.0.0.1:{mutual},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{plaintext},SCRAM://localhost:{scram},OAUTH://localhost:{oauth},MUTUAL://localhost:{mutual},CONTROLLER://127.0.0.1:{controller_port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SCRAM:SASL_SSL,OAUTH:SASL_SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{plaintext},OUTSIDE://{listen}:{outside},SCRAM://{listen}:{scram},OAUTH://{listen}:{oauth},MUTUAL://{listen}:{mutual},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{plaintext},OUTSIDE://{host}:{outside},SCRAM://{host}:{scram},OAUTH://{host}:{oauth},MUTUAL://{host}:{mutual},CONTROLLER://127.0.0.1:{controller_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT,SCRAM:SASL_SSL,OAUTH:SASL_SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 ssl.keystore.type=PEM
 ssl.keystore.location={keystore}
@@ -124,10 +124,12 @@ class Secured:
     """All of it.
 
     Attributes:
+        host: by which clients of the secured ways know this machine.
         secrets: by what they are for; all of them are in files of `folder`, by the same names.
     """
 
     broker: Broker
+    host: str
     ports: dict[str, int]
     tokens: TokenEndpoint
     authority: Authority
@@ -137,7 +139,7 @@ class Secured:
     def kafka(self, way: str) -> dict[str, Any]:
         """The section of the settings for one way of speaking with the broker."""
         return {
-            "bootstrap_servers": f"{'127.0.0.1' if way == 'plaintext' else 'localhost'}:{self.ports[way]}",
+            "bootstrap_servers": f"{'127.0.0.1' if way == 'plaintext' else self.host}:{self.ports[way]}",
             "starting_offsets": "earliest",
             "security": self._security(way),
         }
@@ -171,51 +173,68 @@ class Secured:
 
 
 @contextmanager
-def secured_services(folder: Path) -> Iterator[Secured]:
-    """Broker and token endpoint for as long as the block runs."""
+def secured_services(folder: Path, host: str | None = None) -> Iterator[Secured]:
+    """Broker and token endpoint for as long as the block runs.
+
+    Args:
+        folder: for everything that is written; it is there.
+        host: listen on all interfaces, for clients that know this machine by this name; None: for this machine alone.
+    """
     secrets = {name: f"planted-{name}-{os.urandom(6).hex()}" for name in ("password", "client-secret", "key-password")}
     for name, secret in secrets.items():
         (folder / name).write_text(secret)
     authority = Authority(folder)
-    server = authority.issue("server")
+    server = authority.issue("server", hosts=[host] if host else [])
     authority.issue("client", secrets["key-password"])
     with ExitStack() as cleanup:
         tokens = TokenEndpoint(server, secrets["client-secret"], folder / "keys.json")
         cleanup.callback(tokens.close)
-        ports = dict(zip((*WAYS, "controller_port"), free_ports(5), strict=True))
-        broker = _broker(folder, ports, server, authority)
+        ports = dict(zip((*WAYS, "outside", "controller_port"), free_ports(6), strict=True))
+        _configure(folder, ports, server, authority, host)
+        broker = _broker(folder, ports, host)
         cleanup.callback(broker.child.terminate)
         wait_for_broker(broker)
-        found = Secured(broker, ports, tokens, authority, folder, secrets)
+        found = Secured(broker, host or "localhost", ports, tokens, authority, folder, secrets)
         found.set_password(secrets["password"])
         yield found
 
 
-def _broker(folder: Path, ports: dict[str, int], server: Identity, authority: Authority) -> Broker:
-    keystore, settings, keys = folder / "keystore.pem", folder / "server.properties", f"file://{folder / 'keys.json'}"
+def _configure(folder: Path, ports: dict[str, int], server: Identity, authority: Authority, host: str | None) -> None:
+    keystore = folder / "keystore.pem"
     keystore.write_text(server.key.read_text() + server.certificate.read_text())
     own = embedded._SETTINGS.format(port=ports["plaintext"], controller_port=ports["controller_port"], data=folder / "data")
-    places = {**ports, "keystore": keystore, "authority": authority.file, "keys_url": keys, "reauthenticate_ms": REAUTHENTICATE_MS}
-    settings.write_text(own + SETTINGS.format(**places, audience=AUDIENCE, issuer=ISSUER))
+    places = {**ports, "keystore": keystore, "authority": authority.file, "keys_url": f"file://{folder / 'keys.json'}"}
+    names = {"listen": "0.0.0.0" if host else "127.0.0.1", "host": host or "localhost"}
+    told = SETTINGS.format(**places, **names, reauthenticate_ms=REAUTHENTICATE_MS, audience=AUDIENCE, issuer=ISSUER)
+    (folder / "server.properties").write_text(own + told)
+
+
+def _broker(folder: Path, ports: dict[str, int], host: str | None) -> Broker:
+    settings, keys = folder / "server.properties", folder / "keys.json"
     class_path, java = os.pathsep.join(str(jar) for jar in broker_jars()), find_java().command
     embedded._format(java, class_path, settings)
     allowed = [
-        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}",
-        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={folder / 'keys.json'}",
+        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{keys}",
+        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={keys}",
     ]
     child = Child("secured broker", [java, "-Xmx512m", *allowed, "-cp", class_path, "kafka.Kafka", str(settings)], folder / "broker.log")
     child.wait_until(lambda: all(accepts(ports[way]) for way in WAYS), START_S)
-    return Broker(f"127.0.0.1:{ports['plaintext']}", child, folder)
+    return Broker(f"127.0.0.1:{ports['plaintext']}", child, folder, f"{host}:{ports['outside']}" if host else None)
 
 
 class GuardedRegistry:
     """Passes requests on to a registry when they show the password.
 
+    Args:
+        url: of the registry.
+        identity: to speak TLS with; None: plain HTTP.
+        listen: the address to listen on.
+
     Attributes:
         url: as seen through it.
     """
 
-    def __init__(self, url: str, user: str, password: str) -> None:
+    def __init__(self, url: str, user: str, password: str, identity: Identity | None = None, listen: str = "127.0.0.1") -> None:
         self.password = password
         parts, guard = urlsplit(url), self
 
@@ -246,9 +265,15 @@ class GuardedRegistry:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((listen, 0), Handler)
+        if identity is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(identity.certificate, identity.key)
+            # whoever connects and says nothing holds up its own thread only
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = url.replace(parts.netloc, f"127.0.0.1:{self._server.server_port}")
+        scheme = parts.scheme if identity is None else "https"
+        self.url = parts._replace(scheme=scheme, netloc=f"127.0.0.1:{self._server.server_port}").geturl()
 
     def close(self) -> None:
         self._server.shutdown()

@@ -77,6 +77,18 @@ def test_a_letter_is_shown_whole(world, shell):
     assert "hint: write partition/offset" in wrong.err
 
 
+def test_a_single_letter_is_read_where_it_lies_and_its_mark_behind_it(world, shell):
+    world.write_letters(*(letter(world, k) for k in range(4)))
+    settings = world.settings
+    reading = Reading(settings.kafka, [settings.topics.dead_letters], None, only=(0, 2))
+    assert [(one.partition(), one.offset()) for messages in reading.there() for one in messages] == [(0, 2), (0, 3)]
+    reading.close()
+    assert shell("dlq", "replay", "0/1", "--settings", world.file).code == 0
+    told = [shell("dlq", "show", f"0/{k}", "--settings", world.file, "--output", "json").lines[0] for k in range(4)]
+    assert [(one["place"], one["text"], one["sent_again"]) for one in told] == [(f"0/{k}", f"why {k}", k == 1) for k in range(4)]
+    assert "there is no dead letter 7/0" in shell("dlq", "show", "7/0", "--settings", world.file).err
+
+
 def test_letters_go_back_as_they_were_each_once(world, embedded, shell):
     world.write_letters(letter(world, 7), letter(world, 8, "schema"))
     dry = shell("dlq", "replay", "--all", "--dry-run", "--settings", world.file)

@@ -30,7 +30,7 @@ from app.query.compile import read_queries
 from app.query.resolved.vocabulary import UNKNOWN
 from tests.command_line import Ended, Shell
 from tests.documented import documented
-from tests.kafka.application import records_of, until
+from tests.kafka.application import ROOT, records_of, until
 from tests.kafka.gateway import Gateway
 from tests.kafka.guarded import Guarded, guarded_broker
 from tests.kafka.operating import World
@@ -160,6 +160,16 @@ def test_topics_that_are_missing_or_differ(embedded, tmp_path, admin, shell):
     assert any("message.timestamp.type is CreateTime, wanted LogAppendTime" in found for found in warnings)
     assert any("has 3 partitions, settings say 2" in found for found in warnings)
     assert any("takes records of 50,000 bytes" in check["found"] and check["exit_code"] == 78 for check in checks["topics"])
+
+
+def test_topics_that_the_application_will_make_are_not_missed(world, tmp_path, shell):
+    (tmp_path / "own.yaml").write_text((ROOT / "queries" / "misplaced-item.yaml").read_text())
+    paths = [*world.plain["queries"]["paths"], str(tmp_path / "own.yaml")]
+    _, checks = asked(shell, world.but(queries__paths=paths), "--read-only")
+    assert "doctor.misplaced-item" in failing(checks, "topics")["found"]
+    _, checks = asked(shell, world.but(queries__paths=paths, topics__create_outputs=True), "--read-only")
+    assert states(checks, "topics") == {"ok"}
+    assert "doctor.misplaced-item will be made by the application" in checks["topics"][0]["found"]
 
 
 def test_a_stream_whose_schema_nobody_has_registered(world, shell):

@@ -25,9 +25,12 @@ from app.local.embedded import Embedded
 from app.local.generators import generate
 from app.observe.table import METRICS
 from ops.bench.processes import LOCAL_CLUSTER, spark_home
+from ops.observability.dashboards import DASHBOARDS
+from tests.chart.conftest import tool
 from tests.kafka.application import ROOT, records_of, until
 from tests.kafka.changing import Changing, Input
 from tests.kafka.gateway import Gateway
+from tests.kafka.prometheus import Prometheus, scraping
 from tests.kafka.scraped import Scraped
 from tests.kafka.test_kills import victims
 from tests.kafka.test_transactions import Sending
@@ -126,6 +129,7 @@ class Story:
     gateway: Gateway
     stocks: Input
     seen: Scraped
+    prometheus: Prometheus | None
     notes: dict[str, object] = field(default_factory=dict)
 
     def until(self, condition: Callable[[], object], pause: float = 0.2) -> None:
@@ -161,22 +165,28 @@ def story(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Itera
     application = Changing(folder, settings, folder / "single.yaml")
     application.write(**{name: text for name, text in QUIET.items() if name != "patient"})
     quotes = list(generate("stocks", 150_000, seed=6, start_ms=START_MS, rate_per_s=1000.0, batch_rows=SLICE).batches)
-    story = Story(embedded, application, gateway, Input(application, "stocks", quotes), Scraped(application))
     try:
-        with story.seen.watching():
-            story.started()
-            quiet_hours(story)
-            queries_that_shed_come(story)
-            a_burst(story)
-            an_owner_hangs_and_is_killed(story)
-            the_registry_is_away(story)
-            the_driver_is_killed_in_a_burst(story)
-            story.seen.look()
-        yield story
+        with scraping(folder / "prometheus", application.port) as prometheus:
+            story = Story(embedded, application, gateway, Input(application, "stocks", quotes), Scraped(application), prometheus)
+            with story.seen.watching():
+                everything_happens(story)
+            yield story
     finally:
         gateway.shut()
         if application.process is not None and application.process.poll() is None:
             application.kill()
+
+
+def everything_happens(story: Story) -> None:
+    """The story from its beginning to its end."""
+    story.started()
+    quiet_hours(story)
+    queries_that_shed_come(story)
+    a_burst(story)
+    an_owner_hangs_and_is_killed(story)
+    the_registry_is_away(story)
+    the_driver_is_killed_in_a_burst(story)
+    story.seen.look()
 
 
 def quiet_hours(story: Story) -> None:
@@ -335,6 +345,31 @@ def test_what_moves_only_when_something_is_broken_stayed_and_has_a_test_of_its_o
     file, name = ELSEWHERE[metric]
     functions = {one.name: one for one in ast.parse((ROOT / file).read_text()).body if isinstance(one, ast.FunctionDef)}
     assert metric in {one.value for one in ast.walk(functions[name]) if isinstance(one, ast.Constant)}
+
+
+PANELS = [(board.name, panel.title, expression) for board in DASHBOARDS for panel in board.panels for expression, _ in panel.series]
+EMPTY = {
+    "cep_accounting_breaches_total": "nothing is there before an account did not close",
+}
+"""Metrics of which a panel shows nothing, and why."""
+
+
+@pytest.fixture
+def prometheus(story) -> Prometheus:
+    """That scraped the story."""
+    for name in ("prometheus", "helm"):
+        tool(name)
+    return story.prometheus
+
+
+@pytest.mark.parametrize(("board", "title", "expression"), PANELS)
+def test_every_panel_of_the_dashboards_shows_what_happened(prometheus, board, title, expression):
+    empty = any(metric in expression for metric in EMPTY)
+    assert bool(prometheus.shown(expression)) is not empty
+
+
+def test_prometheus_can_evaluate_every_rule_of_the_chart(prometheus):
+    assert prometheus.faults() == {}
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,36 @@ def test_nineteen_of_twenty_intervals_contain_the_true_recall(recall, clustered)
     assert 0.93 * runs <= held
 
 
+def heavy(chance):
+    """Composite events of partitions of which some have a hundred times as many as others, and how many of them stay."""
+    found = (chance.pareto(1.1, 200) * 10).astype(np.int64)
+    return found, chance.binomial(found, chance.beta(2, 2, 200))
+
+
+def giants(chance):
+    """One event now and then completes thousands of matches at once, and its loss is the loss of all of them."""
+    bursts = chance.poisson(4, 200)
+    size = (chance.pareto(0.9, bursts.sum()) * 20).astype(np.int64)
+    left = np.where(chance.random(len(size)) < 0.7, chance.binomial(size, 0.55), 0)
+    of = np.repeat(np.arange(200), bursts)
+    return np.bincount(of, size, 200).astype(np.int64), np.bincount(of, left, 200).astype(np.int64)
+
+
+@pytest.mark.parametrize(("world", "least"), [(heavy, 0.92), (giants, 0.87)])
+def test_intervals_hold_for_the_partitions_outside_of_the_sample_however_uneven_they_are(world, least):
+    """Twenty of two hundred partitions are in the sample; without leaving groups out in turn three of five intervals held."""
+    chance, held, runs = np.random.default_rng(5), 0, 1000
+    for _ in range(runs):
+        found, left = world(chance)
+        sampled, groups = chance.random(200) < 0.1, chance.integers(0, GROUPS, 200)
+        estimate = recall_of_sample(
+            np.stack([np.bincount(groups[sampled], one[sampled], GROUPS) for one in (found, left)]).astype(np.int64)
+        )
+        true = left[~sampled].sum() / found[~sampled].sum()
+        held += estimate is None or estimate.lower <= true <= estimate.upper
+    assert least * runs <= held
+
+
 def test_an_interval_is_not_empty_where_nothing_was_lost():
     counts = np.zeros((2, GROUPS), np.int64)
     counts[:, :5] = 10

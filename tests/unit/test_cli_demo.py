@@ -1,7 +1,10 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
 
+from app.cli.demo import world
 from app.cli.demo.composites import Composite, Seen
 from app.cli.demo.screen import LinesScreen, Scene, TableScreen
 from app.cli.demo.world import QUICKSTART, Chunk, Feed, demo_settings
@@ -61,6 +64,36 @@ def test_the_demos_settings_are_the_shipped_ones_with_the_embedded_addresses(tmp
     assert settings.streams[stream].topics == shipped.streams[stream].topics
     assert all(schema.is_file() for schema in settings.streams[stream].schemas)
     assert yaml.safe_load(path.read_text())["checkpoint"]["path"].startswith(str(tmp_path))
+
+
+def test_a_folder_may_be_named_from_where_one_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(demo_settings(Path("here"), "127.0.0.1:1", "http://127.0.0.1:2", 3), {})
+    assert settings.queries.paths == (tmp_path / "here" / "queries",)
+    assert settings.checkpoint.path == str(tmp_path / "here" / "checkpoint")
+
+
+def test_queries_are_copies_to_be_changed_and_stay_changed(tmp_path):
+    shipped = {path.name: path.read_text() for path in load_settings(QUICKSTART, {}).queries.paths}
+    path = demo_settings(tmp_path, "127.0.0.1:1", "http://127.0.0.1:2", 3)
+    copies = tmp_path / "queries"
+    assert load_settings(path, {}).queries.paths == (copies,)
+    assert {one.name: one.read_text() for one in copies.iterdir()} == shipped
+    (copies / "price-run.yaml").write_text("mine")
+    (copies / "shoplifting.yaml").unlink()
+    demo_settings(tmp_path, "127.0.0.1:1", "http://127.0.0.1:2", 3)
+    assert (copies / "price-run.yaml").read_text() == "mine"
+    assert not (copies / "shoplifting.yaml").exists()
+
+
+def test_streams_are_generated_in_pieces_that_fit_into_memory_whatever_their_rate(monkeypatch):
+    monkeypatch.setattr(world, "CHUNK_EVENTS", 1000)
+    feed = Feed("stocks", 1e6, Outlet("t", {}, {}))
+    batches, sent = feed._batches(0), 0
+    while len(feed.chunks) < 2:
+        sent += len(next(batches))
+    assert sent > 1000
+    assert feed.chunks[0].complete
 
 
 def test_only_stretches_that_were_sent_as_a_whole_are_judged():

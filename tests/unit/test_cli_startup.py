@@ -112,7 +112,7 @@ KAFKA = {"confluent_kafka", "lark", "numpy", "pyarrow"}
         (("status",), set()),
         (("topics", "plan"), {"confluent_kafka", "lark"}),
         (("dlq", "ls"), {"confluent_kafka", "structlog"}),
-        (("tail",), {*KAFKA, "fastavro", "numba", "structlog"}),
+        (("tail",), set()),
         (("doctor",), {*KAFKA, "fastavro", "numba", "structlog"}),
         (("checkpoint", "ls"), {*KAFKA, "fastavro", "numba", "structlog"}),
     ],

@@ -162,5 +162,11 @@ def alerts(schema: dict[str, Any]) -> Destination:
 def test_the_latency_of_a_match_is_that_of_its_last_event() -> None:
     arrivals = Arrivals()
     places = np.array([1, 4], np.int64)
-    arrivals._batches.append((places, np.array([1000, 4000], np.int64)))
-    assert arrivals.of_last_events(matches([[(A, 1), (A, 4)], [(A, 1)]])).tolist() == [4000, 1000]
+    arrivals.add(places, np.array([1000, 4000], np.int64))
+    found = matches([[(A, 1), (A, 4)], [(A, 1)]])
+    assert arrivals.of_last_events(found).tolist() == [4000, 1000]
+    assert arrivals.of_last_events(found).tolist() == [4000, 1000], "whoever asks next"
+    arrivals.add(np.array([7, 3], np.int64), np.array([7000, 3000], np.int64))
+    assert sorted(arrivals.of_last_events(matches([[(A, 1)], [(A, 3)], [(A, 5)]])).tolist()) == [1000, 3000], (
+        "from any batch; one is not known"
+    )

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.observe.latency import LATENCY_BOUNDS_MS, latency_bucket
+from app.observe.latency import latency_counts
 from app.observe.metrics import Metrics
 from app.observe.table import METRICS
 
@@ -28,9 +29,7 @@ def test_counters_gauges_and_infos_are_served_as_text() -> None:
 
 def test_histograms_take_counts_and_single_values() -> None:
     metrics = Metrics()
-    counts = [0] * (len(LATENCY_BOUNDS_MS) + 1)
-    counts[latency_bucket(120)] += 2
-    counts[latency_bucket(99_999)] += 1
+    counts = latency_counts(np.array([120, 120, 99_999]))
     metrics.add_counts("cep_detection_latency_seconds", counts, 100.239, query="q")
     metrics.add_counts("cep_detection_latency_seconds", (), 0.0, query="q")
     assert metrics.value("cep_detection_latency_seconds_count", query="q") == 3

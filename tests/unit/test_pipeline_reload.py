@@ -62,7 +62,7 @@ class World:
         self.folder, self.queries = folder, folder / "queries"
         self.queries.mkdir()
         self.missing: set[str] = set()
-        monkeypatch.setattr(reader, "check_topics", self.check_topics)
+        monkeypatch.setattr(reader, "ensure_topics", self.ensure_topics)
         monkeypatch.setattr(watcher, "ANNOUNCED_S", 0.0)
         self.write(a=text("a"), b=text("b"))
         self.settings_file = folder / "settings.yaml"
@@ -87,7 +87,7 @@ class World:
         }
         self.settings_file.write_text(yaml.safe_dump(written))
 
-    def check_topics(self, settings: Any, catalog: Any) -> None:
+    def ensure_topics(self, settings: Any, catalog: Any) -> None:
         names = tuple(f"cep.{plan.name}" for plan in catalog.plans if plan.name in self.missing)
         if names:
             raise TopicsMissingError(names)
@@ -248,11 +248,11 @@ def test_a_missing_topic_is_told_and_the_query_runs_once_it_is_there(world: Worl
     world.missing = {"c"}
     world.write(c=text("c"))
     told = world.turns()["last_reading"]
-    assert (told["outcome"], told["findings"][0]["message"]) == ("needs_restart", "topic cep.c does not exist")
+    assert (told["outcome"], told["findings"][0]["message"]) == ("needs_topics", "topic cep.c does not exist")
     assert "cep topics apply" in told["findings"][0]["hint"]
-    counted = world.metric("cep_config_reloads_total", outcome="needs_restart")
+    counted = world.metric("cep_config_reloads_total", outcome="needs_topics")
     world.turns(8)
-    assert world.metric("cep_config_reloads_total", outcome="needs_restart") == counted == 1, "told once"
+    assert world.metric("cep_config_reloads_total", outcome="needs_topics") == counted == 1, "told once"
     world.missing = set()
     assert world.turns(6)["last_reading"]["outcome"] == "reloaded"
 

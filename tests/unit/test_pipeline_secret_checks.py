@@ -16,10 +16,9 @@ from structlog.testing import capture_logs
 from app.config.secret_files import read_secret
 from app.config.settings import Settings
 from app.errors import ConfigurationError, DependencyError
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.pipeline import session
 from app.pipeline.batches import Batches, BatchRules
-from app.pipeline.preparation import registry_settings
 from app.pipeline.secret_checks import check_secrets
 from tests.certificates import replace
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import fastavro
 import numpy as np
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from app.config.settings import Settings
+from app.delivery.bounds import bounds
 from app.delivery.security import client_options
 from app.events.registry import Registry
 
@@ -39,9 +40,16 @@ class Composite:
 
 
 class CompositeReader:
-    """Reads the topics of composite events from their beginning; belongs to no consumer group."""
+    """Reads the topics of composite events; belongs to no consumer group.
 
-    def __init__(self, settings: Settings, topics: Sequence[str], registry: Registry) -> None:
+    Args:
+        settings: of the brokers.
+        topics: names.
+        registry: with their schemas.
+        since_ms: written then or later: schemas of an earlier run of the demo are gone.
+    """
+
+    def __init__(self, settings: Settings, topics: Sequence[str], registry: Registry, since_ms: int) -> None:
         self._registry = registry
         self._consumer = Consumer(
             {
@@ -54,7 +62,8 @@ class CompositeReader:
             }
         )
         known = self._consumer.list_topics(timeout=30).topics
-        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic in topics for number in known[topic].partitions])
+        begin, _ = bounds(self._consumer, [(topic, number) for topic in topics for number in known[topic].partitions], since_ms)
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in begin.items()])
 
     def read(self, seconds: float) -> list[Composite]:
         """What arrives within this time, at most 1,000."""

@@ -30,15 +30,14 @@ from app.cli.demo.screen import LinesScreen, Scene, Screen, TableScreen
 from app.cli.demo.world import Feed, demo_settings
 from app.cli.streams.topics import catalog_of
 from app.config.settings import Settings, load_settings
-from app.delivery.topics import TopicAdministrator, plan_changes, wanted_topics
+from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import DependencyError
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.local.child import Child
 from app.local.embedded import embedded_services
 from app.local.generators.stream import Truth
 from app.local.outlets import outlet_of
 from app.local.ports import free_ports
-from app.pipeline.preparation import output_topic, registry_settings
 from app.query.plan import Catalog
 
 _READY_SECONDS = 240.0
@@ -62,16 +61,24 @@ class Demo:
     feeds: tuple[Feed, ...]
     http_port: int
 
+    @property
+    def address(self) -> str:
+        """Of the console."""
+        return f"http://127.0.0.1:{self.http_port}"
+
 
 def demo(
     retail_rate: Annotated[float, typer.Option(min=1, help="Readings of tagged items per second.")] = 300.0,
     stock_rate: Annotated[float, typer.Option(min=1, help="Quotes per second.")] = 1000.0,
     seconds: Annotated[float | None, typer.Option(min=1, help="End after this time of streaming.")] = None,
     until_composites: Annotated[int | None, typer.Option(min=1, help="End after so many composite events.")] = None,
-    keep: Annotated[Path | None, typer.Option(help="Folder for settings, logs, checkpoint and topics; kept.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for settings, queries, logs, checkpoint and topics; kept, and gone on with the next time.")
+    ] = None,
 ) -> None:
     """Run everything on this machine and watch composite events arrive; Ctrl-C ends it."""
     interrupted = _on_interrupt()
+    began_ms = int(time.time() * 1000)
     started = time.monotonic() - max(0.0, time.time() - float(os.environ.get("CEP_STARTED_AT", time.time())))
     folder = keep or Path(tempfile.mkdtemp(prefix="cep-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +89,8 @@ def demo(
         try:
             running = cleanup.enter_context(_running(folder, (("retail", retail_rate), ("stocks", stock_rate))))
             screen = TableScreen() if sys.stdout.isatty() else LinesScreen()
-            reader = cleanup.enter_context(contextlib.closing(_reader(running)))
+            reader = cleanup.enter_context(contextlib.closing(_reader(running, began_ms)))
+            say(f"→ console: {running.address}/")
             with contextlib.suppress(KeyboardInterrupt), screen:
                 _watch(running, reader, seen, screen, Limits(started, seconds, until_composites, interrupted))
             _finish(running, reader, seen)
@@ -173,9 +181,9 @@ def _answers(port: int, path: str) -> bool:
         return False
 
 
-def _reader(running: Demo) -> CompositeReader:
+def _reader(running: Demo, since_ms: int) -> CompositeReader:
     topics = sorted({output_topic(running.settings, plan) for plan in running.catalog.plans})
-    return CompositeReader(running.settings, topics, Registry(registry_settings(running.settings.schema_registry)))
+    return CompositeReader(running.settings, topics, Registry(registry_settings(running.settings.schema_registry)), since_ms)
 
 
 def _watch(running: Demo, reader: CompositeReader, seen: Seen, screen: Screen, limits: Limits) -> None:
@@ -200,7 +208,7 @@ def _watch(running: Demo, reader: CompositeReader, seen: Seen, screen: Screen, l
 
 def _scene(running: Demo, seen: Seen, streaming_s: float, first_after_s: float | None) -> Scene:
     sent = {feed.kind: feed.events for feed in running.feeds}
-    return Scene(sent, streaming_s, first_after_s, seen, f"http://127.0.0.1:{running.http_port}")
+    return Scene(sent, streaming_s, first_after_s, seen, running.address)
 
 
 def _check(running: Demo) -> None:

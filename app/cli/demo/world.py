@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,23 +23,38 @@ from app.local.sending import Outlet, Sender, as_recorded
 QUICKSTART = PROJECT / "app" / "local" / "quickstart.yaml"
 CHUNK_SECONDS: Mapping[str, float] = {"retail": 20.0, "stocks": 600.0}
 """Streams are generated in chunks of so much event time: items' journeys are short then, and are judged soon; prices run on for long."""
+CHUNK_EVENTS = 1_000_000
+"""Of no more events: a chunk is in memory as a whole, before its first event is sent."""
 _LEAD_MS = 200
 """The first event lies a little ahead, so that encoding it does not make it late."""
 
 
 def demo_settings(folder: Path, bootstrap_servers: str, registry_url: str, http_port: int) -> Path:
-    """The shipped settings with the embedded addresses, as a file in the demo's folder."""
+    """The shipped settings with the embedded addresses, as a file in the demo's folder; beside it copies of the queries, for people to change."""
+    folder = folder.resolve()  # what a settings file names is relative to its own folder
     settings = yaml.safe_load(QUICKSTART.read_text(encoding="utf-8"))
     settings["kafka"] = {"bootstrap_servers": bootstrap_servers, "starting_offsets": "earliest"}
     settings["schema_registry"] = {"url": registry_url}
     settings["http"] = {"port": http_port, "host": "127.0.0.1"}
     settings["checkpoint"] = {"path": str(folder / "checkpoint")}
-    settings["queries"]["paths"] = [str(_resolved(path)) for path in settings["queries"]["paths"]]
+    settings["queries"]["paths"] = [str(_copied(map(_resolved, settings["queries"]["paths"]), folder / "queries"))]
+    settings["topics"] = {"create_outputs": True}
     for stream in settings["streams"].values():
         stream["schemas"] = [str(_resolved(path)) for path in stream["schemas"]]
     path = folder / "settings.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     return path
+
+
+def _copied(queries: Iterable[Path], folder: Path) -> Path:
+    """The folder with the queries; one that is there already stays as it is."""
+    if not folder.exists():
+        draft = folder.with_name(f".{folder.name}")
+        draft.mkdir(parents=True, exist_ok=True)
+        for query in queries:
+            shutil.copyfile(query, draft / query.name)
+        draft.rename(folder)
+    return folder
 
 
 def _resolved(path: str) -> Path:
@@ -101,7 +117,8 @@ class Feed:
     def _batches(self, start_ms: int) -> Iterator[EventBatch]:
         begin_ms = start_ms
         for number in range(1_000_000):
-            stream = generate(self.kind, max(1, round(self.rate_per_s * CHUNK_SECONDS[self.kind])), number, begin_ms, self.rate_per_s)
+            events = min(CHUNK_EVENTS, max(1, round(self.rate_per_s * CHUNK_SECONDS[self.kind])))
+            stream = generate(self.kind, events, number, begin_ms, self.rate_per_s)
             chunk = Chunk(number, stream.truth)
             self.chunks.append(chunk)
             for batch in stream.batches:

@@ -54,7 +54,7 @@ def reconcile(
     had, its ce_type ends in .reconciled; what is false comes once more, its ce_type ends in .retracted. A second time there is nothing to do. The application may run meanwhile.
 
     Exit codes: 0 done, 1 it cannot be said what would have been found (the text says why, and from when on it can), 69 broker, registry or the
-    checkpoint's storage missing, 78 wrong settings or a query that does not run.
+    checkpoint's storage missing, 75 another reconciliation is about to publish, 78 wrong settings or a query that does not run.
     """
     loaded = load_settings(settings, os.environ)
     configure_logging(loaded.logging.model_copy(update={"level": "WARNING"}), loaded.application, __version__, sys.stderr)

@@ -10,8 +10,7 @@ import fastavro
 from app.config.settings import SchemaRegistry, Settings
 from app.errors import CepError
 from app.events.avro import SchemaError
-from app.events.registry import Registry
-from app.pipeline.preparation import registry_settings
+from app.events.registry import Registry, registry_settings
 
 HEAD_BYTES = 5
 """A zero byte and the schema's id."""

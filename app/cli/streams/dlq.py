@@ -91,12 +91,7 @@ def show(
     """
     loaded = load_settings(settings, os.environ)
     wanted = LetterPlace.of(place)
-    found: Letter | None = None
-    again = False
-    for letter, mark in _there(loaded, None):
-        again = again or mark == wanted
-        if letter is not None and letter.place == wanted:
-            found = letter
+    found, again = _one(loaded, wanted)
     if found is None:
         raise CepError(
             f"there is no dead letter {wanted} in {loaded.topics.dead_letters}\nhint: cep dlq ls shows which there are; retention may have taken it"
@@ -151,9 +146,30 @@ def _wanted(places: Any, reason: list[str] | None, topic: list[str] | None, sinc
     return Wanted(frozenset(map(LetterPlace.of, places)), frozenset(reason or ()), frozenset(topic or ()), since_ms)
 
 
-def _there(settings: Settings, since_ms: int | None) -> Iterator[tuple[Letter | None, LetterPlace | None]]:
-    """Letters, and places of letters that were sent again; of one topic partition in order."""
-    reading = Reading(settings.kafka, [settings.topics.dead_letters], since_ms)
+def _one(settings: Settings, wanted: LetterPlace) -> tuple[Letter | None, bool]:
+    """The letter at a place, and whether it was sent again: its mark stands behind it, in its own topic partition."""
+    found: Letter | None = None
+    for letter, mark in _there(settings, None, wanted):
+        if found is None and (letter is None or letter.place != wanted):
+            return None, False  # what comes first comes later than it
+        found = found or letter
+        if mark == wanted:
+            return found, True
+    return found, False
+
+
+def _there(
+    settings: Settings, since_ms: int | None, begin: LetterPlace | None = None
+) -> Iterator[tuple[Letter | None, LetterPlace | None]]:
+    """Letters, and places of letters that were sent again; of one topic partition in order.
+
+    Args:
+        settings: of the application.
+        since_ms: written then or later.
+        begin: of this partition, from this offset on.
+    """
+    only = None if begin is None else (begin.partition, begin.offset)
+    reading = Reading(settings.kafka, [settings.topics.dead_letters], since_ms, only)
     try:
         for messages in reading.there():
             for message in messages:

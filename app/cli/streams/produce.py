@@ -20,7 +20,7 @@ from app.delivery.security import client_options
 from app.errors import ConfigurationError, Finding
 from app.events.batch import EventBatch, in_total_order
 from app.events.files import read_events
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.events.row_files import FileFormat
 from app.local.generators import KINDS
 from app.local.generators import generate as generate_stream
@@ -28,7 +28,6 @@ from app.local.generators.stream import slices
 from app.local.outlets import outlet_of
 from app.local.recordings import RECORDINGS, read_recording
 from app.local.sending import Due, Sender, Sent, as_recorded, at_once, at_rate
-from app.pipeline.preparation import registry_settings
 
 _TELL_SECONDS = 1.0
 

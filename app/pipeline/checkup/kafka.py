@@ -74,7 +74,7 @@ def topics(settings: Settings, wanted: Sequence[WantedTopic], known: Described) 
         DependencyError: no answer, or we may not ask.
     """
     visible = [topic for topic in wanted if topic.name not in known.hidden]
-    missing = [topic.name for topic in visible if topic.name not in known.found]
+    missing = [topic.name for topic in visible if topic.name not in known.found and not topic.made_when_missing]
     checks = []
     if missing:
         hint = "cep topics plan shows them, cep topics apply creates them; a start ends without them"
@@ -88,7 +88,9 @@ def topics(settings: Settings, wanted: Sequence[WantedTopic], known: Described) 
             checks.append(warning("topics", f"{name}: {differs}", "cep topics apply changes it"))
         checks += [warning("topics", f"{name}: {remark}", "set partitions to what is there, or leave it") for remark in change.remarks]
         checks += _too_small(settings, name, existing[name].config)
-    return checks or [ok("topics", f"all {len(wanted)} are there and as the settings want them")]
+    later = [topic.name for topic in visible if topic.name not in known.found and topic.made_when_missing]
+    told = f"; {', '.join(later)} will be made by the application" if later else ""
+    return checks or [ok("topics", f"all {len(wanted) - len(later)} are there and as the settings want them{told}")]
 
 
 def _too_small(settings: Settings, name: str, config: Mapping[str, str]) -> list[Check]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from app.config.settings import Settings
 from app.delivery.composite_schema import composite_schema, subject
+from app.delivery.topics import output_topic
 from app.errors import AccessRefusedError, CepError, DependencyError
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.pipeline.checkup.checks import Check, attempted, failed, of_error, of_findings, ok, warning
-from app.pipeline.preparation import errors_of, output_topic, read_query_set, read_streams, registry_settings
+from app.pipeline.preparation import errors_of, read_query_set, read_streams
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Plan
 from app.query.resolved.vocabulary import UNKNOWN

@@ -14,10 +14,10 @@ from app.errors import CepError
 from app.evaluation.examination import Examination, Lesson, Profile, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
 from app.events.batch import EventBatch, concatenate, in_total_order
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.owners.model_store import NONE, Choice, Learned, ModelStore
 from app.owners.models import SUFFIX, fits, learns
-from app.pipeline.preparation import compile_queries, read_streams, registry_settings
+from app.pipeline.preparation import compile_queries, read_streams
 from app.pipeline.recorded import StreamReader
 from app.query.plan import Plan
 from app.query.text.similar import did_you_mean

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.config.settings import Settings
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.owners.deployment import Deployment
 from app.owners.model_store import Choice, Learned, ModelStore
 from app.owners.models import StoredModel
-from app.pipeline.preparation import audit_records, registry_settings
+from app.pipeline.preparation import audit_records
 from app.pipeline.publisher import Publisher
 from app.query.plan import Plan
 from app.storage.open import open_store

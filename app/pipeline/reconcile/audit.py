@@ -6,8 +6,8 @@ from typing import Any
 
 from app.bucket.hold import FOREVER, NEVER
 from app.config.settings import Settings
-from app.events.registry import Registry
-from app.pipeline.preparation import audit_records, registry_settings
+from app.events.registry import Registry, registry_settings
+from app.pipeline.preparation import audit_records
 from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.outcome import Outcome, Row
 

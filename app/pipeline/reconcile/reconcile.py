@@ -15,6 +15,7 @@ from app.bucket.hold import FOREVER, NEVER
 from app.config.settings import Settings
 from app.delivery.positions import Place, Positions
 from app.delivery.security import consumer_options
+from app.owners.sole import sole_reconciliation
 from app.pipeline.limits import batch_limits
 from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.aims import Aims, Request, aims_of
@@ -60,7 +61,7 @@ class _Work:
 def reconcile(settings: Settings, request: Request, session: Callable[[], SparkSession], telling: Telling) -> Outcome:
     """Compares what the application published with what it would have found without shedding, and publishes the difference.
 
-    The application may run meanwhile: its checkpoint is only read, and nothing is compared that it may yet find itself.
+    The application may run meanwhile: of its checkpoint nothing is changed, and nothing is compared that it may yet find itself.
 
     Args:
         settings: of the application.
@@ -70,6 +71,7 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
 
     Raises:
         ReconcileError: it cannot be said what the application would have found.
+        CheckpointTakenError: another reconciliation is about to publish.
         ConfigurationError: a query that is asked for is not there.
         DependencyError: broker or registry do not answer.
     """
@@ -78,6 +80,8 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
     streams = topics_of(aims.plans, live.deployment)
     work = _Work(settings, request, live, aims, _ahead(live, streams, request), telling)
     with ExitStack() as cleanup:
+        if not request.dry:
+            cleanup.enter_context(sole_reconciliation(settings))
         positions = cleanup.enter_context(closing(Positions(consumer_options(settings.kafka))))
         spare = max(0, request.shed.begin - aims.needed.begin)
         read = spans(positions, live, streams, Since(aims.needed.begin, work.ahead, spare))

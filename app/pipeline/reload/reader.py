@@ -15,7 +15,7 @@ from app.events.registry import Subjects
 from app.owners.deployment import Deployment
 from app.pipeline.draining import Past
 from app.pipeline.moving import readers_of
-from app.pipeline.preparation import TopicsMissingError, check_topics, errors_of, numbered, prepare, read_query_set, without_models
+from app.pipeline.preparation import TopicsMissingError, ensure_topics, errors_of, numbered, prepare, read_query_set, without_models
 from app.query.compile import Compilation
 from app.query.plan import Catalog
 
@@ -79,10 +79,10 @@ class Reader:
             outcome: Outcome = "needs_restart" if restart and len(new) == len(wrong) else "broken"
             return Reading(outcome, (*restart, *map(_with_restart, wrong)), disabled, _broken(compiled, wrong))
         try:
-            check_topics(self.settings, compiled.catalog)
+            ensure_topics(self.settings, compiled.catalog)
             prepared = prepare(self.settings, compiled, running.streams, self.registry, past, topics=running.topics)
         except TopicsMissingError as error:
-            return Reading("needs_restart", (*restart, *_missing(error)), disabled)
+            return Reading("needs_topics", (*restart, *_missing(error)), disabled)
         except ConfigurationError as error:
             return Reading("broken", (*restart, *error.findings), disabled, _broken(compiled, error.findings))
         except DependencyError as error:
@@ -149,7 +149,7 @@ def _elsewhere(before: Catalog, after: Catalog) -> tuple[Finding, ...]:
 
 
 def _missing(error: TopicsMissingError) -> tuple[Finding, ...]:
-    hint = "cep topics apply creates it; the queries run as soon as it is there"
+    hint = "cep topics apply creates it; the queries run as soon as it is there (with topics.create_outputs the application creates such topics)"
     return tuple(Finding(f"topic {name} does not exist", hint=hint) for name in error.names)
 
 

@@ -42,7 +42,7 @@ ANNOUNCED_BATCHES = 2
 ANNOUNCED_S = 1.5
 """Silent topics make no batches; a change is to be live in 5 s."""
 JOIN_S = 10.0
-WAITING = frozenset({"failed", "needs_restart"})
+WAITING = frozenset({"failed", "needs_topics", "needs_restart"})
 """Outcomes that become another without a change of the files: a registry answers again, topics are made."""
 
 log = get_logger(__name__)

@@ -15,9 +15,9 @@ from app.audit.sample import in_sample
 from app.bucket.route import partition_keys
 from app.config.settings import Settings
 from app.events.batch import Column, Dictionary, EventBatch, empty_batch
-from app.events.registry import Registry
+from app.events.registry import Registry, registry_settings
 from app.events.types import Kind
-from app.pipeline.preparation import compile_queries, read_streams, registry_settings
+from app.pipeline.preparation import compile_queries, read_streams
 from app.query.text.keys import RUN_SHEDDERS
 from ops.bench.overload.load import FIRST_MS
 from ops.bench.overload.workloads import ROOT, Workload
