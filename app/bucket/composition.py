@@ -23,6 +23,7 @@ from app.bucket.identity import identities_of, opener_windows, place_of
 from app.bucket.ingress import counted_rows
 from app.bucket.matching import Found
 from app.bucket.places import COMPOSITES
+from app.bucket.values import rounded
 from app.cep.engine import Watermarks
 from app.cep.matches import Constituents, Matches
 from app.cep.snapshot.preamble import Buffer
@@ -230,7 +231,7 @@ def _declared(column: Column, kind: Kind) -> Column:
         return Column(kind, np.array(column.values), column.state)
     values = column.values.astype(np.float64)
     fits = np.isfinite(values) & (np.abs(values) < 2.0**63)
-    whole = np.where(fits, np.copysign(np.floor(np.abs(values) + 0.5), values), 0.0).astype(np.int64)
+    whole = np.where(fits, rounded(values), 0.0).astype(np.int64)
     state = np.where(fits, PRESENT if column.state is None else column.state, NULL).astype(np.uint8)
     return Column(kind, whole, state if state.any() else None)
 

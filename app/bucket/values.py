@@ -60,6 +60,15 @@ def _numbers(column: Column) -> list[Any]:
     return column.values.tolist()
 
 
+def rounded(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers, half away from zero; what is none (NaN, infinity) stays.
+
+    >>> rounded(np.array([0.5, -2.5, 2.4])).tolist()
+    [1.0, -3.0, 2.0]
+    """
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+
+
 def _milliseconds(column: Column) -> list[Any]:
     """Times and durations are written as whole milliseconds, half away from zero; what is none (NaN, infinity) is null."""
     if column.values.dtype.kind != "f":

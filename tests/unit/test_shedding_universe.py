@@ -16,6 +16,7 @@ from app.evaluation.shedding import match_shedding
 from app.events.batch import EventBatch, in_total_order
 from app.events.files import parse_events
 from app.local.generators import generate
+from app.local.generators.json_lines import json_lines
 from app.pipeline.gate import shedding_gate
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
@@ -99,24 +100,11 @@ def test_a_period_is_at_least_eight_windows_and_of_windows_that_are_alike_the_sa
 
 
 def planned(text: str, kind: str, count: int, rate: float = 50.0) -> tuple[Plan, EventBatch]:
-    (batch,) = generate(kind, count, seed=5, start_ms=1_780_000_000_000, rate_per_s=rate).batches
-    lines = ["{" + ", ".join(_fields(batch, k)) + "}" for k in range(len(batch))]
-    file = parse_events("\n".join(lines).encode())
+    events = generate(kind, count, seed=5, start_ms=1_780_000_000_000, rate_per_s=rate)
+    file = parse_events(b"".join(json_lines(events.batches)))
     compilation = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     assert not compilation.errors, compilation.errors
     return compilation.catalog.plans[0], in_total_order(file.batch)
-
-
-def _fields(batch: EventBatch, row: int) -> list[str]:
-    assert batch.type.dictionary is not None
-    found = [f'"type": "{batch.type.dictionary.entry(int(batch.type.values[row])).decode()}"', f'"time": {int(batch.time[row])}']
-    for name, column in batch.columns.items():
-        if column.state is not None and column.state[row] != 0:
-            continue
-        value = column.values[row]
-        text = f'"{column.dictionary.entry(int(value)).decode()}"' if column.dictionary is not None else repr(value.item())
-        found.append(f'"{name}": {text}')
-    return found
 
 
 def answers(plan: Plan, batch: EventBatch, shedder: str, ratio: float) -> set[str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from app.bucket.chunk import compacted
 from app.bucket.encoding.kernels_avro import write_numbers
 from app.bucket.encoding.pieces import Elements, Texts, cells_of, put_together, repeated, side_by_side, template_of, texts_of
+from app.bucket.values import rounded
 from app.cep.matches import Lists
 from app.events.batch import Column
 from app.events.types import Kind
@@ -90,9 +91,9 @@ def of_column(column: Column, kind: Kind, *, nan: bool) -> Texts:
 
 def _whole(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Whole numbers, half away from zero; and which are none, or none of 64 bit."""
-    rounded = np.copysign(np.floor(np.abs(values) + 0.5), values)
-    fits = np.isfinite(rounded) & (rounded >= -LONG) & (rounded < LONG)
-    return np.where(fits, rounded, 0.0).astype(np.int64), ~fits
+    whole = rounded(values)
+    fits = np.isfinite(whole) & (whole >= -LONG) & (whole < LONG)
+    return np.where(fits, whole, 0.0).astype(np.int64), ~fits
 
 
 def _of_entries(column: Column, kind: Kind, missing: NDArray[np.bool_]) -> Texts:

@@ -21,8 +21,6 @@ from app.events.types import Kind
 from app.query.plan import Plan
 
 Window = int | str | None
-BLOCK = 8192
-"""Matches that exist as objects at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from app.bucket.chunk import compacted
 from app.bucket.lists import starts_of
+from app.bucket.values import rounded
 from app.cep.matches import Lists
 from app.cli.inputs.events import LineFinder
-from app.cli.replay.lines import BLOCK, by_owner, total_order, whole_milliseconds
+from app.cli.replay.lines import BLOCK, by_owner, total_order
 from app.cli.replay.matches import QueryMatches
 from app.errors import CepError
 from app.events.batch import Column
@@ -132,7 +133,7 @@ def _values(column: Column, kind: Kind) -> pa.Array:
     values: NDArray[Any] = column.values
     if values.dtype.kind == "f":
         missing = missing | ~np.isfinite(values)
-        values = whole_milliseconds(np.where(missing, 0.0, values)).astype(np.int64) if kind in (Kind.TIME, Kind.DURATION) else values
+        values = rounded(np.where(missing, 0.0, values)).astype(np.int64) if kind in (Kind.TIME, Kind.DURATION) else values
     return pa.array(values != 0 if kind is Kind.BOOLEAN else values, mask=missing)
 
 
