@@ -1,9 +1,10 @@
 # ruff: noqa: INP001 - a program of the build, in no package
 """The image's software bill of materials, as CycloneDX 1.6 JSON on standard output: packages of Debian and Python, and Java's archives.
 
-    python ops/image/bill_of_materials.py --python SITE-PACKAGES --jars FOLDER [FOLDER …] >bom.json
+    python ops/image/bill_of_materials.py --python SITE-PACKAGES --jars FOLDER [FOLDER …] [--java HOME] >bom.json
 
-Names and versions are what the packages say of themselves (dpkg, Python's metadata, Maven's properties inside the archives); an archive that says nothing has its file's name. The same image gives the same bill.
+Names and versions are what the packages say of themselves (dpkg, Python's metadata, Maven's properties inside the archives, the file `release` of a Java runtime);
+an archive that says nothing has its file's name. The same image gives the same bill.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, metavar="SITE-PACKAGES")
     parser.add_argument("--jars", type=Path, nargs="*", default=[], metavar="FOLDER")
+    parser.add_argument("--java", type=Path, metavar="HOME", help="a runtime that is no package: made by jlink")
     chosen = parser.parse_args()
-    found = [*debian(), *python(chosen.python), *(one for folder in chosen.jars for one in java(folder))]
+    found = [*debian(), *python(chosen.python), *(one for folder in chosen.jars for one in archives(folder))]
+    found += [runtime(chosen.java)] if chosen.java else []
     json.dump(bill(found), sys.stdout, indent=1)
     return 0
 
@@ -72,7 +75,14 @@ def python(folder: Path) -> Iterator[Component]:
         }
 
 
-def java(folder: Path) -> Iterator[Component]:
+def runtime(home: Path) -> Component:
+    """A Java runtime: which JDK its modules are from is in its file `release`."""
+    told = dict(line.split("=", 1) for line in (home / "release").read_text().splitlines() if "=" in line)
+    version = told["JAVA_VERSION"].strip('"')
+    return {"name": "openjdk", "version": version, "purl": f"pkg:generic/openjdk@{quote(version, safe='')}"}
+
+
+def archives(folder: Path) -> Iterator[Component]:
     """The archives below a folder, with their checksums."""
     for file in sorted(folder.rglob("*.jar")):
         digest = hashlib.sha256(file.read_bytes()).hexdigest()

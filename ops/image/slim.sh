@@ -20,3 +20,23 @@ find pyarrow -name '*flight*' -type f -delete
 
 # tests of libraries
 find . -type d -name tests -prune -exec rm -r {} +
+
+# Spark's pandas and machine learning in Python; netty's libraries for other systems than this one
+rm -r pyspark/pandas pyspark/ml pyspark/mllib
+for jar in pyspark/jars/netty-*-osx-*.jar pyspark/jars/netty-*-windows-*.jar pyspark/jars/netty-*-linux-*.jar; do
+    case "$jar" in
+    *-linux-"$(uname -m | sed 's/aarch64/aarch_64/').jar") ;;
+    *) rm "$jar" ;;
+    esac
+done
+
+# Arrow's Substrait; symbols of libraries (those in *.libs were changed by auditwheel, and strip would break them)
+rm pyarrow/libarrow_substrait.so* pyarrow/_substrait*.so pyarrow/substrait.py
+find llvmlite pyarrow fastavro cryptography yaml numba -type f \( -name '*.so' -o -name '*.so.*' \) -exec strip --strip-unneeded {} +
+
+# Plots, unless they are wanted
+if [ "${PLOTS:-no}" != yes ]; then
+    for name in matplotlib mpl_toolkits fontTools PIL pillow.libs kiwisolver contourpy pyparsing; do rm -r "$name"; done
+    rm -rf pylab.py cycler matplotlib-*.dist-info fonttools-*.dist-info pillow-*.dist-info kiwisolver-*.dist-info contourpy-*.dist-info \
+       pyparsing-*.dist-info cycler-*.dist-info
+fi

@@ -50,6 +50,14 @@ def test_an_archive_is_what_maven_says_of_it_and_not_what_was_packed_into_it(tmp
 
 
 @needs_dpkg
+def test_a_runtime_that_is_no_package_is_named_by_its_release(tmp_path: Path) -> None:
+    (tmp_path / "release").write_text('JAVA_VERSION="17.0.99"\nMODULES="java.base java.logging"\n')
+    argv = [sys.executable, "ops/image/bill_of_materials.py", "--python", str(tmp_path), "--java", str(tmp_path)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    assert "pkg:generic/openjdk@17.0.99" in {one["purl"] for one in json.loads(done.stdout)["components"]}
+
+
+@needs_dpkg
 def test_every_archive_of_spark_has_a_name_and_a_version() -> None:
     jars = SITE / "pyspark" / "jars"
     found = [one for purl, one in bill(jars).items() if purl.startswith("pkg:maven/")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -70,6 +71,8 @@ def evaluate(  # noqa: PLR0917 - the command's options
     """
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise CepError(f"{plot}: plots are .png, .svg or .pdf")
+    if plot is not None and find_spec("matplotlib") is None:  # an image is built without it
+        raise CepError("--plot wants matplotlib, which is not installed here; --json writes the figures")
     names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
     found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
