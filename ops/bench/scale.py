@@ -161,7 +161,7 @@ def measured(folder: Path, shape: str) -> dict[str, Any]:
 
 def scale(folder: Path, *, quick: bool, shapes: Sequence[str] = SHAPES) -> dict[str, Any]:
     """All shapes in turn, alternating with one owner."""
-    events, batches, rounds = (160_000, 12, 1) if quick else (480_000, 24, 3)
+    events, batches, rounds = (400_000, 12, 1) if quick else (960_000, 24, 3)
     make_topics(folder, events, batches)
     runs: dict[str, list[dict[str, Any]]] = {shape: [] for shape in (ONE, *shapes)}
     for _ in range(rounds):
