@@ -33,6 +33,7 @@ class Plant:
         effect: by query, the share of what it is asked to drop that it does.
         unseen_ms: by which events are older than the batches explain.
         judging_ms: of every query that sheds, work in a batch that does not depend on what is kept.
+        elasticity: of the work by the share that is kept: below 1 where what costs little is dropped first.
         window_ms: where it is given, an event is held against the events of so long a time that were kept: it costs ``per_event_ms`` when none of them was shed.
     """
 
@@ -51,6 +52,7 @@ class Plant:
     unseen_ms: float = 0.0
     window_ms: float = 0.0
     judging_ms: float = 0.0
+    elasticity: float = 1.0
     seed: int = 1
     now: float = 1_000_000.0
     arrived: float = 0.0
@@ -132,7 +134,8 @@ class Plant:
             candidates = round(consumed * self.share.get(query, 1.0))
             shed = round(candidates * asked.get(query, 0.0) * self.effect.get(query, 1.0))
             share, live = self.state(query, candidates, candidates - shed)
-            spent = (candidates - shed) * cost * share * float(np.exp(self.chance.normal(0, self.work_noise)))
+            kept = ((candidates - shed) / max(1, candidates)) ** self.elasticity
+            spent = candidates * kept * cost * share * float(np.exp(self.chance.normal(0, self.work_noise)))
             spent += self.judging_ms if asked.get(query) else 0.0
             queries[query] = QueryObservation(candidates, shed, spent, live, asked=asked.get(query, 0.0))
             shipped = max(shipped, candidates - shed)
