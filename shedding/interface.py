@@ -154,6 +154,15 @@ class Priced(Protocol[Candidates]):
 
 
 @runtime_checkable
+class Ranking(Protocol[Candidates]):
+    """A model whose decisions come in two steps: what an event is worth by itself, and, by who remembers what was kept, whether it stays."""
+
+    def ranks(self, events: Candidates) -> NDArray[np.float64]:
+        """float64 (events,), in [0, 1): how much each is worth among those that extend as much."""
+        ...
+
+
+@runtime_checkable
 class Method(Protocol[Observations]):
     """A way to shed. Its settings are its fields, with the paper's values as defaults."""
 

@@ -23,12 +23,15 @@ class Shape:
         negated: negated items, as bits.
         window: the first and last event of a match are less than so much apart: ms, or events of the stream.
         by_rank: whether it is events.
+        ending: of the negated items, as bits, those with which it is certain what is over when such an event comes: nothing begins again with the events
+            of the item that it needs. Of others it depends on more than their items and partitions, or a match can be whole before they come.
     """
 
     needs: tuple[int, ...]
     negated: int
     window: int
     by_rank: bool = False
+    ending: int = 0
 
 
 def _no_matches() -> JudgedMatches:

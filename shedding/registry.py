@@ -23,6 +23,7 @@ class Entry:
         learns: whether its models come from observations.
         panes: whether its decisions depend on the events before; all others are about an event alone.
         keyed: whether it asks for partitions; without any, it would know nothing.
+        remembers: whether it must know what was kept of a whole window.
     """
 
     level: Level
@@ -31,6 +32,7 @@ class Entry:
     learns: bool = True
     panes: bool = False
     keyed: bool = False
+    remembers: bool = False
 
 
 METHODS: dict[str, Entry] = {
@@ -45,7 +47,7 @@ METHODS: dict[str, Entry] = {
     "gspice-tree": Entry("events", "gSPICE with a decision tree", "shedding.events.gspice_trees:gspice_tree", panes=True),
     "gspice-forest": Entry("events", "gSPICE with a random forest", "shedding.events.gspice_trees:gspice_forest", panes=True),
     "espice": Entry("events per window", "eSPICE: by type and position in the window", "shedding.events.espice:Espice"),
-    "prefix": Entry("events", "whole chains: what extends something that was kept", "shedding.events.prefix:Prefix"),
+    "prefix": Entry("events", "whole chains: what extends something that was kept", "shedding.events.prefix:Prefix", remembers=True),
     "bl": Entry("events", "by repetition in patterns and frequency of types, whole events", "shedding.events.baseline:bl"),
     "e-bl": Entry("events per window", "the same, events in a window", "shedding.events.baseline:e_bl"),
     "hspice": Entry("events per partial match", "hSPICE: by type, position and state", "shedding.partial_matches.hspice:Hspice"),

@@ -26,6 +26,7 @@ from app.bucket.places import COMPOSITES
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
+from app.bucket.thinning import NO_THRESHOLDS, ChainsOf, Shed, Thinning, Thresholds, no_chains, without_ranks
 from app.cep.engine import Watermarks
 from app.cep.snapshot.preamble import Buffer, reading
 from app.errors import SnapshotError
@@ -45,6 +46,7 @@ class BucketOutput:
         pending: matches that wait for the end of their window, and events that may yet be part of a timeout that is to be written.
         next_release_ms: least event time at which something held is released (when the watermark is greater); None when nothing is held.
         watermarks: by stream, after the step.
+        shed: what queries lost whose shedders remember what was kept.
     """
 
     found: Sequence[Found]
@@ -54,11 +56,13 @@ class BucketOutput:
     pending: int
     next_release_ms: int | None
     watermarks: Mapping[str, int]
+    shed: Sequence[Shed] = ()
 
 
 @dataclass(slots=True)
 class _GroupState:
     matching: GroupMatching
+    thinning: Thinning
     held: Held
     order: KeyOrder | None
     """Of trusted groups."""
@@ -91,6 +95,7 @@ class Bucket:
         number: the bucket's, for messages only.
         topics: by number (`app.events.topics`); only needed where queries read other queries.
         memory_of: makes the bounded memory of temporal queries that ask for one.
+        chains_of: makes the memories of shedders that remember what was kept.
         live: what goes on of the bucket under another catalog; see `reload`.
     """
 
@@ -102,10 +107,12 @@ class Bucket:
         topics: Sequence[str] = (),
         memory_of: MemoryOf | None = None,
         *,
+        chains_of: ChainsOf = no_chains,
         live: Live | None = None,
     ) -> None:
         self.number = number
         self._memory_of = memory_of
+        self._chains_of = chains_of
         self._catalog = catalog
         self._topics = topics
         self._composition = Composition(catalog, topics)
@@ -130,6 +137,7 @@ class Bucket:
         progress: Progress,
         endings: Mapping[int, Ending] = NO_ENDINGS,
         clock: Clock = no_clock,
+        thresholds: Thresholds = NO_THRESHOLDS,
     ) -> BucketOutput:
         """One micro-batch: takes the chunks in, moves the watermarks on, matches what is due.
 
@@ -138,6 +146,7 @@ class Bucket:
             progress: what was decided about time for this batch.
             endings: by query, shedders of partial matches, as decided for this batch; with them it does matter how the input was cut.
             clock: tells what queries cost (`Found.cost_ns`); it changes no result.
+            thresholds: by query, of shedders that remember what was kept, as decided for this batch.
 
         Raises:
             SnapshotError: a chunk was made under another catalog.
@@ -156,10 +165,13 @@ class Bucket:
             self._learn_times(stream, {source: time for source, time in progress.greatest_times.items() if rule.owns(source)})
             self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
         found: list[Found] = []
+        shed: list[Shed] = []
         matched = 0
         for state in self._groups.values():
-            batch, bitmaps = self._due(state, late)
-            matched += len(batch)
+            due = self._due(state, late)
+            matched += len(due[0])
+            batch, bitmaps, lost = _thinned(state, *due, thresholds, clock)
+            shed.extend(lost)
             watermarks = self._watermarks(state, progress)
             news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
             if state.audit is not None:
@@ -177,6 +189,7 @@ class Bucket:
             pending=sum(state.pending for state in self._groups.values()),
             next_release_ms=min((time for state in self._groups.values() if (time := state.held.least_time()) is not None), default=None),
             watermarks=dict(self._watermark),
+            shed=shed,
         )
 
     def snapshot(self) -> bytes:
@@ -198,6 +211,7 @@ class Bucket:
                 yield f"times-{name}", [times.tobytes()]
             if state.audit is not None:
                 yield from state.audit.parts(name)
+            yield from state.thinning.parts()
             for query, buffers in state.matching.states():
                 plan = self._catalog.plans[query]
                 yield f"engine-{plan.name}-{plan.fingerprint}", buffers
@@ -230,13 +244,14 @@ class Bucket:
         topics: Sequence[str] = (),
         *,
         memory_of: MemoryOf | None = None,
+        chains_of: ChainsOf = no_chains,
     ) -> Bucket:
         """`restore_parts` for what `snapshot` gave.
 
         Raises:
             SnapshotError: as of `restore_parts`.
         """
-        return Bucket.restore_parts(catalog, rules, number, unpack_parts(data), topics, memory_of=memory_of)
+        return Bucket.restore_parts(catalog, rules, number, unpack_parts(data), topics, memory_of=memory_of, chains_of=chains_of)
 
     @staticmethod
     def restore_parts(
@@ -247,6 +262,7 @@ class Bucket:
         topics: Sequence[str] = (),
         *,
         memory_of: MemoryOf | None = None,
+        chains_of: ChainsOf = no_chains,
     ) -> Bucket:
         """A bucket that goes on from a snapshot, perhaps under another catalog.
 
@@ -259,12 +275,13 @@ class Bucket:
             parts: what `snapshot_parts` gave, the buffers of each joined.
             topics: see `Bucket`.
             memory_of: see `Bucket`.
+            chains_of: see `Bucket`.
 
         Raises:
             SnapshotError: no snapshot, damaged, of a newer version, or of a query that lives elsewhere under this catalog (`app.bucket.rescale`).
         """
         header = described(parts)
-        bucket = Bucket(catalog, rules, number, topics, memory_of)
+        bucket = Bucket(catalog, rules, number, topics, memory_of, chains_of=chains_of)
         with reading(BUCKET.what):
             bucket._load(header, parts)
         return bucket
@@ -278,7 +295,7 @@ class Bucket:
             SnapshotError: a query lives elsewhere under this catalog (`app.bucket.rescale`); this bucket is as it was.
         """
         live = Live(self._groups, self._greatest, self._watermark, self._drains, self._composition)
-        return Bucket(catalog, rules, self.number, topics, self._memory_of, live=live)
+        return Bucket(catalog, rules, self.number, topics, self._memory_of, chains_of=self._chains_of, live=live)
 
     def validate(self) -> None:
         """Invariants.
@@ -315,10 +332,16 @@ class Bucket:
         rule = self._rules[group.streams[0]]
         order = KeyOrder() if trusted(self._catalog, group, rule) else None
         state = _GroupState(
-            matching, Held(matching.layout.words), order, trusted_slack_ms(self._catalog, group), audit_of(self._catalog, group)
+            matching,
+            Thinning(self._catalog, group, self._chains_of),
+            Held(matching.layout.words),
+            order,
+            trusted_slack_ms(self._catalog, group),
+            audit_of(self._catalog, group),
         )
         if known is None:
             return state
+        state.thinning.go_on(known.thinning, known.matching.kept(matching))
         if state.audit is not None:
             state.audit.go_on(known.audit, same_bits=known.matching.layout.fingerprint == matching.layout.fingerprint)
         if known.matching.layout.fingerprint == matching.layout.fingerprint:
@@ -447,12 +470,23 @@ class Bucket:
             if part is not None and (plan.name, plan.fingerprint) in known:
                 states[query] = part
         state.matching = GroupMatching(self._catalog, state.matching.group.number, states, self._memory_of)
+        state.thinning.load(parts, set(states))
         if state.audit is not None:
             state.audit.load(name, parts, described.get("audit"), same_bits=known == places_of(state.matching.layout))
         self._hold_again(state, *unpack_events(parts[f"held-{name}"]), known, int(described["pending"]))
         if state.order is not None and f"keys-{name}" in parts:
             keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)
             state.order = KeyOrder(keys, times)
+
+
+def _thinned(
+    state: _GroupState, batch: EventBatch, bitmaps: NDArray[np.uint64], thresholds: Thresholds, clock: Clock
+) -> tuple[EventBatch, NDArray[np.uint64], tuple[Shed, ...]]:
+    """What is left of a group's events, and what its queries lost; audits are told."""
+    thinned = state.thinning.thinned(batch, bitmaps, thresholds, clock)
+    if thinned.hidden is not None and state.audit is not None:
+        state.audit.hide(*thinned.hidden, clock)
+    return without_ranks(thinned.batch), thinned.bitmaps, thinned.shed
 
 
 def _times_before(batch: EventBatch) -> NDArray[np.int64]:

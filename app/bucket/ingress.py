@@ -24,6 +24,8 @@ from app.query.plan import Catalog, Plan, QueryGroup
 
 Gate = Callable[[EventBatch, SelectedEvents], SelectedEvents]
 """Sheds: gives back the selection with bits, or whole rows, taken away."""
+Riders = Callable[[EventBatch, SelectedEvents], Mapping[int, Mapping[str, Column]]]
+"""Columns (of the whole batch) that ride along with events of a query's group, by query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,7 +219,12 @@ class IngressPlan:
         self._counting = any(way.group.ranks != "none" for way in self._ways)
 
     def ingest(
-        self, batch: EventBatch, progress: Progress, gate: Gate | None = None, sequence: EvaluationSequence | None = None
+        self,
+        batch: EventBatch,
+        progress: Progress,
+        gate: Gate | None = None,
+        sequence: EvaluationSequence | None = None,
+        riders: Riders | None = None,
     ) -> Ingested:
         """Judges, selects, sheds and routes the events of one task, rows in the order of their offsets.
 
@@ -234,10 +241,12 @@ class IngressPlan:
         withdrawn = None if kept is selected else selected.without(kept)
         if withdrawn is not None and self._sample:
             kept = self._spare(batch, withdrawn, selected)
+        riding = {} if riders is None else riders(batch, kept)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
         ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
         for way in self._ways:
-            ranked[self._send(way, batch, kept, judgements[way.rules].late, sections)] = True
+            own = {name: column for query in way.group.queries for name, column in riding.get(query, {}).items()}
+            ranked[self._send(way, batch, kept, judgements[way.rules].late, sections, riding=own)] = True
             if withdrawn is not None and way.audited:
                 self._send_hidden(way, batch, withdrawn, judgements[way.rules].late, sections)
         if self._counting:
@@ -265,9 +274,16 @@ class IngressPlan:
         return self.ingest(batch, progress, gate).packed()
 
     def _send(
-        self, way: _Way, batch: EventBatch, selected: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
+        self,
+        way: _Way,
+        batch: EventBatch,
+        selected: SelectedEvents,
+        late: NDArray[np.bool_],
+        sections: list[list[Section]],
+        *,
+        riding: Mapping[str, Column],
     ) -> NDArray[np.int64]:
-        """Puts a group's events into sections; returns the rows that are no candidates and only counted, int64 (counted,)."""
+        """Puts a group's events into sections, with what rides along; returns the rows that are no candidates and only counted, int64 (counted,)."""
         rows, bitmaps = selected.of_group(way.group.number)
         if (gone := late[rows]).any():
             rows, bitmaps = rows[~gone], bitmaps[~gone]
@@ -277,7 +293,9 @@ class IngressPlan:
         if len(sent) == 0 and len(history.keys) == 0:
             return counted
         before = {} if history.before is None else {BEFORE: Column(Kind.TIME, history.before)}
-        columns = _with_riders(batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))), before)
+        columns = _with_riders(
+            batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))), {**before, **riding}
+        )
         home = home_of(way.group, self._buckets)
         keys = partition_keys(batch, rows, way.group)
         for number, own in enumerate(rows_by_bucket(keys, self._buckets, home)):

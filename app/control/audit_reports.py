@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from app.control.directives import Directive
+from app.control.directives import Directive, QueryShedding
 from app.control.levels import shedder_of_matches
 from app.control.reports import QueryTally
 from app.control.shed_reports import ShedReport
@@ -16,7 +16,7 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
     """The reports on a batch: one for every query that was asked to shed in it, whose memory was full, or that reached a limit."""
     cost_ns = totals.cost_ns.get("shed")
     reports = []
-    for query, shedding in sorted(directive.shedding.items()):
+    for query, shedding in sorted({**_afterwards(totals, plans), **directive.shedding}.items()):
         tally, plan = totals.queries.get(query, QueryTally(query)), plans.get(query)
         matching = shedding.place == "matching"
         reports.append(
@@ -36,6 +36,12 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
             )
         )
     return (*reports, *_memory_reports(directive, totals, plans), *_limit_reports(directive, totals, plans))
+
+
+def _afterwards(totals: BatchTotals, plans: Mapping[str, Plan]) -> dict[str, QueryShedding]:
+    """Of queries that nobody asked to shed: what must still go because of what was dropped before (`shedding.kernels_prefix`)."""
+    lost = (query for query, tally in totals.queries.items() if tally.shed and query in plans)
+    return {query: QueryShedding(0.0, plans[query].shedding.shedder, "bucket") for query in lost}
 
 
 def _memory_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:

@@ -27,7 +27,7 @@ class QueryShedding:
     Attributes:
         drop_ratio: share of the query's candidate events to drop, 0 to 1.
         shedder: name in `shedding.registry`.
-        place: where to drop: whole events at the ingress, partial matches in matching.
+        place: where to drop: whole events at the ingress, or in the bucket, where what was kept is remembered; partial matches in matching.
         unshed_latency_ms: latency that was predicted without shedding; for the report only.
         reference: in matching, partial matches that the query would have without shedding, as far as known; the drop ratio speaks of these.
         share: in matching, the share of live partial matches to end before the batch, so that no more than those that the ratio leaves are there.
@@ -35,7 +35,7 @@ class QueryShedding:
 
     drop_ratio: float
     shedder: str = "random"
-    place: Literal["ingress", "matching"] = "ingress"
+    place: Literal["ingress", "bucket", "matching"] = "ingress"
     unshed_latency_ms: float | None = None
     reference: int = 0
     share: float = 0.0

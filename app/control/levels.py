@@ -47,7 +47,7 @@ class Levels:
         """
         shedder = plan.shedding.shedder
         if not sheds_matches(plan):
-            return QueryShedding(ratio, shedder, unshed_latency_ms=unshed_latency_ms)
+            return QueryShedding(ratio, shedder, "bucket" if METHODS[shedder].remembers else "ingress", unshed_latency_ms)
         live = _live(totals, plan.name)
         reference = self._references[plan.name] = max(live, self._references.get(plan.name, 0))
         allowed = (1 - ratio) * reference

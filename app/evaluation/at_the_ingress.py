@@ -1,4 +1,4 @@
-"""What the ingress of the application keeps of events when a model sheds: for the ingress itself, and for whoever judges a model by what it would do there.
+"""What the application keeps of events when a model sheds: for the ingress itself, and for whoever judges a model by what it would do.
 
 What a model knows of the stream it learned from one in total order, so that is what it gets, events of no interest included, since panes hold them too. Panes are formed inside a
 topic partition and begin anew with every batch: which others came to the same task, and what stood before, depends on executors and restarts, and decisions must not.
@@ -41,6 +41,10 @@ class JudgedBatch:
         """
         entry = METHODS[model.manifest.method]
         gate = model.gate(model.manifest.ratio_for(of_candidates))
+        if entry.remembers:  # in its bucket, in total order
+            remembered = np.empty(len(self._batch), dtype=np.bool_)
+            remembered[self._order] = gate.keep(features.judged(self._in_order))
+            return remembered
         kept = np.empty(len(self._batch), dtype=np.bool_)
         for rows, batch in self._by_partition if entry.panes else [(self._order, self._in_order)]:
             events = JudgedEvents(identities(batch.source, batch.offset), batch.time, features.kinds(batch), features.values(batch))

@@ -15,6 +15,7 @@ from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
+from app.evaluation.observing import without_chains
 from app.evaluation.operator import candidate_items
 from app.evaluation.shed_query import ShedQuery
 from app.events.batch import EventBatch
@@ -151,7 +152,7 @@ class Examination:
 
     def _candidates(self) -> Iterator[Model[Any]]:
         asked = self.query.plan.shedding.shedder
-        names = competitors() if asked == AUTO else (asked,)
+        names = tuple(one for one in competitors() if self._fits(one)) if asked == AUTO else (asked,)
         refused: ValueError | None = None
         learned = 0
         for name in names:
@@ -164,6 +165,10 @@ class Examination:
             yield model
         if not learned:
             raise refused or ValueError("no shedder learns anything here")
+
+    def _fits(self, shedder: str) -> bool:
+        """Whether the application could ask it about the query's events."""
+        return not METHODS[shedder].remembers or without_chains(self.query.plan) is None
 
     def _contest(self, shedder: str) -> Contest:
         of_matches = METHODS[shedder].level == "partial matches"

@@ -83,7 +83,10 @@ class Features:
             batch: in the order of the stream.
             before: the events before them, for panes.
         """
-        items = candidate_items(self.plan, batch)
+        return self.described(batch, candidate_items(self.plan, batch), before)
+
+    def described(self, batch: EventBatch, items: NDArray[np.uint64], before: Predecessors | None = None) -> JudgedEvents:
+        """The same, where it is known which items of the query each event can be: uint64 (events,)."""
         key = partitions_of(self.plan, batch, np.arange(len(batch)))
         earlier, period = Predecessors() if before is None else before, decision_period(self.plan)
         identity = identities(batch.source, batch.offset)

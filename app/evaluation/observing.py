@@ -9,7 +9,7 @@ from app.evaluation.features import Features
 from app.evaluation.operator import Operator
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
-from app.query.plan import Absent, Either, Ordered, Pattern, Plan, Take
+from app.query.plan import QUERY_STREAM, Absent, Either, Ordered, Pattern, Plan, Take
 from app.query.planning.abandoned import abandoned_plans
 from shedding.events.prefix import MOST_ITEMS
 from shedding.observations import EventObservations, Shape, WindowObservations
@@ -72,7 +72,51 @@ def shape_of(plan: Plan) -> Shape | None:
     needs = [-1] * len(plan.items)
     if _ordered(plan.pattern, -1, needs) is None:
         return None
-    return Shape(tuple(needs), sum(1 << item.index for item in plan.items if item.negated), window.size, window.unit == "events")
+    negated = sum(1 << item.index for item in plan.items if item.negated)
+    return Shape(tuple(needs), negated, window.size, window.unit == "events", _ending(plan))
+
+
+def without_chains(plan: Plan) -> str | None:
+    """Why the application cannot ask a shedder of whole chains about the query's events; None where it can."""
+    shape = shape_of(plan)
+    if shape is None:
+        return "it knows patterns that are one sequence with a window"
+    if shape.by_rank:
+        return "it goes by windows of time, and this query's are in events"
+    if any(stream.startswith(QUERY_STREAM) for stream in plan.streams):
+        return "nobody says what other queries' composite events are worth"
+    return None
+
+
+def _of_own_type(plan: Plan, item: int) -> bool:
+    """Whether no event that can be the item can be another one, by their types."""
+    own = set(plan.items[item].types)
+    return bool(own) and all(one.index == item or (one.types and own.isdisjoint(one.types)) for one in plan.items)
+
+
+def _ending(plan: Plan) -> int:
+    """Negated items between two single events of which selection and partition alone decide whether they end the match before them, as bits.
+
+    The event behind must be of a type of its own: where the one between is dropped it must go as well, and would be missed as another item.
+    None where partial matches that end without a match are told (``on_timeout: emit``): they must be ended by who tells them.
+    """
+    if not isinstance(plan.pattern, Ordered) or plan.on_timeout == "emit":
+        return 0
+    compared = {join.negated_item for join in plan.joins}
+    parts, found = plan.pattern.parts, 0
+    for at, part in enumerate(parts):
+        if not isinstance(part, Absent) or len(part.items) != 1 or part.for_ms is not None:
+            continue
+        item = plan.items[part.items[0]]
+        before = next((one for one in reversed(parts[:at]) if not isinstance(one, Absent)), None)
+        after = next((one for one in parts[at + 1 :] if not isinstance(one, Absent)), None)
+        by_itself = not item.local and not item.lacks and item.index not in compared
+        anywhere = plan.runs is None or plan.runs.ways[item.bound_to].first.startswith("skip-till")
+        follows = isinstance(before, Take) and before.low > 0
+        followed = isinstance(after, Take) and (after.low, after.high) == (1, 1) and _of_own_type(plan, after.item)
+        if by_itself and anywhere and follows and followed:
+            found |= 1 << item.index
+    return found
 
 
 _SEVERAL = -2

@@ -19,6 +19,7 @@ from app.control.totals import head_of, joined, pack_report, with_fields
 from app.errors import SnapshotError
 from app.owners.arrivals import Arrivals
 from app.owners.blocks import Known
+from app.owners.chains import chains_of
 from app.owners.coming import get_ready
 from app.owners.deployment import load_deployment
 from app.owners.egress import Records
@@ -159,7 +160,7 @@ class Home:
     def prepare(self, deployment: str) -> None:
         """Loads a deployment and what its engines need: a minute of compiling, at worst, that no batch shall wait for."""
         known = load_deployment(self.settings.checkpoint, deployment)
-        Bucket(known.catalog, [stream.rules for stream in known.streams], 0, known.topics, tuple_memory)
+        Bucket(known.catalog, [stream.rules for stream in known.streams], 0, known.topics, tuple_memory, chains_of=chains_of)
 
     def tend(self, committed: int) -> None:
         """Between batches: begins the snapshot that is most overdue, and deletes what no restart can need once one is safe.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import thread_time_ns, time
 
 import numpy as np
@@ -19,6 +19,7 @@ from app.control.reached import progress_by
 from app.control.reports import QueryTally, StageReport, Trouble
 from app.observe.latency import latency_counts
 from app.owners.arrivals import Arrivals
+from app.owners.chains import thresholds_of
 from app.owners.composites import Destination, add_composite_events
 from app.owners.deployment import Deployment, OutputTopic
 from app.owners.egress import Limit, Records, add_reports
@@ -69,7 +70,8 @@ def progress_of(order: Advance) -> Progress:
 def feed(bucket: Bucket, chunks: Sequence[Chunk], order: Advance, checkpoint: str) -> BucketOutput:
     """Feeds one batch's chunks, and sheds what was shed then."""
     directive = order.directive
-    return bucket.advance(chunks, progress_of(order), endings_of(checkpoint, directive), thread_time_ns)
+    endings, thresholds = endings_of(checkpoint, directive), thresholds_of(checkpoint, directive)
+    return bucket.advance(chunks, progress_of(order), endings, thread_time_ns, thresholds)
 
 
 def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -> Worked:
@@ -86,7 +88,7 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     output = feed(bucket, opened, work.order, work.settings.checkpoint)
     work.spent.phase("match")
     records = Records(Limit(work.settings.max_record_bytes, work.deployment.dead_letters_topic))
-    tallies = tuple(_emit(records, found, arrivals, work) for found in output.found)
+    tallies = _with_shed([_emit(records, found, arrivals, work) for found in output.found], output, work)
     if bucket.number == 0:
         add_reports(records, work.directive.shed_reports, work.deployment.reports)
         add_reports(records, work.directive.estimates, work.deployment.estimates)
@@ -94,6 +96,16 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     troubles = add_letters(records, [*arrived.refused, *_late_of_bucket(output)], work.deployment, work.settings)
     work.spent.phase("encode")
     return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)
+
+
+def _with_shed(tallies: Sequence[QueryTally], output: BucketOutput, work: Work) -> tuple[QueryTally, ...]:
+    """With what queries lost in the bucket, and what deciding that took."""
+    by_query = {tally.query: tally for tally in tallies}
+    for one in output.shed:
+        name = work.deployment.catalog.plans[one.query].name
+        known = by_query.get(name, QueryTally(name))
+        by_query[name] = replace(known, shed=known.shed + one.events, cost_ns=known.cost_ns + one.cost_ns)
+    return tuple(by_query.values())
 
 
 def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:

@@ -15,6 +15,7 @@ from app.bucket.hold import TimeRules
 from app.errors import CepError, SnapshotError
 from app.observe.logs import get_logger
 from app.owners.blocks import Known
+from app.owners.chains import chains_of
 from app.owners.deployment import Deployment, load_deployment
 from app.owners.inbox import Payload
 from app.owners.matching import feed
@@ -120,7 +121,9 @@ def _first(listing: Listing, batch: int) -> int:
 def _restored(checkpoint: str, state: StateLog, number: int, generation: Generation, damaged: int) -> Rebuilt:
     snapshot = read_snapshot(state, generation)
     known = load_deployment(checkpoint, snapshot.deployment)
-    bucket = Bucket.restore_parts(known.catalog, _rules(known), number, snapshot.parts, known.topics, memory_of=tuple_memory)
+    bucket = Bucket.restore_parts(
+        known.catalog, _rules(known), number, snapshot.parts, known.topics, memory_of=tuple_memory, chains_of=chains_of
+    )
     return Rebuilt(bucket, snapshot.deployment, 0, 0, generation.batch, snapshot.size, damaged, snapshot.known)
 
 
@@ -144,4 +147,4 @@ def _rules(deployment: Deployment) -> list[TimeRules]:
 
 
 def _empty(deployment: Deployment, number: int) -> Bucket:
-    return Bucket(deployment.catalog, _rules(deployment), number, deployment.topics, tuple_memory)
+    return Bucket(deployment.catalog, _rules(deployment), number, deployment.topics, tuple_memory, chains_of=chains_of)

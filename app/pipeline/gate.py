@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
-from app.bucket.ingress import Gate
+from app.bucket.ingress import Gate, Riders
+from app.bucket.thinning import RANK
 from app.control.directives import Directive, QueryShedding
 from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.features import Features, decision_period, partitions_of
-from app.events.batch import EventBatch
+from app.events.batch import Column, EventBatch, take
+from app.events.types import Kind
 from app.query.plan import Catalog, Plan
 from shedding.candidates import JudgedEvents, Mask
 from shedding.gate import withdraw
 from shedding.identity import identities
-from shedding.interface import Model
+from shedding.interface import Model, Ranking
 from shedding.registry import METHODS, unlearned
 
 
@@ -65,6 +67,36 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         return shed.without_empty()
 
     return gate
+
+
+def ranking(catalog: Catalog, selection: Selection, directive: Directive, learned: Models = _nobody) -> Riders | None:
+    """What events are worth to queries that shed in the bucket, as columns that ride along; None while there is none.
+
+    Args:
+        catalog: of the batch.
+        selection: of the stream.
+        directive: of the batch.
+        learned: the models of queries whose shedders go by one.
+    """
+    orders = ((query, directive.shedding.get(catalog.plans[query].name)) for query in selection.layout.queries)
+    active = [query for query, own in orders if own is not None and own.drop_ratio > 0 and own.place == "bucket"]
+    active = [query for query in active if catalog.plans[query].draining is None]
+    if not active:
+        return None
+
+    def riders(batch: EventBatch, selected: SelectedEvents) -> dict[int, dict[str, Column]]:
+        found = {}
+        for query in active:
+            plan, own = catalog.plans[query], learned(query)
+            assert isinstance(own.model, Ranking), "who sheds in the bucket ranks events"  # noqa: S101
+            rows, items = selected.of_query(query)
+            events = own.features.described(take(batch, rows), items)
+            ranks = np.zeros(len(batch))
+            ranks[rows] = own.model.ranks(events)
+            found[query] = {f"{RANK}{plan.name}": Column(Kind.FLOAT, ranks)}
+        return found
+
+    return riders
 
 
 class _Candidates:

@@ -41,7 +41,7 @@ from app.owners.keeper import SETTING, OwnerSlots
 from app.owners.models import restored
 from app.owners.orders import PROPERTY, TaskOrders
 from app.owners.shipment import CHUNK, Refused
-from app.pipeline.gate import Learned, shedding_gate
+from app.pipeline.gate import Learned, ranking, shedding_gate
 from app.pipeline.schemas import KeptSchemas, SchemaKeeping
 from app.pipeline.slices import Places, Read, slices
 from app.pipeline.task_answers import answered
@@ -287,7 +287,8 @@ def _route(work: _Work, part: _Part) -> None:
     orders = directive.selection.get(context.stream.rules.stream)
     if orders is not None and not orders.sequence.fits(len(plan.selection.initial.order)):
         orders = None  # of an earlier version of this software, which cut attributes otherwise
-    ingested = plan.ingest(batch, _progress(directive), gate, None if orders is None else orders.sequence)
+    riders = ranking(context.deployment.catalog, plan.selection, directive, learned)
+    ingested = plan.ingest(batch, _progress(directive), gate, None if orders is None else orders.sequence, riders)
     work.selection.append(_selection_tally(plan, batch, ingested, 0 if orders is None else orders.sample))
     started = work.spend("select", started)
     _refuse_late(work, batch, ingested, context.deployment.buckets)

@@ -14,6 +14,7 @@ from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
+from app.evaluation.observing import without_chains
 from app.evaluation.windows import shed_window
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import Subjects
@@ -164,6 +165,8 @@ def _not_run(compiled: Compilation) -> list[Finding]:
                 f"the shedder {shedder} keeps whole partitions, and this query has none",
                 "add [attribute] to where, or write for instance random or gspice",
             )
+        elif shedder != AUTO and METHODS[shedder].remembers and (why := without_chains(query.plan)):
+            message, hint = f"the shedder {shedder} keeps whole chains; {why}", "write for instance gspice or random"
         elif shedder != AUTO and METHODS[shedder].level == "events per window" and (why := _without_time(query.plan)):
             message, hint = f"the shedder {shedder} goes by positions in windows of time; {why}", "write for instance gspice or bl"
         else:

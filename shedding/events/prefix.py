@@ -5,8 +5,9 @@ that the others were kept for: of matches of n events the share (1 - p)**n is le
 window is worth nothing, be it that there never was anything, or that it was dropped. So when an event goes, those that would follow it go for free,
 and the price of an event is what it is worth over all that its loss saves: matches are given up whole, and where they begin.
 
-An event that a negation asks for is kept as long as there is something that it ends: without it a composite event would be told that is none. When what it ends goes, it goes
-for free as well; so credit for abandoned partial matches, which makes gSPICE keep what is *not* stolen, is not needed.
+An event that a negation asks for ends what was kept before it. Where it is certain what that is (`shedding.observations.Shape.ending`: all but negated ends and starts, and negations that
+are compared with other items), it is over here as well, whether that event is kept or not: what would follow is worth nothing, so nothing false is told, and both go for free. Elsewhere it is
+kept as long as there is something that it ends: without it a composite event would be told that is none. So credit for abandoned partial matches, which makes gSPICE keep what is *not* stolen, is not needed.
 
 It looks at what the selection knows of an event anyway (which items it can be), and at its partition. No predicate between events is asked, so what
 it takes for useless is useless indeed; what it keeps may still be.
@@ -21,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shedding import kernels_prefix
 from shedding.candidates import JudgedEvents, Mask, Predecessors
+from shedding.chain_memory import ChainMemory
 from shedding.events.gspice_trees import LARGEST, Trees, compiled, walk
 from shedding.events.judging import manifest_of, present
 from shedding.identity import identities
@@ -31,9 +32,9 @@ from shedding.observations import EventObservations, Shape
 from shedding.panes import Pane
 from shedding.threshold import UtilityShares, utility_shares
 
-_GRID = 193
+_GRID = 257
 """Thresholds at which the share of dropped events is measured."""
-_CLASSES = 3
+_CLASSES = 4
 MOST_ITEMS = 48
 """Items of a pattern; with an event's type they make one 64-bit number."""
 _RANGE = float(1 << 53)
@@ -41,7 +42,7 @@ _PARTS = 16
 _MANY_PARTITIONS = 100
 """So many partitions fall evenly enough into the parts."""
 _BELOW_ONE = 1.0 - 2.0**-40
-"""1 or 2 more than it is still below 2 or 3."""
+"""1, 2 or 3 more than it is still below 2, 3 or 4."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +79,7 @@ class PrefixModel:
         worth: of events.
         shares: of worth per event saved, among all events that can be some item.
         by_partition: whether equal worth is told apart by partitions first.
-        dropped: float64 (thresholds,), share of events that are dropped at thresholds 0 to 3, measured.
+        dropped: float64 (thresholds,), share of events that are dropped at thresholds 0 to 4, measured.
     """
 
     manifest: Manifest
@@ -128,13 +129,14 @@ class PrefixModel:
             "negated": self.shape.negated,
             "window": self.shape.window,
             "by_rank": self.shape.by_rank,
+            "ending": self.shape.ending,
             "by_partition": self.by_partition,
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefixGate:
-    """A threshold in force, from 0 (keep all) to 3 (keep none)."""
+    """A threshold in force, from 0 (keep all) to 4 (keep none)."""
 
     model: PrefixModel
     threshold: float
@@ -182,7 +184,7 @@ class Prefix:
 
     def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> PrefixModel:
         """The model that had these."""
-        shape = Shape(tuple(parameters["needs"]), parameters["negated"], parameters["window"], parameters["by_rank"])
+        shape = Shape(tuple(parameters["needs"]), *(parameters[name] for name in ("negated", "window", "by_rank", "ending")))
         tree = Trees(**{name: arrays[f"tree_{name}"] for name in Trees.__slots__})
         worth = Worth(arrays["groups"], arrays["order"], arrays["missing"], tree)
         return PrefixModel(
@@ -257,14 +259,10 @@ class _Chains:
         before = events.before if len(events.before.items) == len(events.before) else Predecessors()
         past = JudgedEvents(before.identity, before.time, before.type, before.values, items=before.items, key=before.key)
         items, time = np.concatenate([past.items, events.items]), np.concatenate([past.time, events.time])
-        key = np.concatenate([past.key, events.key]) if len(events.key) else np.zeros(len(items), np.uint64)
+        key = np.concatenate([past.key, events.key]) if len(events.key) else np.ones(len(items), np.uint64)
         place = np.arange(len(items), dtype=np.int64) if model.shape.by_rank else time
         return _Chains(items, key, place, np.concatenate([model.ranks(past), model.ranks(events)]), len(past))
 
     def kept(self, shape: Shape, threshold: float) -> Mask:
-        mask = np.empty(len(self.items) - self.earlier, dtype=np.bool_)
-        needs = np.array(shape.needs, dtype=np.int64)
-        kernels_prefix.keep_chains(
-            self.items, self.key, self.place, self.rank, needs, shape.negated, shape.window, threshold, self.earlier, mask
-        )
-        return mask
+        """Those before the events are decided again, and not told."""
+        return ChainMemory(shape).keep(self.items, self.key, self.place, self.rank, threshold)[self.earlier :]

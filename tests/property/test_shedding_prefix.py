@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shedding.kernels_prefix import keep_chains
+from shedding.chain_memory import ChainMemory
+from shedding.observations import Shape
 from tests.naive.shedding_prefix import Arrival, kept_events
 
-SHAPES = (((-1, 0), 0), ((-1, 0, 1), 0), ((-1, 0, 0, 2), 0b0010), ((-1, -1, 1), 0b001), ((-1, 0, 1, 1), 0b1000))
-"""Sequences; one with a negated item in the middle (1), one with a negated start (0), one with a negated end (3)."""
-THRESHOLDS = (0.2, 0.5, 1.0, 1.2, 1.5, 1.7, 2.0, 2.5)
+SHAPES = (
+    ((-1, 0), 0, 0),
+    ((-1, 0, 1), 0, 0),
+    ((-1, 0, 0, 2), 0b0010, 0),
+    ((-1, 0, 0, 2), 0b0010, 0b0010),
+    ((-1, 0, 0, 2, 2), 0b01010, 0b01010),
+    ((-1, -1, 1), 0b001, 0),
+    ((-1, 0, 1, 1), 0b1000, 0),
+)
+"""Sequences; with a negated item in the middle (1) that may or that will surely end what it needs, two that surely do (1 and 3), a negated start (0), a negated end (3)."""
+THRESHOLDS = (0.2, 0.5, 1.0, 1.2, 1.5, 1.7, 2.0, 2.5, 3.0, 3.4)
 
 
 @given(st.integers(0, 2**32))
@@ -21,14 +31,42 @@ def test_chains_are_kept_as_defined(seed: int) -> None:
     # streams from a seed: drawn one by one, few of them have an event at the very edge of a window
     for number in range(10):
         chance = Random(seed + number)
-        (needs, negated), window, threshold = chance.choice(SHAPES), chance.randint(1, 20), chance.choice(THRESHOLDS)
+        (needs, negated, ending), window, threshold = chance.choice(SHAPES), chance.randint(1, 20), chance.choice(THRESHOLDS)
         place, events = 0, []
         for _ in range(chance.randint(1, 25)):
             place += chance.randint(0, 6)
             events.append(Arrival(chance.randrange(1 << len(needs)), chance.randint(0, 2), place, chance.choice((0.0, 0.3, 0.6, 0.9))))
-        first = chance.randint(0, min(5, len(events)))
-        kept = np.zeros(len(events) - first, np.bool_)
         items, key = (np.array([getattr(one, name) for one in events], np.uint64) for name in ("items", "key"))
         places, rank = np.array([one.place for one in events], np.int64), np.array([one.rank for one in events])
-        keep_chains(items, key * np.uint64(2), places, rank, np.array(needs, np.int64), negated, window, threshold, first, kept)
-        assert kept.tolist() == kept_events(events, needs, negated, window, threshold)[first:]
+        shape = Shape(needs, negated, window, ending=ending)
+        memory, kept, cuts = ChainMemory(shape), [], sorted({0, len(events), *(chance.randint(0, len(events)) for _ in range(3))})
+        for a, b in pairwise(cuts):
+            if chance.random() < 0.5:
+                memory = ChainMemory.restored(shape, memory.arrays())
+            kept += memory.keep(items[a:b], 2 * key[a:b] + np.uint64(2), places[a:b], rank[a:b], threshold).tolist()
+        assert kept == kept_events(events, needs, negated, ending, window, threshold)
+
+
+def test_an_event_of_all_partitions_stays_longest() -> None:
+    """A negated type without the key: what it forbids is in partitions that it does not name."""
+    memory = ChainMemory(Shape((-1, 0, 0), 0b010, 10, ending=0b010))
+    items, key = np.array([0b001, 0b010, 0b100], np.uint64), np.array([2, 0, 2], np.uint64)
+    assert memory.keep(items, key, np.arange(3), np.full(3, 0.5), 2.6).tolist() == [False, True, False]
+
+
+def test_of_a_time_that_nobody_knows_everything_may_be_extended() -> None:
+    shape = Shape((-1, 0), 0, 10)
+    items, key, rank = np.array([0b10], np.uint64), np.array([2], np.uint64), np.zeros(1)
+    memory = ChainMemory(shape, known_from=100)
+    assert memory.keep(items, key, np.array([105]), rank, 1.0).tolist() == [True]
+    assert memory.keep(items, key, np.array([110]), rank, 1.0).tolist() == [False], "a window later it is known that there is nothing"
+
+
+def test_partitions_that_are_over_are_forgotten() -> None:
+    memory = ChainMemory(Shape((-1, 0), 0, 10))
+    for begin in range(0, 100_000, 100):
+        places = np.arange(begin, begin + 100)
+        assert memory.keep(
+            np.ones(100, np.uint64), places.astype(np.uint64) * np.uint64(2) + np.uint64(2), places, np.zeros(100), 0.0
+        ).all()
+    assert len(memory.arrays()["keys"]) == 20, "two windows"

@@ -27,7 +27,7 @@ shedding: {shedder: %s, latency_bound: 1 s}
 """
 
 
-@pytest.fixture(scope="module", params=["random", "gspice", "pspice"])
+@pytest.fixture(scope="module", params=["random", "gspice", "prefix", "pspice"])
 def world(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeated")
     (folder / "hasty.yaml").write_text(QUERY % request.param)

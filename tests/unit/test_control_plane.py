@@ -412,6 +412,13 @@ def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) 
     assert (report.considered, report.dropped, report.shedder, report.limit) == (10, 7, "none", None)
 
 
+def test_what_must_go_after_an_overload_because_of_what_went_before_is_reported(world: World) -> None:
+    assert not world.plane.directive(0).shedding
+    world.run(0, 100, StageReport(0, "cep", 1, queries=(QueryTally("q", shed=3),)))
+    (report,) = [one for one in world.plane.directive(1).shed_reports if one.query == "q"]
+    assert (report.asked_drop_ratio, report.dropped, report.level) == (0.0, 3, "EVENTS")
+
+
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:
     tally = QueryTally("q", candidates=4, matches=3, partial_matches=9, limited_matches=7, limited_runs=1)
     world.run(0, 100, StageReport(0, "cep", 1, queries=(tally,)))

@@ -315,6 +315,6 @@ def test_thefts_survive_where_whole_chains_go_and_single_events_do_not() -> None
         (standing,) = contest.standings(shedder, contest.train(shedder), [2.0])
         quality[name] = standing.quality
     assert quality["prefix"].true > 100
-    assert quality["prefix"].recall > 0.5
-    assert quality["prefix"].precision > 0.9
+    assert quality["prefix"].recall > 0.95
+    assert quality["prefix"].precision == 1.0, "what is dropped is over"
     assert quality["gspice"].recall < 0.2, "drops exits, which are of little use each, and all thefts with them"

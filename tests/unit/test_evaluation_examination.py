@@ -94,7 +94,7 @@ def test_auto_takes_whoever_does_least_harm(tmp_path):
     query = recorded(tmp_path / "auto", "auto")
     examination = Examination(query)
     lesson = examination.lesson(None)
-    assert set(competitors()) == {"bl", "gspice", "gspice-tree", "gspice-forest", "espice", "e-bl"}
+    assert set(competitors()) == {"bl", "gspice", "gspice-tree", "gspice-forest", "espice", "e-bl", "prefix"}
     single = Examination(recorded(tmp_path / "bl", "bl")).lesson(None)
     assert lesson.harm < single.harm
     assert METHODS[lesson.shedder].level in ("events", "events per window")

@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from app.asc.selection import Selection
+from app.bucket.bucket import Bucket
+from app.bucket.hold import Progress
+from app.bucket.ingress import IngressPlan
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.cli.shedding.train import train
 from app.config.settings import load_settings
@@ -19,9 +22,10 @@ from app.errors import ConfigurationError
 from app.evaluation.features import Features
 from app.events.batch import take
 from app.events.registry import Registry, RegistrySettings
+from app.owners.chains import chains_of
 from app.owners.deployment import FORMAT, deployment_from_json
 from app.owners.models import restored
-from app.pipeline.gate import Learned, shedding_gate
+from app.pipeline.gate import Learned, ranking, shedding_gate
 from app.pipeline.preparation import compile_queries, prepare, read_streams, without_models
 from shedding.registry import METHODS
 
@@ -186,6 +190,16 @@ shedding: {shedder: SHEDDER, latency_bound: 1 s}
 """
 
 
+CHAINED = """
+name: theft
+event: SEQ(ShelfReading s, ExitReading e)
+where: "s.tag_id = e.tag_id"
+within: 60 s
+return: {tag_id: e.tag_id}
+shedding: {shedder: prefix, latency_bound: 1 s}
+"""
+
+
 @pytest.mark.parametrize("shedder", ["espice", "e-bl", "bl", "gspice-tree"])
 def test_what_drops_from_single_windows_drops_whole_events_where_all_windows_agree(world, tmp_path, shedder):
     for name in ("settings.yaml", "events.jsonl"):
@@ -210,7 +224,9 @@ def test_what_drops_from_single_windows_drops_whole_events_where_all_windows_agr
     [
         (WINDOWED.replace("20 s", "200 events").replace("10 s", "100 events"), "in events, which no task can count"),
         (WINDOWED.replace("window: {size: 20 s, slide: 10 s}\n", ""), "this query has none"),
-        (WINDOWED.replace("SHEDDER", "prefix"), "does not run the shedder prefix yet"),
+        (WINDOWED.replace("SHEDDER", "stateful"), "does not run the shedder stateful yet"),
+        (CHAINED.replace("within: 60 s", "within: 60 events"), "it goes by windows of time"),
+        (CHAINED.replace("SEQ(ShelfReading s, ExitReading e)", "AND(ShelfReading s, ExitReading e)"), "one sequence with a window"),
     ],
 )
 def test_shedders_that_the_application_cannot_run_are_told_before_it_starts(world, tmp_path, text, why):
@@ -227,3 +243,33 @@ def test_ratios_of_candidates_follow_from_what_was_measured(world):
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     assert list(shares) == sorted(shares)
     assert shares[len(shares) // 4] < 0.1, "a quarter of the stream can go before a candidate must"
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.6])
+def test_what_sheds_in_the_bucket_drops_there_what_the_library_drops_of_the_whole_stream(world, tmp_path, ratio):
+    for name in ("settings.yaml", "events.jsonl"):
+        (tmp_path / name).write_text((world / name).read_text())
+    (tmp_path / "theft.yaml").write_text(QUERY.replace("gspice, pane: 7 events", "prefix"))
+    learn(tmp_path, tmp_path / "theft.model")
+    _, deployment = deployed(tmp_path, tmp_path)
+    catalog, model = replace(deployment.catalog, sample=0.0), restored(deployment.models[0])
+    batch = read_shed_queries([tmp_path / "theft.yaml"], tmp_path / "events.jsonl", tmp_path / "settings.yaml", None)[0].batch
+    directive = Directive(3, shedding={"theft": QueryShedding(ratio, "prefix", "bucket")})
+    rules = deployment.streams[0].rules
+    plan = IngressPlan(catalog, rules, 1)
+    learned = {0: Learned(model, Features.of(catalog.plans[0]))}
+    assert shedding_gate(catalog, plan.selection, directive, learned.__getitem__) is None, "nothing goes at the ingress"
+    riders = ranking(catalog, plan.selection, directive, learned.__getitem__)
+    bucket = Bucket(catalog, [rules], 0, chains_of=chains_of)
+    threshold = model.gate(model.manifest.ratio_for(ratio)).threshold
+    shed = 0
+    for rows in np.array_split(np.arange(len(batch)), 5):
+        ingested = plan.ingest(take(batch, rows), Progress(sources=frozenset({0})), riders=riders)
+        output = bucket.advance([packed for _, packed in ingested.packed()], Progress(sources=frozenset({0})), thresholds={0: threshold})
+        shed += sum(one.events for one in output.shed)
+    output = bucket.advance([], Progress(sources=frozenset({0}), closing=True), thresholds={0: threshold})
+    shed += sum(one.events for one in output.shed)
+    own = Features.of(catalog.plans[0]).judged(batch)
+    stays = model.gate(model.manifest.ratio_for(ratio)).keep(own)
+    assert shed == int(np.count_nonzero(~stays & (own.items != 0)))
+    assert shed / np.count_nonzero(own.items) == pytest.approx(ratio, abs=0.06)

@@ -1,0 +1,176 @@
+"""Shedding in the bucket, by what was kept: any split, any number of buckets and restarts anywhere keep what the definition keeps of the whole stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from app.asc.selected import SelectedEvents
+from app.bucket.bucket import Bucket
+from app.bucket.hold import Progress, TimeRules
+from app.bucket.ingress import IngressPlan
+from app.bucket.thinning import RANK
+from app.evaluation.observing import shape_of
+from app.evaluation.operator import candidate_items
+from app.events.batch import Column, EventBatch
+from app.events.types import Kind
+from app.owners.chains import chains_of
+from app.query.plan import Catalog, Plan, Shedding
+from tests.naive.arrival import on_time
+from tests.naive.language import Equivalence, Event, Item, Query, yaml_text
+from tests.naive.matching import matches
+from tests.naive.shedding_prefix import Arrival, kept_events
+from tests.property.application_way import answers, expected, plan_of
+from tests.property.event_arrays import event_batch
+from tests.property.random_queries import KINDS, streams
+from tests.property.test_bucket_way import SOURCES, arrivals_of, split
+
+LIVELY = {name: {"k": KINDS["k"]} for name in "ABC"}
+A, B, C = Item(("A",), "a"), Item(("B",), "b"), Item(("C",), "d")
+NOT_B = Item(("B",), "n", negated=True)
+K = (Equivalence("k"),)
+QUERIES = [
+    Query((A, NOT_B, C), K, within=9),
+    Query((A, Item(("A", "B"), "n", negated=True), C), K, within=9),
+    Query((A, B, Item(("A", "B"), "n", negated=True), C), within=9),
+    Query((A, B), K, within=9),
+    Query((A, B, Item(("A",), "c")), within=9),
+    Query((A, NOT_B, Item(("A",), "c")), K, within=9),
+    Query((A, NOT_B, Item(("A", "C"), "c"), B), within=9),
+    Query((A, Item(("A", "B"), "c"), NOT_B), within=6),
+]
+CERTAIN = QUERIES[:5]
+"""Without negations, or with such that end for certain what was before them."""
+THRESHOLDS = (0.0, 0.7, 1.4, 2.0, 2.3, 2.6, 3.2)
+
+
+def worth(source: int, offset: int) -> float:
+    """Of an event: any number that follows from its place."""
+    return (7 * source + 13 * offset) % 10 / 10
+
+
+def riders(batch: EventBatch, selected: SelectedEvents) -> Mapping[int, Mapping[str, Column]]:
+    del selected
+    ranks = np.array([worth(*one) for one in zip(batch.source.tolist(), batch.offset.tolist(), strict=True)], np.float64)
+    return {0: {f"{RANK}q": Column(Kind.FLOAT, ranks)}}
+
+
+def catalog_of(query: Query, sample: float = 0.0) -> Catalog:
+    plan = replace(plan_of(query, LIVELY), name="q", shedding=Shedding("prefix", 1000))
+    return replace(Catalog.of((plan,)), sample=sample)
+
+
+def found(
+    catalog: Catalog, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int], *thresholds: float
+) -> tuple[Counter, int]:
+    """Answers of all steps, and how many events were lost; thresholds hold in turn, a step each."""
+    plan = IngressPlan(catalog, rules, buckets)
+    states = [Bucket(catalog, [rules], number, chains_of=chains_of) for number in range(buckets)]
+    greatest: dict[int, int] = {}
+    told: Counter = Counter()
+    lost = 0
+    for number, tasks in enumerate([*steps, []]):
+        progress, news = Progress(greatest, SOURCES, closing=number == len(steps)), dict(greatest)
+        chunks: list[list[bytes]] = [[] for _ in range(buckets)]
+        for events in tasks:
+            ingested = plan.ingest(event_batch(events, LIVELY), progress, riders=riders)
+            news |= {s: t for s, t in ingested.judgement.greatest_times.items() if t > news.get(s, t - 1)}
+            for bucket, packed in ingested.packed():
+                chunks[bucket].append(packed)
+        greatest = news
+        for bucket in range(buckets):
+            if number in restarts:
+                before = states[bucket].snapshot()
+                states[bucket] = Bucket.restore(catalog, [rules], bucket, before, chains_of=chains_of)
+                assert states[bucket].snapshot() == before
+            output = states[bucket].advance(reversed(chunks[bucket]), progress, thresholds={0: thresholds[number % len(thresholds)]})
+            states[bucket].validate()
+            lost += sum(one.events for one in output.shed)
+            for one in output.found:
+                told += Counter(answers(catalog.plans[0], one.matches))
+    return told, lost
+
+
+def kept_of(plan: Plan, query: Query, events: list[Event], threshold: float) -> list[Event]:
+    """By the definition, of events in total order."""
+    shape = shape_of(plan)
+    assert shape is not None
+    items = candidate_items(plan, event_batch(events, LIVELY)).tolist()
+    candidates = [(event, bits) for event, bits in zip(events, items, strict=True) if bits]
+    arrivals = [
+        Arrival(bits, hash(event["attributes"]["k"]) if query.equivalence else 0, event["time"], worth(event["source"], event["offset"]))
+        for event, bits in candidates
+    ]
+    stays = kept_events(arrivals, shape.needs, shape.negated, shape.ending, shape.window, threshold)
+    return [event for (event, _), one in zip(candidates, stays, strict=True) if one]
+
+
+def in_order(events: list[Event]) -> list[Event]:
+    return sorted(events, key=lambda one: (one["time"], one["source"], one["offset"]))
+
+
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_what_is_kept_does_not_depend_on_how_the_stream_was_cut(data: st.DataObject) -> None:
+    query, threshold = data.draw(st.sampled_from(QUERIES)), data.draw(st.sampled_from(THRESHOLDS))
+    note(yaml_text(query))
+    catalog, lateness = catalog_of(query), data.draw(st.sampled_from([0, 2, 9]))
+    arrivals = arrivals_of(data, data.draw(streams(LIVELY)))
+    note(arrivals)
+    steps = split(data, arrivals)
+    own, _ = found(
+        catalog,
+        steps,
+        TimeRules("input", lateness),
+        data.draw(st.integers(1, 3)),
+        data.draw(st.sets(st.integers(0, len(steps)))),
+        threshold,
+    )
+    kept = kept_of(catalog.plans[0], query, in_order(on_time(arrivals, lateness)), threshold)
+    assert own == expected(matches(query, kept), LIVELY)
+
+
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_nothing_false_is_told_where_it_is_certain_what_is_over(data: st.DataObject) -> None:
+    """Negations between two single events: the memory ends itself what it drops."""
+    query, threshold = data.draw(st.sampled_from(CERTAIN)), data.draw(st.sampled_from(THRESHOLDS))
+    note(yaml_text(query))
+    catalog, arrivals = catalog_of(query), data.draw(streams(LIVELY))
+    steps, rules = split(data, arrivals), TimeRules("input", 9)
+    own, _ = found(catalog, steps, rules, 2, set(), threshold, threshold / 4)
+    assert own <= expected(matches(query, in_order(arrivals)), LIVELY)
+
+
+@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_the_control_sample_loses_nothing(data: st.DataObject) -> None:
+    query, arrivals = data.draw(st.sampled_from([one for one in QUERIES if one.equivalence])), data.draw(streams(LIVELY))
+    steps, rules = split(data, arrivals), TimeRules("input", 9)
+    own, lost = found(catalog_of(query, sample=1.0), steps, rules, 2, set(), 2.6)
+    assert own == expected(matches(query, in_order(arrivals)), LIVELY)
+    assert lost == 0
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_where_nobody_remembers_what_was_kept_followers_stay(*, described: bool) -> None:
+    """A snapshot of a version that did not remember, or moved to other buckets: what began before may be extended until a window later."""
+    catalog, rules = catalog_of(Query((A, B), K, within=9)), TimeRules("input")
+    plan = IngressPlan(catalog, rules, 1)
+    bucket = Bucket(catalog, [rules], 0, chains_of=chains_of if described else lambda *_: None)
+    opener = {"type": "A", "time": 1, "source": 0, "attributes": {"k": 1}, "offset": 0}
+    follower = {"type": "B", "time": 5, "source": 0, "attributes": {"k": 1}, "offset": 3}  # of rank 0.9
+    ingested = plan.ingest(event_batch([opener], LIVELY), Progress(sources=SOURCES), riders=riders)
+    bucket.advance([packed for _, packed in ingested.packed()], Progress(sources=SOURCES), thresholds={0: 2.1})
+    again = Bucket.restore(catalog, [rules], 0, bucket.snapshot(), chains_of=chains_of)
+    ingested = plan.ingest(event_batch([follower], LIVELY), Progress({0: 1}, SOURCES), riders=riders)
+    output = again.advance([packed for _, packed in ingested.packed()], Progress({0: 9}, SOURCES, closing=True), thresholds={0: 2.1})
+    assert sum(one.events for one in output.shed) == (2 if described else 1), (
+        "the opener, and what follows it only where it is known that nothing else began"
+    )
