@@ -449,3 +449,14 @@ def test_costs_are_recovered_from_varied_batches(fixed: float, consumed: float, 
 def test_costs_are_never_negative() -> None:
     model = fit_costs([BatchCost(n, n, 0.001 * n, 500 - n / 100) for n in (10, 1_000, 10_000, 20_000)])
     assert min(model.fixed_ms, model.per_consumed_ms, model.per_shipped_ms, model.per_work) >= 0
+
+
+@pytest.mark.parametrize("elasticity", [0.5, 0.7])
+def test_where_what_costs_little_goes_first_more_of_it_goes_and_the_ratio_stays_steady(elasticity: float) -> None:
+    plain, cheap = (
+        at_capacity(costly(noise=0.1, elasticity=one), 1.2).run(a_watchdog(ONE), until_ms=150 * SECOND) for one in (1.0, elasticity)
+    )
+    settled = cheap.asked("q", 30 * SECOND)
+    assert settled.mean() > plain.asked("q", 30 * SECOND).mean() + 0.05
+    assert settled.std() < 0.05
+    assert cheap.late(0.99, 30 * SECOND) <= BOUND
