@@ -49,8 +49,8 @@ SHAPES = ("local-cluster[4,1,1024]", "local-cluster[2,2,1024]", "local[4]")
 QUERY = """
 name: echo
 event: SEQ(Quote a, Quote b)
-where: "[symbol] AND a.volume = b.volume AND b.price > 1.001 * a.price"
-within: 30 s
+where: "[symbol] AND a.volume = b.volume AND b.price > 1.002 * a.price"
+within: 100 s
 return: {symbol: b.symbol, low: a.price, high: b.price}
 """
 BUCKETS = 4
@@ -161,7 +161,7 @@ def measured(folder: Path, shape: str) -> dict[str, Any]:
 
 def scale(folder: Path, *, quick: bool, shapes: Sequence[str] = SHAPES) -> dict[str, Any]:
     """All shapes in turn, alternating with one owner."""
-    events, batches, rounds = (400_000, 12, 1) if quick else (960_000, 24, 3)
+    events, batches, rounds = (300_000, 12, 1) if quick else (960_000, 24, 3)
     make_topics(folder, events, batches)
     runs: dict[str, list[dict[str, Any]]] = {shape: [] for shape in (ONE, *shapes)}
     for _ in range(rounds):
