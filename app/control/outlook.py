@@ -48,10 +48,11 @@ class Outlook:
     age_ms: float
     largest_batch: int
 
-    def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
-        """Of a batch of so many records; more than fit into one take several."""
+    def duration_ms(self, load: Load, ratios: NDArray[np.float64], *, lumpy: bool = False) -> float:
+        """Of a batch of so many records; more than fit into one take several. ``lumpy``: of one whose work is more than expected by as much as it often is."""
         more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
-        return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), load.total_ms(ratios)) + more_ms)
+        work_ms = load.total_ms(ratios) + (load.lumps_ms(ratios) if lumpy else 0.0)
+        return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), work_ms) + more_ms)
 
     def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
         """The same where nothing is shed; see `QueryCosts.load`."""
@@ -94,6 +95,7 @@ class Outlook:
             strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
         length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
+        lumpy_ms = ADMITTED * bound_ms / 2 * length_ms / (plateau_ms / 2)
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
         steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
@@ -104,13 +106,15 @@ class Outlook:
 
         def excess(ratios: Ratios) -> float:
             rows = self.costs.rows(ratios)
-            return max(self.duration_ms(one, rows) for one in ahead) / length_ms
+            expected, lumpy = (max(self.duration_ms(one, rows, lumpy=lumps) for one in ahead) for lumps in (False, True))
+            return max(expected / length_ms, lumpy / lumpy_ms)
 
         def admission(ratios: Ratios) -> float:
             return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
 
         def at_length(ratios: Ratios) -> float:
-            return self.duration_ms(steady, self.costs.rows(ratios)) / length_ms
+            rows = self.costs.rows(ratios)
+            return max(self.duration_ms(steady, rows) / length_ms, self.duration_ms(steady, rows, lumpy=True) / lumpy_ms)
 
         def relaxed(most: Ratios) -> Goal:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))

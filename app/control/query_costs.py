@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from math import log
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,12 @@ NO_EFFECT = 0.1
 """Of what was asked: when less than this is dropped, shedding is in vain (all events are guarded, say)."""
 SLOWEST_TURN = 0.1
 """Of the state at least so much is taken to be replaced in a batch: what live events are said to be may be partial matches."""
+SLOW = 0.15
+"""Weight of the newest batch in what is known of a query's lumps."""
+NOISY = 0.35
+"""Of its scatter: batches whose costs miss what was known by so little on average miss it by chance."""
+LEAST_GAIN = 0.2
+"""Of what a batch counts in a query's costs: a batch of a noisy query."""
 LEAST_RETAINED = 0.02
 """Of what there would be without shedding: below, there is nothing left to be measured."""
 FORGIVEN = 0.003
@@ -73,6 +80,8 @@ class QueryCost:
         reference: partial matches without shedding.
         matches: partial matches when that was measured.
         samples: partial matches, and ms per event with so many.
+        bias: by how much an event cost more than was known, as a logarithm, on average.
+        scatter: the same without its sign: how lumpy the query's work is.
     """
 
     share: float | None = None
@@ -85,6 +94,8 @@ class QueryCost:
     reference: float = 0.0
     matches: float = 0.0
     samples: list[list[float]] = field(default_factory=list)
+    bias: float = 0.0
+    scatter: float = 0.0
 
     def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
         """Takes a batch into account.
@@ -117,13 +128,21 @@ class QueryCost:
         passed = 1.0 if seen.reference else kept / (kept + seen.shed)
         self.retained = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
         if warm:
-            keep = 1 - NEWEST
+            keep = 1 - NEWEST * self._gain(spent / kept, before)
             self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
         elif self.events == 0 or spent / kept < before:
             self.spent_ms, self.events = spent, float(kept)
         self.matches = seen.matches if before == 0 or not warm else _followed(self.matches, seen.matches)
         if seen.reference:
             self.samples = [*self.samples, [seen.matches, spent / kept]][-CURVE_SAMPLES:]
+
+    def _gain(self, each_ms: float, before_ms: float) -> float:
+        """How much a batch counts: little while costs only scatter, all while they go somewhere (Trigg and Leach 1967, the tracking signal)."""
+        if before_ms <= 0 or each_ms <= 0:
+            return 1.0
+        off = log(each_ms / before_ms)
+        self.bias, self.scatter = ((1 - SLOW) * known + SLOW * newest for known, newest in ((self.bias, off), (self.scatter, abs(off))))
+        return min(1.0, max(LEAST_GAIN, (abs(self.bias) / self.scatter - NOISY) / NOISY)) if self.scatter > 0 else 1.0
 
     @property
     def per_event_ms(self) -> float:
@@ -204,6 +223,7 @@ class Load:
         growth: float64 (queries,), how much more an event costs once the state has been made from all events; None: the state is what it is now.
         by_matches: rows of queries whose partial matches are what is shed.
         overlap: see `QueryCosts`.
+        scatter: float64 (queries,), see `QueryCost`.
     """
 
     records: float
@@ -215,6 +235,7 @@ class Load:
     by_matches: Mapping[int, Callable[[float], float]]
     rest: Rest
     overlap: float
+    scatter: NDArray[np.float64]
 
     def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
@@ -232,6 +253,10 @@ class Load:
     def total_ms(self, ratios: NDArray[np.float64]) -> float:
         """Work of all queries."""
         return self.base_ms + float(self.work_ms(ratios).sum()) + self.rest.work_ms * self.records
+
+    def lumps_ms(self, ratios: NDArray[np.float64]) -> float:
+        """By how much more the work of all queries typically is, where it is more: of each as lumpy as it is known to be."""
+        return float((self.scatter * self.work_ms(ratios)).sum())
 
     def shipped(self, ratios: NDArray[np.float64]) -> float:
         """Events that some query keeps: at least those of the query that keeps most."""
@@ -309,6 +334,7 @@ class QueryCosts:
             {row: one.by_matches() for row, one in enumerate(known) if one.reference},
             self._rest,
             self.overlap,
+            np.array([one.scatter for one in known], dtype=np.float64),
         )
 
     def rows(self, ratios: Mapping[str, float]) -> NDArray[np.float64]:

