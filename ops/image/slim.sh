@@ -30,8 +30,7 @@ for jar in pyspark/jars/netty-*-osx-*.jar pyspark/jars/netty-*-windows-*.jar pys
     esac
 done
 
-# Arrow's Substrait; symbols of libraries (those in *.libs were changed by auditwheel, and strip would break them)
-rm pyarrow/libarrow_substrait.so* pyarrow/_substrait*.so pyarrow/substrait.py
+# symbols of libraries (those in *.libs were changed by auditwheel, and strip would break them)
 find llvmlite pyarrow fastavro cryptography yaml numba -type f \( -name '*.so' -o -name '*.so.*' \) -exec strip --strip-unneeded {} +
 
 # Plots, unless they are wanted
