@@ -7,8 +7,20 @@ Set as ``spark.python.daemon.module``; Spark starts it as ``python -m app.pipeli
 
 import gc
 import os
+import sys
 from collections.abc import MutableMapping
+from pathlib import Path
 from typing import Any
+
+
+def without_archives(path: list[str]) -> list[str]:
+    """Where modules are looked for, without Spark's own ``pyspark.zip``, which it puts first: modules in it have no bytecode, so every start would compile them (0.12 s of CPU instead of 0.57). Stays where no other pyspark is there."""
+    others = [one for one in path if Path(one).name != "pyspark.zip"]
+    return others if any(Path(one, "pyspark", "worker.py").exists() for one in others) else path
+
+
+if __name__ == "__main__":
+    sys.path[:] = without_archives(sys.path)
 
 import pandas as pd  # type: ignore[import-untyped]
 import pyspark.daemon
