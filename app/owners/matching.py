@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from time import thread_time_ns, time
 
 import numpy as np
@@ -88,7 +88,7 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     output = feed(bucket, opened, work.order, work.settings.checkpoint)
     work.spent.phase("match")
     records = Records(Limit(work.settings.max_record_bytes, work.deployment.dead_letters_topic))
-    tallies = _with_shed([_emit(records, found, arrivals, work) for found in output.found], output, work)
+    tallies = (*(_emit(records, found, arrivals, work) for found in output.found), *_shed(output, work))
     if bucket.number == 0:
         add_reports(records, work.directive.shed_reports, work.deployment.reports)
         add_reports(records, work.directive.estimates, work.deployment.estimates)
@@ -98,14 +98,10 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
     return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)
 
 
-def _with_shed(tallies: Sequence[QueryTally], output: BucketOutput, work: Work) -> tuple[QueryTally, ...]:
-    """With what queries lost in the bucket, and what deciding that took."""
-    by_query = {tally.query: tally for tally in tallies}
+def _shed(output: BucketOutput, work: Work) -> Iterator[QueryTally]:
+    """What queries lost in the bucket, and what deciding that took."""
     for one in output.shed:
-        name = work.deployment.catalog.plans[one.query].name
-        known = by_query.get(name, QueryTally(name))
-        by_query[name] = replace(known, shed=known.shed + one.events, cost_ns=known.cost_ns + one.cost_ns)
-    return tuple(by_query.values())
+        yield QueryTally(work.deployment.catalog.plans[one.query].name, shed=one.events, cost_ns=one.cost_ns)
 
 
 def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> QueryTally:
