@@ -98,9 +98,9 @@ def _ending(plan: Plan) -> int:
     """Negated items between two single events of which selection and partition alone decide whether they end the match before them, as bits.
 
     The event behind must be of a type of its own: where the one between is dropped it must go as well, and would be missed as another item.
-    None where partial matches that end without a match are told (``on_timeout: emit``): they must be ended by who tells them.
+    None where partial matches that end without a match are told (``on_timeout: emit``), which must be ended by who tells them, and where events are counted, since each that goes counts.
     """
-    if not isinstance(plan.pattern, Ordered) or plan.on_timeout == "emit":
+    if not isinstance(plan.pattern, Ordered) or plan.on_timeout == "emit" or plan.ranks != "none":
         return 0
     compared = {join.negated_item for join in plan.joins}
     parts, found = plan.pattern.parts, 0
