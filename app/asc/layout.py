@@ -9,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from app.query.plan import Catalog, QueryGroup
+from app.query.plan import Catalog, Plan, QueryGroup
 
 WORD_BITS = 64
 
@@ -94,6 +94,13 @@ class ItemLayout:
         own = np.zeros(self.words, dtype=np.uint64)
         own[self.word[place]] = ((1 << self.items[place]) - 1) << self.shift[place]
         return own
+
+    def negated_words(self, query: int, plan: Plan) -> NDArray[np.uint64]:
+        """uint64 (words,): the bits of the query's negated items."""
+        bits = sum(1 << self.shift[self.place[query]] + item.index for item in plan.items if item.negated)
+        words = np.zeros(self.words, dtype=np.uint64)
+        words[self.word[self.place[query]]] = bits
+        return words
 
     @staticmethod
     def of(catalog: Catalog, stream: str | None) -> ItemLayout:

@@ -214,15 +214,8 @@ class Thinning:
 
     def _may_lose(self, query: int) -> NDArray[np.uint64]:
         """uint64 (words,): the bits that go with an event; not those of negated items, where no false positive is allowed."""
-        own = self._layout.own_words(query)
-        if self._plans[query].shedding.allow_false_positives:
-            return own
-        guarded = np.zeros_like(own)
-        for item in self._plans[query].items:
-            if item.negated:
-                word, bit = divmod(self._layout.bit(query, item.index), 64)
-                guarded[word] |= np.uint64(1 << bit)
-        return own & ~guarded
+        own, plan = self._layout.own_words(query), self._plans[query]
+        return own if plan.shedding.allow_false_positives else own & ~self._layout.negated_words(query, plan)
 
 
 def _name(plan: Plan) -> str:

@@ -121,11 +121,5 @@ class _Candidates:
 def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:
     """The bits of items whose events must stay: negated ones, when the query allows no false positives."""
     plan = catalog.plans[query]
-    if plan.shedding.allow_false_positives:
-        return None
-    guarded = np.zeros(selection.layout.words, dtype=np.uint64)
-    for item in plan.items:
-        if item.negated:
-            word, bit = divmod(selection.bit(query, item.index), 64)
-            guarded[word] |= np.uint64(1 << bit)
-    return guarded if guarded.any() else None
+    guarded = selection.layout.negated_words(query, plan)
+    return None if plan.shedding.allow_false_positives or not guarded.any() else guarded

@@ -61,8 +61,9 @@ def riders(batch: EventBatch, selected: SelectedEvents) -> Mapping[int, Mapping[
     return {0: {f"{RANK}q": Column(Kind.FLOAT, ranks)}}
 
 
-def catalog_of(query: Query, sample: float = 0.0) -> Catalog:
-    plan = replace(plan_of(query, LIVELY), name="q", shedding=Shedding("prefix", 1000))
+def catalog_of(query: Query, sample: float = 0.0, *, allow_false_positives: bool = True) -> Catalog:
+    shedding = Shedding("prefix", 1000, allow_false_positives=allow_false_positives)
+    plan = replace(plan_of(query, LIVELY), name="q", shedding=shedding)
     return replace(Catalog.of((plan,)), sample=sample)
 
 
@@ -145,6 +146,17 @@ def test_nothing_false_is_told_where_it_is_certain_what_is_over(data: st.DataObj
     catalog, arrivals = catalog_of(query), data.draw(streams(LIVELY))
     steps, rules = split(data, arrivals), TimeRules("input", 9)
     own, _ = found(catalog, steps, rules, 2, set(), threshold, threshold / 4)
+    assert own <= expected(matches(query, in_order(arrivals)), LIVELY)
+
+
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_nothing_false_is_told_where_the_query_allows_none(data: st.DataObject) -> None:
+    """Whatever is negated stays: ends and starts as well."""
+    query, thresholds = data.draw(st.sampled_from(QUERIES)), data.draw(st.lists(st.sampled_from(THRESHOLDS), min_size=1, max_size=3))
+    note(yaml_text(query))
+    arrivals = data.draw(streams(LIVELY))
+    own, _ = found(catalog_of(query, allow_false_positives=False), split(data, arrivals), TimeRules("input", 9), 2, set(), *thresholds)
     assert own <= expected(matches(query, in_order(arrivals)), LIVELY)
 
 
