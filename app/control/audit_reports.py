@@ -10,6 +10,7 @@ from app.control.reports import QueryTally
 from app.control.shed_reports import ShedReport
 from app.control.totals import BatchTotals
 from app.query.plan import Plan
+from shedding.registry import METHODS
 
 
 def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> tuple[ShedReport, ...]:
@@ -39,9 +40,10 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
 
 
 def _afterwards(totals: BatchTotals, plans: Mapping[str, Plan]) -> dict[str, QueryShedding]:
-    """Of queries that nobody asked to shed: what must still go because of what was dropped before (`shedding.kernels_prefix`)."""
-    lost = (query for query, tally in totals.queries.items() if tally.shed and query in plans)
-    return {query: QueryShedding(0.0, plans[query].shedding.shedder, "bucket") for query in lost}
+    """Of queries that nobody asked to shed: what must still go because of what their shedder remembers to have dropped (`shedding.kernels_prefix`)."""
+    lost = (plans[query] for query, tally in totals.queries.items() if tally.shed and query in plans)
+    shedders = {plan.name: plan.shedding.shedder for plan in lost}
+    return {query: QueryShedding(0.0, shedder, "bucket") for query, shedder in shedders.items() if METHODS[shedder].remembers}
 
 
 def _memory_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:

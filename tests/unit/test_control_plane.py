@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from app.config.settings import Logging, Settings
 from app.control.accounts import Breach
+from app.control.audit_reports import shed_reports
 from app.control.directives import Directive
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane, RunningCatalog
@@ -412,11 +413,11 @@ def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) 
     assert (report.considered, report.dropped, report.shedder, report.limit) == (10, 7, "none", None)
 
 
-def test_what_must_go_after_an_overload_because_of_what_went_before_is_reported(world: World) -> None:
-    assert not world.plane.directive(0).shedding
-    world.run(0, 100, StageReport(0, "cep", 1, queries=(QueryTally("q", shed=3),)))
-    (report,) = [one for one in world.plane.directive(1).shed_reports if one.query == "q"]
-    assert (report.asked_drop_ratio, report.dropped, report.level) == (0.0, 3, "EVENTS")
+def test_what_must_go_after_an_overload_because_of_what_went_before_is_reported() -> None:
+    totals = total(0, [StageReport(0, "cep", 1, queries=(QueryTally("q", shed=3),))])
+    (report,) = shed_reports(Directive(0), totals, {"q": a_plan(shedder="prefix", latency_bound_ms=1000)})
+    assert (report.shedder, report.asked_drop_ratio, report.dropped, report.level) == ("prefix", 0.0, 3, "EVENTS")
+    assert not shed_reports(Directive(0), totals, {"q": a_plan(shedder="random")}), "who remembers nothing drops nothing then"
 
 
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:
