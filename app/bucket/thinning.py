@@ -125,6 +125,7 @@ class Thinning:
         made = {query: chains_of(plan, None) for query, plan in own.items()}
         self._chains = {query: one for query, one in made.items() if one is not None}
         self._plans = {query: own[query] for query in self._chains}
+        self._may_lose = {query: self._bits_to_lose(query) for query in self._chains}
         self._unknown: set[int] = set()
         """Queries whose engines go on with what nobody remembers."""
 
@@ -154,7 +155,7 @@ class Thinning:
                 chains.begin(int(batch.time[rows].min()))
             rank = _ranks(batch, self._plans[query], rows)
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
-            lost = bitmaps[gone] & self._may_lose(query)
+            lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost
             stays = spared[gone] if is_sampled(self._plans[query]) else np.zeros(len(gone), np.bool_)
             left[gone[~stays]] &= ~lost[~stays]
@@ -212,7 +213,7 @@ class Thinning:
             if preamble.description["unknown"]:
                 self._unknown.add(query)
 
-    def _may_lose(self, query: int) -> NDArray[np.uint64]:
+    def _bits_to_lose(self, query: int) -> NDArray[np.uint64]:
         """uint64 (words,): the bits that go with an event; not those of negated items, where no false positive is allowed."""
         own, plan = self._layout.own_words(query), self._plans[query]
         return own if plan.shedding.allow_false_positives else own & ~self._layout.negated_words(query, plan)

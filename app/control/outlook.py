@@ -95,7 +95,7 @@ class Outlook:
             strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
         length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
-        lumpy_ms = ADMITTED * bound_ms / 2 * length_ms / (plateau_ms / 2)
+        lumpy_ms = ADMITTED * bound_ms * length_ms / plateau_ms
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
         steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
@@ -104,17 +104,18 @@ class Outlook:
         now = self.costs.load(self.records, settled=False)
         admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
+        def by_length(load: Load, rows: NDArray[np.float64]) -> float:
+            return max(self.duration_ms(load, rows) / length_ms, self.duration_ms(load, rows, lumpy=True) / lumpy_ms)
+
         def excess(ratios: Ratios) -> float:
             rows = self.costs.rows(ratios)
-            expected, lumpy = (max(self.duration_ms(one, rows, lumpy=lumps) for one in ahead) for lumps in (False, True))
-            return max(expected / length_ms, lumpy / lumpy_ms)
+            return max(by_length(one, rows) for one in ahead)
 
         def admission(ratios: Ratios) -> float:
             return self.duration_ms(now, self.costs.rows(ratios)) / admitted_ms
 
         def at_length(ratios: Ratios) -> float:
-            rows = self.costs.rows(ratios)
-            return max(self.duration_ms(steady, rows) / length_ms, self.duration_ms(steady, rows, lumpy=True) / lumpy_ms)
+            return by_length(steady, self.costs.rows(ratios))
 
         def relaxed(most: Ratios) -> Goal:
             best_ms = self.best_ms(length_ms, self.costs.rows(most))

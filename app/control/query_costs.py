@@ -141,7 +141,7 @@ class QueryCost:
         if before_ms <= 0 or each_ms <= 0:
             return 1.0
         off = log(each_ms / before_ms)
-        self.bias, self.scatter = ((1 - SLOW) * known + SLOW * newest for known, newest in ((self.bias, off), (self.scatter, abs(off))))
+        self.bias, self.scatter = smoothed(self.bias, off, SLOW), smoothed(self.scatter, abs(off), SLOW)
         return min(1.0, max(LEAST_GAIN, (abs(self.bias) / self.scatter - NOISY) / NOISY)) if self.scatter > 0 else 1.0
 
     @property

@@ -45,6 +45,6 @@ class Running:
             self.rates[stream] = newest
 
 
-def smoothed(average: float, newest: float) -> float:
-    """The average with a new value in it."""
-    return (1 - NEWEST) * average + NEWEST * newest
+def smoothed(average: float, newest: float, weight: float = NEWEST) -> float:
+    """The average with a new value in it, which counts by its weight."""
+    return (1 - weight) * average + weight * newest

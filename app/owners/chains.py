@@ -8,7 +8,6 @@ from app.bucket.thinning import NO_THRESHOLDS, Arrays, Thresholds
 from app.control.directives import Directive
 from app.evaluation.observing import shape_of, without_chains
 from app.owners.deployment import load_deployment
-from app.owners.models import restored
 from app.query.plan import Plan
 from shedding.chain_memory import ChainMemory
 from shedding.events.prefix import PrefixModel
@@ -43,10 +42,6 @@ def thresholds_of(checkpoint: str, directive: Directive) -> Thresholds:
 
 @lru_cache(maxsize=4096)
 def _threshold(checkpoint: str, deployment: str, query: int, ratio: float) -> float:
-    known = load_deployment(checkpoint, deployment)
-    stored = known.models[query]
-    if stored is None:
-        raise AssertionError(f"the deployment {deployment} has no model of {known.catalog.plans[query].name}")
-    model = restored(stored)
+    model = load_deployment(checkpoint, deployment).learned(query)
     assert isinstance(model, PrefixModel), "the only shedder that remembers"  # noqa: S101
     return model.gate(model.manifest.ratio_for(ratio)).threshold

@@ -20,12 +20,13 @@ from app.bucket.hold import TimeRules
 from app.errors import ConfigurationError, SnapshotError
 from app.events.avro import SchemaError, StreamDefinition
 from app.observe.logs import get_logger
-from app.owners.models import StoredModel
+from app.owners.models import StoredModel, restored
 from app.owners.query_texts import QueryFile, QueryTexts, StreamTexts, plan_named, planned
 from app.query.plan import Catalog, Draining, Plan
 from app.storage.frames import read_frame, write_frame
 from app.storage.open import open_store
 from app.storage.store import Store
+from shedding.interface import Model
 
 log = get_logger(__name__)
 
@@ -176,6 +177,17 @@ class Deployment:
     def fingerprint(self) -> str:
         """Changes when anything in here does."""
         return _fingerprint(self.to_json())
+
+    def learned(self, query: int) -> Model[Any]:
+        """The model of a query (its index in the catalog) whose shedder goes by one.
+
+        Raises:
+            AssertionError: it has none; then it would not have that shedder (`app.owners.models.as_it_sheds`).
+        """
+        stored = self.models[query]
+        if stored is None:
+            raise AssertionError(f"the deployment {self.fingerprint} has no model of {self.catalog.plans[query].name}")
+        return restored(stored)
 
 
 def _fingerprint(data: bytes) -> str:

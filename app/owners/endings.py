@@ -18,7 +18,6 @@ from app.control.levels import sheds_matches
 from app.evaluation.known_matches import known_matches, progress_of_items
 from app.owners.deployment import load_deployment
 from app.owners.least_progress import LeastProgress
-from app.owners.models import restored
 from app.query.plan import Plan
 from shedding.candidates import Mask
 from shedding.identity import identities
@@ -104,10 +103,8 @@ def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
 @lru_cache(maxsize=256)
 def _judge(checkpoint: str, deployment: str, query: int, seed: int) -> Judge:
     known = load_deployment(checkpoint, deployment)
-    plan, stored = known.catalog.plans[query], known.models[query]
+    plan = known.catalog.plans[query]
     shedder = plan.shedding.shedder
     if not sheds_matches(plan):
         return Judge(plan, LeastProgress(seed=seed), progress_of_items(plan))
-    if stored is None and METHODS[shedder].learns:
-        raise AssertionError(f"the deployment {deployment} has no model of {plan.name}")
-    return Judge(plan, unlearned(shedder, seed) if stored is None else restored(stored), progress_of_items(plan))
+    return Judge(plan, known.learned(query) if METHODS[shedder].learns else unlearned(shedder, seed), progress_of_items(plan))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,9 +51,7 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         directive: of the batch.
         learned: the models of queries whose shedders go by one.
     """
-    current = [query for query in selection.layout.queries if catalog.plans[query].draining is None]
-    orders = {query: directive.shedding.get(catalog.plans[query].name) for query in current}  # old versions finish what they began whole
-    active = [(query, own) for query, own in orders.items() if own is not None and own.drop_ratio > 0 and own.place == "ingress"]
+    active = list(_ordered(catalog, selection, directive, "ingress"))
     if not active:
         return None
 
@@ -78,9 +76,7 @@ def ranking(catalog: Catalog, selection: Selection, directive: Directive, learne
         directive: of the batch.
         learned: the models of queries whose shedders go by one.
     """
-    orders = ((query, directive.shedding.get(catalog.plans[query].name)) for query in selection.layout.queries)
-    active = [query for query, own in orders if own is not None and own.drop_ratio > 0 and own.place == "bucket"]
-    active = [query for query in active if catalog.plans[query].draining is None]
+    active = [query for query, _ in _ordered(catalog, selection, directive, "bucket")]
     if not active:
         return None
 
@@ -97,6 +93,15 @@ def ranking(catalog: Catalog, selection: Selection, directive: Directive, learne
         return found
 
     return riders
+
+
+def _ordered(catalog: Catalog, selection: Selection, directive: Directive, place: str) -> Iterator[tuple[int, QueryShedding]]:
+    """The stream's queries that shed there in this batch; old versions finish what they began whole."""
+    for query in selection.layout.queries:
+        plan = catalog.plans[query]
+        own = directive.shedding.get(plan.name)
+        if own is not None and own.drop_ratio > 0 and own.place == place and plan.draining is None:
+            yield query, own
 
 
 class _Candidates:

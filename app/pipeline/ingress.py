@@ -38,7 +38,6 @@ from app.events.types import Kind
 from app.owners.delivering import Outbox
 from app.owners.deployment import INGESTED, Deployment, StreamDeployment, load_deployment
 from app.owners.keeper import SETTING, OwnerSlots
-from app.owners.models import restored
 from app.owners.orders import PROPERTY, TaskOrders
 from app.owners.shipment import CHUNK, Refused
 from app.pipeline.gate import Learned, ranking, shedding_gate
@@ -153,10 +152,7 @@ def _prepare(settings: TaskSettings, coming: str) -> None:
 @lru_cache(maxsize=256)
 def _learned(checkpoint: str, deployment: str, query: int) -> Learned:
     known = load_deployment(checkpoint, deployment)
-    stored = known.models[query]
-    if stored is None:
-        raise AssertionError(f"the deployment {deployment} has no model of query {query}")
-    return Learned(restored(stored), Features.of(known.catalog.plans[query]))
+    return Learned(known.learned(query), Features.of(known.catalog.plans[query]))
 
 
 def ingress(batches: Iterator[pa.RecordBatch], settings: TaskSettings) -> Iterator[pa.RecordBatch]:

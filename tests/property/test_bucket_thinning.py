@@ -29,7 +29,7 @@ from tests.naive.shedding_prefix import Arrival, kept_events
 from tests.property.application_way import answers, expected, plan_of
 from tests.property.event_arrays import event_batch
 from tests.property.random_queries import KINDS, streams
-from tests.property.test_bucket_way import SOURCES, arrivals_of, split
+from tests.property.test_bucket_way import SOURCES, arrivals_of, hand_over, split
 
 LIVELY = {name: {"k": KINDS["k"]} for name in "ABC"}
 A, B, C = Item(("A",), "a"), Item(("B",), "b"), Item(("C",), "d")
@@ -81,9 +81,7 @@ def found(
         chunks: list[list[bytes]] = [[] for _ in range(buckets)]
         for events in tasks:
             ingested = plan.ingest(event_batch(events, LIVELY), progress, riders=riders)
-            news |= {s: t for s, t in ingested.judgement.greatest_times.items() if t > news.get(s, t - 1)}
-            for bucket, packed in ingested.packed():
-                chunks[bucket].append(packed)
+            hand_over(ingested, chunks, news)
         greatest = news
         for bucket in range(buckets):
             if number in restarts:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.bucket import matching as bucket_matching
 from app.bucket.bucket import Bucket
 from app.bucket.hold import Progress, TimeRules
-from app.bucket.ingress import IngressPlan
+from app.bucket.ingress import Ingested, IngressPlan
 from app.owners.tuple_memory import tuple_memory
 from app.query.plan import Catalog, Plan
 from tests.naive.arrival import arrive, arrive_trusted, on_time
@@ -79,9 +79,7 @@ def driven(
             ingested = plan.ingest(batch, progress)
             assert len(batch) == len(ingested.late) + ingested.irrelevant + ingested.shed + ingested.forwarded
             yield [(int(batch.source[row]), int(batch.offset[row])) for row in ingested.late], ()
-            news |= {s: t for s, t in ingested.judgement.greatest_times.items() if t > news.get(s, t - 1)}
-            for bucket, packed in ingested.packed():
-                chunks[bucket].append(packed)
+            hand_over(ingested, chunks, news)
         greatest = news
         for bucket in range(buckets):
             if number in restarts:
@@ -89,6 +87,13 @@ def driven(
             output = states[bucket].advance(reversed(chunks[bucket]), progress)
             states[bucket].validate()
             yield [(int(source), int(offset)) for source, offset in output.late], output.found
+
+
+def hand_over(ingested: Ingested, chunks: list[list[bytes]], greatest: dict[int, int]) -> None:
+    """Adds what a task found to the chunks of all buckets, and to the greatest times by source."""
+    greatest |= {s: t for s, t in ingested.judgement.greatest_times.items() if t > greatest.get(s, t - 1)}
+    for bucket, packed in ingested.packed():
+        chunks[bucket].append(packed)
 
 
 def run(catalog: Catalog, schemas_: dict, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int]) -> Found:

@@ -18,7 +18,7 @@ from tests.naive.composites import composite_events
 from tests.property.application_way import plan_of
 from tests.property.event_arrays import event_batch
 from tests.property.temporal_cases import SCHEMAS, bounded_queries, temporal_plan, temporal_queries, tuple_streams
-from tests.property.test_bucket_way import LIVELY, LIVELY_QUERIES, SOURCES, TOPICS, arrivals_of, split, streams
+from tests.property.test_bucket_way import LIVELY, LIVELY_QUERIES, SOURCES, TOPICS, arrivals_of, hand_over, split, streams
 
 Answers = Counter[tuple[int, tuple[tuple[str, int, int], ...], str]]
 
@@ -36,9 +36,7 @@ def driven(catalogs: Sequence[Catalog], schemas: dict, steps: list, rules: TimeR
         news = dict(greatest)
         for events in tasks:
             ingested = plan.ingest(event_batch(events, schemas), progress)
-            news |= {s: t for s, t in ingested.judgement.greatest_times.items() if t > news.get(s, t - 1)}
-            for bucket, packed in ingested.packed():
-                chunks[bucket].append(packed)
+            hand_over(ingested, chunks, news)
         greatest = news
         for bucket in range(buckets):
             if number in restarts:
