@@ -1,11 +1,12 @@
 """Spark's classes, parsed and verified once: Java's class data sharing maps them from a file, which takes a third off a start.
 
-Made once per Java, Spark and connector (50 s, after the kernels), for the driver's JVM, which is the only one in local mode; executors of the image have its class path
+Made once per Java, Spark and connector (45 s of its own; beside the stream by what that leaves of the processors), for the driver's JVM, which is the only one in local mode; executors of the image have its class path
 and map it as well. Nothing depends on it: without it, or where it does not fit, the JVM reads its jars as ever. Measurements: ``ops/decisions/0034-latency.md``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from app.bootstrap.artifacts import connector_jars
@@ -28,6 +29,7 @@ _TRAINING = "app.pipeline.class_training"
 _ALONE = {"SPARK_LOCAL_IP": "127.0.0.1"}
 """Else Spark looks its machine's name up, which nobody knows while an image is built."""
 _LONGEST_S = 300
+_LONGEST_BESIDE_S = 3600
 _PAUSE_S = 0.1
 
 
@@ -42,11 +44,12 @@ def class_archive() -> Path | None:
     return archive if not _switched_off() and archive.exists() else None
 
 
-def make_class_archive(stopped: Callable[[], bool] = lambda: False) -> None:
+def make_class_archive(stopped: Callable[[], bool] = lambda: False, beside: Mapping[str, str] | None = None) -> None:
     """Make the archive, unless it is there, this Java cannot make one, or ``CEP_CLASS_ARCHIVE=off``.
 
     Args:
         stopped: whether somebody wants to end meanwhile; the next start makes it then.
+        beside: the environment to make it in, by nothing but the time that others leave the processors idle; else this one's, at once.
     """
     if _switched_off():
         return
@@ -54,7 +57,7 @@ def make_class_archive(stopped: Callable[[], bool] = lambda: False) -> None:
     if archive.exists() or _failed(archive).exists():
         return
     try:
-        _make(archive, stopped)
+        _make(archive, stopped, beside)
     except OSError as error:  # a slower start is no reason not to start
         say(f"! java classes: {error}")
 
@@ -63,16 +66,17 @@ def _switched_off() -> bool:
     return os.environ.get("CEP_CLASS_ARCHIVE") == "off"
 
 
-def _make(archive: Path, stopped: Callable[[], bool]) -> None:
+def _make(archive: Path, stopped: Callable[[], bool], beside: Mapping[str, str] | None) -> None:
     archive.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(archive.parent, os.W_OK):
         return
     with exclusive(archive.with_suffix(".lock")):
         if archive.exists() or _failed(archive).exists():
             return
-        with step("java classes", "parsed once, kept in the cache"), tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        telling = contextlib.nullcontext() if beside is not None else step("java classes", "parsed once, kept in the cache")
+        with telling, tempfile.TemporaryDirectory(dir=archive.parent) as folder:
             draft, said = Path(folder) / "draft.jsa", Path(folder) / "said"
-            code = _trained(draft, said, stopped)
+            code = _trained(draft, said, stopped, beside)
             if code is None:
                 raise OSError("not made now: it was to end, or took too long")
             if code or not draft.exists():
@@ -82,16 +86,19 @@ def _make(archive: Path, stopped: Callable[[], bool]) -> None:
             draft.rename(archive)
 
 
-def _trained(draft: Path, said: Path, stopped: Callable[[], bool]) -> int | None:
+def _trained(draft: Path, said: Path, stopped: Callable[[], bool], beside: Mapping[str, str] | None) -> int | None:
     """The exit code of the training; None when it was ended."""
-    deadline = time.monotonic() + _LONGEST_S
+    deadline = time.monotonic() + (_LONGEST_S if beside is None else _LONGEST_BESIDE_S)
+    environment = {**(os.environ if beside is None else beside), **_ALONE}
     with said.open("wb") as log:
         command = [sys.executable, "-m", _TRAINING, str(draft)]
         # a session of its own: Ctrl-C is for the application, which ends it then with all that it started
         training = subprocess.Popen(
-            command, cwd=PROJECT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **_ALONE}
+            command, cwd=PROJECT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, env=environment
         )
         try:
+            if beside is not None and hasattr(os, "SCHED_IDLE"):
+                os.sched_setscheduler(training.pid, os.SCHED_IDLE, os.sched_param(0))
             while training.poll() is None and time.monotonic() < deadline and not stopped():
                 time.sleep(_PAUSE_S)
             return training.poll()

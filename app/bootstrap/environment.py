@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.bootstrap.failure import SetupError
-from app.bootstrap.lines import child_lines
+from app.bootstrap.packages import blocks, install
 from app.bootstrap.places import PROJECT, cache_folder
-from app.bootstrap.progress import Progress, say, step
+from app.bootstrap.progress import say, step
 from app.bootstrap.turn import exclusive
 
 RUN_LOCK = PROJECT / "requirements.lock"
@@ -136,14 +136,11 @@ def _make(environment: Path, python: Path) -> None:
 
 
 def _install(environment: Path, python: Path, lock: Path) -> None:
-    count = len(re.findall(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?==", lock.read_text(encoding="utf-8"), re.MULTILINE))
+    count = len(blocks(lock.read_text(encoding="utf-8")))
     installing = environment / ".cep" / "installing"
     installing.touch()
-    # Python compiles modules when they are imported; compiling all of them here took 35 of 50 s of CPU
-    options = ["--disable-pip-version-check", "--progress-bar", "off", "--no-compile", "--require-hashes"]
-    command = [str(python), "-m", "pip", "install", *options, "-r", str(lock)]
     with step("packages", f"up to {count} from {lock.relative_to(PROJECT)}") as progress:
-        tail = _follow(command, progress, count)
+        tail = install(python, lock, progress)
         if tail:
             installing.unlink()  # pip failed by itself, before or after touching anything: it can go on from there
             raise SetupError(f"pip could not install {lock.name}:\n{tail}", "without a network a filled pip cache is needed")
@@ -151,23 +148,6 @@ def _install(environment: Path, python: Path, lock: Path) -> None:
         _make_importable(environment)
     installing.unlink()
     _stamp(environment, lock).touch()
-
-
-def _follow(command: Sequence[str], progress: Progress, count: int) -> str:
-    """Run pip and show where it is; returns the end of what it said if it failed, else nothing."""
-    seen = 0
-    lines: list[str] = []
-    with child_lines(command) as (process, output):
-        for line in output:
-            lines = [*lines[-20:], line]
-            if line.startswith("Collecting "):
-                seen += 1
-                progress.tell(f"{seen} of {count}, {line.split()[1].split('==')[0]}")
-            elif line.startswith(("Downloading ", "Building ", "Preparing ")):
-                progress.tell(f"{seen} of {count}, {line}")
-            elif line.startswith("Installing collected packages"):
-                progress.tell("unpacking")
-    return "\n".join(lines) if process.returncode else ""
 
 
 def _make_importable(environment: Path) -> None:

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from app.bootstrap.places import PROJECT, cache_folder
 from app.bootstrap.progress import Progress, say, step
@@ -107,6 +108,26 @@ def warming_kernels() -> Iterator[None]:
         thread.join(timeout=5)
 
 
+@contextlib.contextmanager
+def compiling_kernels(python: str) -> Iterator[None]:
+    """Compile the kernels that a stream needs first with another interpreter, without a word, until the block ends.
+
+    Kernels that were under way then are compiled again by whoever needs them.
+    """
+    if not _asked():
+        yield
+        return
+    with open(os.devnull, "w+") as nothing:  # noqa: PTH123 - a device
+        names = [name for name in _names(_sources()) if name.startswith(STREAMING)]
+        children = _compilers(python, names, nothing, nothing)
+        try:
+            yield
+        finally:
+            for child in children:
+                child.kill()
+                child.wait()
+
+
 def _asked() -> bool:
     return not os.environ.get("NUMBA_CACHE_DIR") and os.environ.get("CEP_KERNELS") != "off" and os.access(PROJECT / "app", os.W_OK)
 
@@ -137,13 +158,10 @@ def _compile(names: Sequence[str], progress: Progress, children: list[subprocess
         CompilationError: a kernel does not compile.
     """
     running = children if children is not None else []
-    processes = min(_PROCESSES, os.cpu_count() or 1)
     ready: set[str] = set()
     with tempfile.TemporaryFile("w+") as said:
         try:
-            for number in range(processes):
-                command = [sys.executable, "-c", _COMPILE, str(number), str(processes), *names]
-                running.append(subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True))
+            running += _compilers(sys.executable, names, subprocess.PIPE, said)
             followers = [threading.Thread(target=_follow, args=(child, ready, progress), daemon=True) for child in running]
             for follower in followers:
                 follower.start()
@@ -155,6 +173,13 @@ def _compile(names: Sequence[str], progress: Progress, children: list[subprocess
             said.seek(0)
             raise CompilationError(next((line.strip() for line in reversed(said.readlines()) if line.strip()), "the compiler ended"))
         return not any(ended)
+
+
+def _compilers(python: str, names: Sequence[str], output: IO[str] | int, errors: IO[str]) -> list[subprocess.Popen[str]]:
+    """Processes that compile all kernels of some modules, each beginning elsewhere."""
+    processes = min(_PROCESSES, os.cpu_count() or 1)
+    commands = ([python, "-c", _COMPILE, str(number), str(processes), *names] for number in range(processes))
+    return [subprocess.Popen(command, cwd=PROJECT, stdout=output, stderr=errors, text=True) for command in commands]
 
 
 def _follow(child: subprocess.Popen[str], ready: set[str], progress: Progress) -> None:

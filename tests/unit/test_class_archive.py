@@ -88,6 +88,13 @@ def test_who_is_to_end_does_not_wait_for_it(jars, training, tmp_path):
     assert archives.class_archive() is not None
 
 
+def test_beside_a_stream_it_takes_what_is_left_of_the_processors(jars, training, monkeypatch, capsys):
+    training(f"import os, time\ntime.sleep(0.5)\nassert os.sched_getscheduler(0) == os.SCHED_IDLE and os.environ['A'] == 'b'\n{WRITES}")
+    archives.make_class_archive(beside={"PYTHONPATH": os.environ["PYTHONPATH"], "A": "b"})
+    assert archives.class_archive() is not None
+    assert not capsys.readouterr().err, "the stream's log is no place for its progress"
+
+
 def test_a_cache_that_cannot_be_written_is_left_alone(jars, training, monkeypatch, tmp_path, capsys):
     runs = training(WRITES)
     (tmp_path / "file").touch()
