@@ -96,13 +96,15 @@ def evaluate_columns(
     hybrid = bool(fields[:, kernels.ARROW_COUNT].any())
     rows, bitmaps = PAGES.empty(events), PAGES.empty(events, words).view(np.uint64)
     counted, figures = np.zeros(0, dtype=np.int32) if counts is None else counts, np.zeros(2 + constructs, dtype=np.int64)
-    scratch, block = np.empty((kernels.SCRATCH, size), dtype=np.int32), np.empty((size, words), dtype=np.uint64)
+    whole = max(size, min(events, BLOCK_EVENTS))
+    scratch, block = np.empty((kernels.SCRATCH, whole), dtype=np.int32), np.empty((size, words), dtype=np.uint64)
+    every, places = np.empty((len(order), whole), np.int32), np.empty(len(order), np.int64)
     starts = np.empty(constructs + 1, dtype=np.int64)
     asked = (fields, scales, order, usage, events, scratch, block)
     found = (
         kernels.evaluate_hybrid(*asked, visited, starts, rows, bitmaps, counted, figures)
         if hybrid and len(order)
-        else kernels.evaluate(*asked[:-1], np.empty((len(order), size), np.int32), block, rows, bitmaps, counted, figures)
+        else kernels.evaluate(*asked[:-1], every, places, block, rows, bitmaps, counted, figures)
     )
     return Evaluation(rows[:found], bitmaps[:found], int(figures[0]), int(figures[1]), counted)
 

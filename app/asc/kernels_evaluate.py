@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from app.asc.kernel import kernel
@@ -75,6 +77,42 @@ def _bits_of(typing_context, number):
     return types.int64(types.float64), generate
 
 
+def _rows_and(words: int) -> Callable[..., Any]:
+    """ANDs so many words of one row with those of others, all in registers; returns whether a bit is left (as a word that is not zero then).
+
+    Its arguments are addresses: of where they go, of the row, of the addresses of the others; then how many these are, and the bytes before the words.
+    """
+
+    @intrinsic
+    def rows_and(typing_context, out, row, places, length, offset):
+        def generate(context, builder, signature, arguments):
+            out, row, places, length, offset = arguments
+            word = context.get_value_type(types.int64)
+            vector = ir.VectorType(word, words)
+
+            def vector_at(base: Any) -> Any:
+                return builder.inttoptr(builder.add(base, offset), vector.as_pointer())
+
+            left = cgutils.alloca_once_value(builder, builder.load(vector_at(row), align=8))
+            others = builder.inttoptr(places, word.as_pointer())
+            with cgutils.for_range(builder, length) as loop:
+                other = builder.load(builder.gep(others, [loop.index]))
+                builder.store(builder.and_(builder.load(left), builder.load(vector_at(other), align=8)), left)
+            found = builder.load(left)
+            builder.store(found, vector_at(out), align=8)
+            reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(word, [vector]), f"llvm.vector.reduce.or.v{words}i64")
+            return builder.call(reduce, [found])
+
+        return types.uint64(types.int64, types.int64, types.int64, types.int64, types.int64), generate
+
+    return rows_and
+
+
+_WIDE, _HALF = 16, 8
+"""Words at a time: two of the widest registers, and one. More did not stay in registers."""
+_and_wide, _and_half, _and_word = _rows_and(_WIDE), _rows_and(_HALF), _rows_and(1)
+
+
 @njit(inline="always")
 def _cell(value, lowest, scale, bits, cells):
     """The cell of a number between the constants: equal widths near the lowest one, then so many per doubling of the distance to it."""
@@ -82,6 +120,24 @@ def _cell(value, lowest, scale, bits, cells):
     if not distance > 1.0:  # also NaN
         return types.int64(0)
     return min(cells - 1, (_bits_of(distance) >> (MANTISSA_BITS - bits)) - (EXPONENT_OF_ONE << bits))
+
+
+@njit(inline="always")
+def _direct_region(integer, lookup, lowest, highest):
+    """The region of an integer in a table of all values between the constants, and one beyond either end."""
+    return _int32_at(lookup, min(max(integer, lowest - 1), highest + 1) - (lowest - 1))
+
+
+@njit(inline="always")
+def _float_region(value, cell, lookup, points, size, rounds, special):
+    """The region of a float among the constants of its cell."""
+    low, high = types.int64(_int32_at(lookup, cell)), types.int64(_int32_at(lookup, cell + 1))
+    for _ in range(rounds):
+        middle = (low + high) >> 1
+        less = (low < high) & (_float64_at(points, middle) < value)
+        low, high = middle + 1 if less else low, high if less else middle
+    region = 2 * low + types.int64((low < size) & (_float64_at(points, low) == value))
+    return region if value == value else special  # noqa: PLR0124  (NaN)
 
 
 @njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -113,9 +169,7 @@ def _find(constructs, scales, number, start, slots, first, stop, regions):
         elif form == CODES:
             regions[i] = _int32_at(lookup, types.int64(_int32_at(column, row)))
         elif form == DIRECT:
-            integer = _int64_at(column, row)
-            place = min(max(integer, lowest - 1), highest + 1) - (lowest - 1)
-            regions[i] = _int32_at(lookup, place)
+            regions[i] = _direct_region(_int64_at(column, row), lookup, lowest, highest)
         elif form == INTEGERS:
             integer = _int64_at(column, row)
             cell = _cell(types.float64(integer), origin, scale, bits, cells)
@@ -127,14 +181,32 @@ def _find(constructs, scales, number, start, slots, first, stop, regions):
             regions[i] = 2 * low + types.int64((low < size) & (_int64_at(points, low) == integer))
         else:
             value = _float64_at(column, row)
-            cell = _cell(value, origin, scale, bits, cells)
-            low, high = types.int64(_int32_at(lookup, cell)), types.int64(_int32_at(lookup, cell + 1))
-            for _ in range(rounds):
-                middle = (low + high) >> 1
-                less = (low < high) & (_float64_at(points, middle) < value)
-                low, high = middle + 1 if less else low, high if less else middle
-            region = 2 * low + types.int64((low < size) & (_float64_at(points, low) == value))
-            regions[i] = region if value == value else special  # noqa: PLR0124  (NaN)
+            regions[i] = _float_region(value, _cell(value, origin, scale, bits, cells), lookup, points, size, rounds, special)
+
+
+@njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _find_all(constructs, scales, number, start, stop, slots, regions):
+    """As `_find` for the first events of a block, none passed over: with nothing else to ask 1,000 queries of `items-float` take 180 instead of 200 ns."""
+    form, column, lookup, points = (
+        constructs[number, FORM],
+        constructs[number, COLUMN],
+        constructs[number, LOOKUP],
+        constructs[number, POINTS],
+    )
+    size, lowest, special = constructs[number, SIZE], constructs[number, LOWEST], constructs[number, NOT_A_NUMBER]
+    origin, scale, bits, cells = scales[number, 0], scales[number, 1], types.int64(scales[number, 2]), types.int64(scales[number, 3])
+    highest, rounds = lowest + (size - 3), types.int64(scales[number, 4])
+    if constructs[number, STATE] == 0 and form == FLOATS:
+        for i in range(stop):
+            value = _float64_at(column, start + i)
+            regions[i] = _float_region(value, _cell(value, origin, scale, bits, cells), lookup, points, size, rounds, special)
+    elif constructs[number, STATE] == 0 and form == DIRECT:
+        for i in range(stop):
+            regions[i] = _direct_region(_int64_at(column, start + i), lookup, lowest, highest)
+    else:
+        for i in range(stop):
+            slots[i], regions[i] = i, 0
+        _find(constructs, scales, number, start, slots, 0, stop, regions)
 
 
 @njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -289,36 +361,35 @@ def _write(start, slots, alive, block, rows, bitmaps, count):
 
 
 @njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _five_at_a_time(constructs, order, items, start, own, regions, rows, bitmaps, count):
-    """ANDs the bitmaps of all regions of every event of a block, five constructs at a time, and writes out what is left; returns how many."""
-    words, last = bitmaps.shape[1], order.shape[0] - 1
+def _all_rows(constructs, order, items, start, own, regions, places, rows, bitmaps, count):
+    """ANDs the bitmaps of all regions of every event of a block and writes out what is left; returns how many.
+
+    Word by word through all rows, in registers: five rows at a time over a row in memory took 79 instead of 45 ns (ten constructs, 48 words).
+    """
+    size, length = 8 * bitmaps.shape[1], types.int64(order.shape[0])
+    wide, half = size - size % (8 * _WIDE), size - size % (8 * _HALF)
     for i in range(own):
-        left = types.uint64(0)
-        for step in range(0, last + 1, 5):
-            # behind the last one it comes again
-            second, third, fourth, fifth = min(step + 1, last), min(step + 2, last), min(step + 3, last), min(step + 4, last)
-            a, a_row = constructs[order[step], TABLE], types.int64(regions[step, i]) * words
-            b, b_row = constructs[order[second], TABLE], types.int64(regions[second, i]) * words
-            c, c_row = constructs[order[third], TABLE], types.int64(regions[third, i]) * words
-            d, d_row = constructs[order[fourth], TABLE], types.int64(regions[fourth, i]) * words
-            e, e_row = constructs[order[fifth], TABLE], types.int64(regions[fifth, i]) * words
-            left = types.uint64(0)
-            for k in range(words):
-                word = items[k] if step == 0 else bitmaps[count, k]
-                word &= _word_at(a, a_row + k) & _word_at(b, b_row + k) & _word_at(c, c_row + k)
-                word &= _word_at(d, d_row + k) & _word_at(e, e_row + k)
-                bitmaps[count, k] = word
-                left |= word
+        for step in range(length):
+            places[step] = constructs[order[step], TABLE] + types.int64(regions[step, i]) * size
+        out, left = bitmaps.ctypes.data + count * size, types.uint64(0)
+        items_at, places_at = items.ctypes.data, places.ctypes.data
+        for offset in range(0, wide, 8 * _WIDE):
+            left |= _and_wide(out, items_at, places_at, length, offset)
+        for offset in range(wide, half, 8 * _HALF):
+            left |= _and_half(out, items_at, places_at, length, offset)
+        for offset in range(half, size, 8):
+            left |= _and_word(out, items_at, places_at, length, offset)
         rows[count] = start + i
         count += left != 0
     return count
 
 
 @kernel(types.int64(
-            _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, types.int32[:, ::1], types.int32[:, ::1], _WORDS, types.int64[::1],
+            _INTEGER_TABLE, _FLOAT_TABLE, _ORDER, _WORD_TABLE, types.int64, types.int32[:, ::1], types.int32[:, ::1], types.int64[::1], _WORDS,
+            types.int64[::1],
             _WORDS, types.int32[::1], types.int64[::1],
         ), counted=False)  # fmt: skip
-def evaluate(constructs, scales, order, usage, events, scratch, every, block, rows, bitmaps, counts, figures):
+def evaluate(constructs, scales, order, usage, events, scratch, every, places, block, rows, bitmaps, counts, figures):
     """Evaluates a macro-sequence: writes the events with a result bitmap that is not empty, and these bitmaps; returns how many.
 
     Args:
@@ -327,28 +398,29 @@ def evaluate(constructs, scales, order, usage, events, scratch, every, block, ro
         order: macro-sequence; constructs that are not in it are never visited.
         usage: (constructs + 1, words): items that use a construct; last row: all items, where evaluation begins.
         events: of the batch.
-        scratch: int32 (`SCRATCH`, block).
-        every: int32 (order, block), scratch: the regions of all constructs.
+        scratch: int32 (`SCRATCH`, at least block).
+        every: int32 (order, at most as many as ``scratch`` has), scratch: the regions of all constructs.
+        places: int64 (order,), scratch.
         block: (block, words), scratch.
         rows: out.
         bitmaps: out, (rows, words).
         counts: out, evaluated constructs per event of the batch, added to; or empty.
         figures: in-out, added to: evaluated constructs, micro-arrows followed; then per construct how long nobody looks who can pass it over.
     """
-    count, slots, length, whole = 0, scratch[SLOTS], order.shape[0], 0
+    count, slots, length, whole, start = 0, scratch[SLOTS], order.shape[0], 0, 0
     many = bitmaps.shape[1] >= MANY_WORDS and length > 0 and counts.shape[0] == 0
-    for start in range(0, events, block.shape[0]):
-        own = min(block.shape[0], events - start)
-        _enter(order, usage, block, own, slots)
+    while start < events:
         if whole > 0:
             whole -= 1
+            own = min(every.shape[1], events - start)
             for step in range(length):
-                for i in range(own):
-                    every[step, i] = 0
-                _find(constructs, scales, order[step], start, slots, 0, own, every[step])
+                _find_all(constructs, scales, order[step], start, own, slots, every[step])
             figures[0] += own * length
-            count = _five_at_a_time(constructs, order, usage[usage.shape[0] - 1], start, own, every, rows, bitmaps, count)
+            count = _all_rows(constructs, order, usage[usage.shape[0] - 1], start, own, every, places, rows, bitmaps, count)
+            start += own
             continue
+        own = min(block.shape[0], events - start)
+        _enter(order, usage, block, own, slots)
         alive, before = own, figures[0]
         for step in range(length):
             if alive == 0:
@@ -357,6 +429,7 @@ def evaluate(constructs, scales, order, usage, events, scratch, every, block, ro
         count = _write(start, slots, alive, block, rows, bitmaps, count)
         # where nearly all constructs were asked of nearly all events, so are those of the next blocks
         whole = LOOK_AGAIN if many and 8 * (figures[0] - before) >= 7 * own * length else 0
+        start += own
     return count
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.likes import LikeTest, like_range
+from app.events.pages import LINE, aligned
 from app.query.plan import ConstantTest
 
 Point = int | float | bytes
@@ -192,11 +193,14 @@ def _regions(points: Any, places: dict[Any, _Place], tests: Sequence[BitTest], w
         turned = gone != np.append(False, gone[:-1])
         bit, row = np.divmod(keys[turned], rows + 1)
         np.bitwise_xor.at(changes, (row, bit // 64), np.uint64(1) << (bit % 64).astype(np.uint64))
-    table = ~np.bitwise_xor.accumulate(changes[:-1], axis=0)
+    # rows are read by the widest registers, where they are as long as several lines of the cache
+    table = aligned(np.empty(rows * words + LINE, dtype=np.uint64))[: rows * words].reshape(rows, words)
+    np.bitwise_xor.accumulate(changes[:-1], axis=0, out=table)
+    np.bitwise_not(table, out=table)
     usage = np.zeros(words, dtype=np.uint64)
     bits = np.array([entry.bit for entry in tests], dtype=np.int64)
     np.bitwise_or.at(usage, bits // 64, np.uint64(1) << (bits % 64).astype(np.uint64))
-    return Regions(points, np.ascontiguousarray(table), usage, (bit, row))
+    return Regions(points, table, usage, (bit, row))
 
 
 def _failed_rows(test: ConstantTest, places: dict[Any, _Place], regions: int) -> tuple[list[int], list[int]]:
