@@ -54,7 +54,7 @@ def test_many_different_items_pass_what_their_ranges_say(kind: Kind, attributes:
         fits = np.ones(EVENTS, np.bool_)
         for k in own:
             fits &= (values[names[k]] >= lows[query, k]) & (values[names[k]] <= lows[query, k] + 12)
-        assert rows.tolist() == np.flatnonzero(fits).tolist()
+        assert np.array_equal(rows, np.flatnonzero(fits))
         assert (masks == 1).all()
         found += len(rows)
     assert found > 0
