@@ -61,8 +61,8 @@ class Author:
             if name == self.closure or not chance(draw, 20):
                 continue
             if draw(st.booleans()):
-                types = draw(st.sampled_from([("A", "B"), ("A", "C"), ("A", "B", "C")]))
-                items[k] = Item(types, name, None, count=2)
+                types, by = draw(st.sampled_from([("A", "B"), ("A", "C"), ("A", "B", "C")])), draw(st.sampled_from([None, "k", "v", "s"]))
+                items[k] = Item(types[: draw(st.integers(1, 3))] if by else types, name, None, count=2, by=by)
                 self.repeated.add(name)
             elif k < len(self.names) - 1:
                 items[k] = Item(self.types(), name, Quantifier(2, 2))
@@ -74,8 +74,15 @@ class Author:
         self.lasting = lasting = draw(st.integers(1, 6)) if self.waits and chance(draw, 40) else None
         if self.negated >= 0:
             items.insert(self.negated, Absence((Item(self.types(), "n"),), lasting))
+        # what ends the closure is of other types than it
+        self.closing = "z" if self.closure and chance(draw, 35) else ""
+        if self.closing:
+            others = sorted(set(KNOWN) - set(items[-1].types))
+            items.append(Item(tuple(draw(st.lists(st.sampled_from(others), min_size=1, unique=True))), self.closing))
         self.pattern = Seq(tuple(items))
         self.kind = "waits" if self.waits else draw(st.sampled_from(["plain", "plain", "timeouts", *["window"] * (self.negated != 0)]))
+        if self.closing and self.kind == "timeouts":
+            self.kind = "plain"
         self.timed = lasting is None and (self.waits or self.negated == 0)
 
     def types(self) -> tuple[str, ...]:
@@ -86,13 +93,17 @@ class Author:
         gap = draw(st.integers(1, 6)) if chance(draw, 25) else None
         timeouts = kind == "timeouts" and len(self.names) > 1
         ways = {f"{name}[]" * (name == self.closure) or name: draw(st.sampled_from(WAYS)) for name in self.names[1:] if chance(draw, 15)}
+        strategy = "skip-till-next-match" if timeouts or self.negated > 0 else draw(st.sampled_from(WAYS))
+        if self.closing:
+            ways[self.closing] = ways.get(f"{self.closure}[]", strategy)
         within = Span(draw(st.integers(2, 12))) if kind != "window" and (timeouts or self.timed or chance(draw, 80)) else None
         if within is not None and kind != "window" and self.lasting is None and chance(draw, 40):
             within = Span(draw(st.integers(1, 6)), "events")
         unit = draw(st.sampled_from(["ms", "events"]))
         size = draw(st.integers(1, 8))
         window = Window(Span(size, unit), Span(draw(st.integers(1, size)), unit)) if kind == "window" else None
-        skips = ["skip-past-last-event", "skip-to-next", *(f"skip-to-{end} {name}" for end in ("first", "last") for name in self.names[1:])]
+        skips = ["skip-past-last-event", "skip-to-next"]
+        skips += [f"skip-to-{end} {name}" for end in ("first", "last") for name in self.names[1:] if not self.closing]
         return WholeQuery(
             self.pattern,
             (Equivalence("k"),) if chance(draw, 70) else (),
@@ -103,7 +114,7 @@ class Author:
             timeouts=timeouts,
             after=draw(st.sampled_from(skips)) if kind == "plain" and chance(draw, 40) else "no-skip",
             longest=kind == "plain" and within is not None and chance(draw, 30),
-            strategy="skip-till-next-match" if timeouts or self.negated > 0 else draw(st.sampled_from(WAYS)),
+            strategy=strategy,
             ways={} if timeouts else ways,
             returns=tuple((f"f{k}", self.field()) for k in range(3)) if chance(draw, 60) else None,
         )
@@ -123,8 +134,13 @@ class Author:
 
     def predicate(self) -> Compare:
         name = self.attribute()
-        if self.closure and chance(self.draw, 60):
-            one = self.draw(st.sampled_from([Element(self.closure, "i", name), Element(self.closure, "i", name, 1), None]))
+        if self.closing and chance(self.draw, 50):
+            lasts = [Element(self.closure, "last", name), Aggregate("last", self.closure, name)]
+            sides = [Attr(self.closing, name), self.draw(st.sampled_from([*self.earlier(name), *lasts]))]
+        elif self.closure and chance(self.draw, 60):
+            one = self.draw(
+                st.sampled_from([Element(self.closure, "i", name), Element(self.closure, "i", name, 1), *[None] * (not self.closing)])
+            )
             others = self.earlier(name) if one is None else [Element(self.closure, "i", name, 1), *self.earlier(name)]
             last = self.draw(st.sampled_from([Element(self.closure, "last", name), Aggregate("last", self.closure, name)]))
             sides = [one or last, self.draw(st.sampled_from(others))]
@@ -182,7 +198,7 @@ class Author:
         plain = [
             *self.told_earlier(name),
             *last,
-            Element(self.closure, 2, name),
+            Attr(self.closing, name) if self.closing else Element(self.closure, 2, name),
             Attr(self.closure, name),
             Aggregate("count", self.closure),
         ]

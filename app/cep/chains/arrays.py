@@ -27,7 +27,9 @@ ORIGIN, ORIGIN_SLOT, RANKED, LAST_RANK, STARTS, BAR, WAITING, WAIT_MS = 17, 18, 
 """ORIGIN: column of a run where BEGUN stands, -1 where neither ranks nor a negated start ask for it; ORIGIN_SLOT: of a slot, behind its key, where P_RANK
 stands; RANKED: whether the window is so many events of the partition, LAST_RANK: that number less one; STARTS: mask of the items that may not come shortly before a
 match, BAR: how shortly (ms, or events); WAITING: behind so many events a match waits (0: none does), WAIT_MS: so long, -1: until its window is over."""
-SHAPE_SIZE = 25
+CLOSING, CLOSING_FROM = 25, 26
+"""CLOSING: the edge of an event that ends a closure and the match with it (-1: there is none), taken behind at least CLOSING_FROM events."""
+SHAPE_SIZE = 27
 NO_WINDOW, TIME_WINDOW, COUNT_WINDOW = 0, 1, 2
 
 # edges[edge, ...]: edge k binds the k-th event (from 0), the last edge all further ones

@@ -15,18 +15,19 @@ from app.cep.predicates.kernels_values import arithmetic, cell_state, compare_va
 from app.cep.predicates.opcodes import ABSENT, FLOAT, INTEGER, NULL, OP_ADD
 
 
-@kernel(types.void(TABLE, TABLE, INTEGERS, TABLE, INTEGERS, INTEGERS, INTEGERS, TABLE), counted=False)
-def list_bound(nodes, found, order, anchors, starts, items, rows, anchored):
+@kernel(types.void(TABLE, TABLE, INTEGERS, types.int64, TABLE, INTEGERS, INTEGERS, INTEGERS, TABLE), counted=False)
+def list_bound(nodes, found, order, closed, anchors, starts, items, rows, anchored):
     """Items and rows of every match in total order from ``starts`` on, and the rows of its anchors.
 
-    ``order``: items of the chain; the last one stands for all further events.
+    ``order``: items of the chain; the last one stands for all further events, or (``closed`` 1) for the last event and the one before it for these.
     """
-    last = len(order) - 1
+    last = len(order) - 1 - closed
     for k in range(len(starts) - 1):
         node, length, start = load(found, k, FOUND_NODE), load(found, k, FOUND_LENGTH), starts[k]
         starts[k + 1] = start + length
         for at in range(length - 1, -1, -1):
-            items[start + at], rows[start + at] = order[min(at, last)], load(nodes, node, ROW)
+            item = min(at, last) if at < length - closed else last + closed
+            items[start + at], rows[start + at] = order[item], load(nodes, node, ROW)
             node = load(nodes, node, PARENT)
         for j in range(len(anchors)):
             number = load(anchors, j, ANCHOR_NUMBER)

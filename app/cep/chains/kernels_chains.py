@@ -23,6 +23,8 @@ from app.cep.chains.arrays import (
     BORDER,
     BORDER_EVENT,
     BORDER_ITSELF,
+    CLOSING,
+    CLOSING_FROM,
     CONDITION,
     COUNT,
     DONE,
@@ -171,7 +173,8 @@ def advance(tables, memory, candidates, first, stop):
     runs, nodes, slots, found, state = memory.runs, memory.nodes, memory.slots, memory.found, memory.state
     cells, states_at, policy, ordered = candidates.cells, shape[STATES_AT], shape[POLICY], shape[ORDERED] != 0
     base, kills = 1 + len(keys), len(tables.kills) > 0
-    extra, last_edge, begins, last_slot = shape[EXTRA], len(edges) - 1, edges[0, ITEM], len(slots) - 1
+    extra, closing, begins, last_slot = shape[EXTRA], shape[CLOSING], edges[0, ITEM], len(slots) - 1
+    last_edge = len(edges) - 1 - np.int64(closing >= 0)
     origin, marks, waiting = shape[ORIGIN], base + shape[ORIGIN_SLOT], shape[WAITING]
     opens = np.int64(1) << begins | shape[STARTS]
     top, row, why = state[NODES], state[ROWS], DONE
@@ -243,6 +246,8 @@ def advance(tables, memory, candidates, first, stop):
                 count += 1
             following, length = load(runs, run, NEXT_RUN), load(runs, run, LENGTH)
             edge = min(length, last_edge)
+            if closing >= 0 and length >= shape[CLOSING_FROM] and mask >> load(edges, closing, ITEM) & 1:
+                edge = closing
             way = load(edges, edge, WAY)
             ends, takes = out_of_window(shape, runs, run, time, first_open), False
             if ends:

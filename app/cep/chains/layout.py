@@ -20,14 +20,14 @@ from app.cep.snapshot.state import ArrayFormat, as_they_are
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import ExplicitWindow, Plan, Runs
-from app.query.planning.chain_values import Event, Field, Test, Value
+from app.query.planning.chain_values import BEFORE, CLOSING, Event, Field, Test, Value
 from app.query.planning.chains import Chain
 
 _WAYS = {"skip-till-next-match": at.NEXT, "strict-contiguity": at.STRICT, "partition-contiguity": at.PARTITION}
 STATE_FORMAT = ArrayFormat("chains", {1: as_they_are})
 """What the arrays of the state mean; readers of old formats are added here, and the number goes up."""
 ENDLESS = 2**63 - 1
-NEWEST, BEFORE = Event(-1), Event(-2)
+NEWEST = Event(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ChainLayout:
     Attributes:
         taking: how candidates are taken up and fields are read; places are anchors.
         tables: the plan as integers.
-        order: int64 (positions,), items by position.
+        order: int64 (positions,), items by position; with an item behind the closure that one as well.
         anchors: int64 (anchors, 2), events that fields read; first and last of all, then others.
         optional: whether a match may lack one of them.
         sources: by return field: where it comes from (of lists and aggregates: an element's cell); None: the number of elements.
@@ -122,11 +122,12 @@ def layout_of(plan: Plan, chain: Chain, kinds: Mapping[str, Kind], texts: TextTa
         shape[at.BAR], shape[at.LAST_RANK] = plan.within.size, plan.within.size - 1
     if ranked:
         shape[at.WITHIN] = ENDLESS
+    shape[at.CLOSING], shape[at.CLOSING_FROM] = edges.closing, len(chain.items) - 1 + chain.low
     tables = ChainTables(shape, *edges.tables(), taking.keys)
     return ChainLayout(
         taking=taking,
         tables=tables,
-        order=np.array(chain.items, np.int64),
+        order=np.array([*chain.items, *([chain.closing.item] if chain.closing is not None else [])], np.int64),
         anchors=np.array([[event.number, event.lowest] for event in anchors], np.int64),
         optional=chain.timeouts or any(_may_lack(event, chain) for event in anchors),
         sources=sources,
@@ -166,7 +167,7 @@ def _may_lack(event: Event, chain: Chain) -> bool:
     if chain.timeouts:
         return event.number > 0 or event.lowest > 0 or event.number < NEWEST.number
     if event.number < 0:
-        return -event.number > chain.low
+        return -event.number - (chain.closing is not None) > chain.low
     return event.number >= len(chain.items) - 1 + chain.low
 
 
@@ -181,6 +182,7 @@ class _Edges:
 
     Attributes:
         registers: (event, cell) → cell, in order; the event is as tests name it.
+        closing: the edge of what ends the closure, -1: nothing does.
     """
 
     def __init__(self, plan: Plan, runs: Runs, chain: Chain, compiler: Compiler) -> None:
@@ -196,8 +198,20 @@ class _Edges:
                 event = value.events[0]
                 if event != NEWEST and (_is_running(test) or event.number != max(_numbers(test))):
                     self.registers[event, cell.column] = cell.column
+        closings = (
+            []
+            if chain.closing is None
+            else [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in chain.closing.tests]
+        )
+        for test, *cells in closings:
+            for value, cell in zip((test.left, test.right), cells, strict=True):
+                if value.events[0].number != CLOSING:
+                    self.registers[value.events[0], cell.column] = cell.column
         for number in range(len(chain.items) + max(chain.low - 1, (chain.high or 1) - 1, 1 if chain.high is None else 0)):
             self._edge(number)
+        self.closing = -1
+        if chain.closing is not None:
+            self._close(chain.closing.item, closings)
         if chain.waits:
             kills = self._kill_rows(len(chain.items))
             tests = len(self._rows["tests"])
@@ -215,6 +229,8 @@ class _Edges:
         way = at.PARTITION if number == 0 else _WAYS[ways.further if further else ways.first]
         bound, keeps = number - first + 1, len(rows["keeps"])
         accepts, final = bound >= chain.low, chain.high is not None and bound >= chain.high
+        if chain.closing is not None:
+            accepts = final = False
         # what waits for the closure's last event is asked where a match ends; of an event behind which nothing can come, when it is taken
         asked = [test for test in self._tests if final or not test[0].ending]
         at_end = [test for test in self._tests if test[0].ending and accepts and not final]
@@ -225,6 +241,17 @@ class _Edges:
         kills = self._kill_rows(number)
         ends = (int(accepts), int(final and not chain.waits), *ranges[1], *kills)
         rows["edges"].append([item, way, *ranges[0], keeps, len(rows["keeps"]), *ends])
+
+    def _close(self, item: int, tests: list[tuple[Test, Cell, Cell]]) -> None:
+        """The event that ends the closure: the last edge; in front of it one that nobody takes, where the closure has as many as it may."""
+        rows, way = self._rows, _WAYS[self._runs.ways[self._plan.items[item].bound_to].first]
+        first, keeps = len(rows["tests"]), len(rows["keeps"])
+        if self._chain.high is not None:
+            rows["edges"].append([at.NOBODY, way, first, first, keeps, keeps, 0, 0, first, first, 0, 0])
+        rows["tests"] += [self._test(*test, CLOSING) for test in tests]
+        stop = len(rows["tests"])
+        self.closing = len(rows["edges"])
+        rows["edges"].append([item, way, first, stop, keeps, keeps, 1, 1, stop, stop, 0, 0])
 
     def _kill_rows(self, number: int) -> tuple[int, int]:
         """The range of what kills while the ``number``-th event is awaited."""

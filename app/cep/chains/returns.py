@@ -40,7 +40,8 @@ def _built(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStor
     count = len(found)
     starts, anchored = np.zeros(count + 1, np.int64), np.empty((count, len(layout.anchors)), np.int64)
     items, rows = (np.empty(int(found[:, at.FOUND_LENGTH].sum()), np.int64) for _ in range(2))
-    list_bound(store.nodes, found, layout.order, layout.anchors, starts, items, rows, anchored)
+    closed = int(chain.closing is not None)
+    list_bound(store.nodes, found, layout.order, closed, layout.anchors, starts, items, rows, anchored)
     parts = Parts(layout.taking, texts, store)
     if layout.optional:
         # an event that is not there has no cell that is present
@@ -58,13 +59,13 @@ def _built(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStor
     fields: dict[str, Column | Lists] = {}
     for field, source in zip(chain.fields, layout.sources, strict=True):
         if source is None:
-            fields[field.name] = Column(Kind.INTEGER, _lengths(field, starts))
+            fields[field.name] = Column(Kind.INTEGER, _lengths(field, starts, closed))
         elif field.made == "value":
             fields[field.name] = by_source[source]
         elif field.made == "list":
-            fields[field.name] = _elements(field, source, bound, parts)
+            fields[field.name] = _elements(field, source, bound, parts, closed)
         else:
-            fields[field.name] = _aggregate(field, source, layout, bound, parts)
+            fields[field.name] = _aggregate(field, source, layout, bound, parts, lengths=_lengths(field, starts, closed))
     key = {one.name: by_source[returned.get(one.cell, one)] for one in keys}
     stored = store.cells[: store.state[at.ROWS]] if count else store.cells[:0].copy()
     times = np.ascontiguousarray(gathered[0].values, np.int64)
@@ -72,27 +73,27 @@ def _built(chain: Chain, layout: ChainLayout, texts: TextTable, store: ChainStor
     return Matches(times, np.zeros((count, 0), np.int64), event_table(stored, texts), fields, key, bound, windows)
 
 
-def _lengths(field: Field, starts: Integers) -> Integers:
-    """How many elements the field's closure has, match by match; of partial matches perhaps none."""
-    behind = np.maximum(np.diff(starts) - field.first, 0)
+def _lengths(field: Field, starts: Integers, closed: int) -> Integers:
+    """How many elements the field's closure has, match by match, with so many events behind it; of partial matches perhaps none."""
+    behind = np.maximum(np.diff(starts) - field.first - closed, 0)
     return behind if field.count is None else np.minimum(behind, field.count)
 
 
-def _elements(field: Field, source: FieldSource, bound: Constituents, parts: Parts) -> Lists:
+def _elements(field: Field, source: FieldSource, bound: Constituents, parts: Parts, closed: int) -> Lists:
     """An attribute of all elements of a closure, match by match."""
-    lengths = _lengths(field, bound.starts)
+    lengths = _lengths(field, bound.starts, closed)
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     places = np.arange(int(begins[-1])) + np.repeat(bound.starts[:-1] + field.first - begins[:-1], lengths)
     (values,) = Columns(bound.rows[places].reshape(-1, 1), parts).of([source])
     return Lists(values, begins)
 
 
-def _aggregate(field: Field, source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts) -> Column:
+def _aggregate(field: Field, source: FieldSource, layout: ChainLayout, bound: Constituents, parts: Parts, *, lengths: Integers) -> Column:
     """An aggregate over the elements of the closure, match by match."""
     count = len(bound.starts) - 1
     values, states = np.empty(count, np.int64), np.empty(count, np.uint8)
     is_float, to_float = int(source.kind is Kind.FLOAT), int(field.kind is Kind.FLOAT)
     own = (_FUNCTIONS[field.made], is_float, to_float, source.cell, layout.taking.states_at, field.first)
-    stops = bound.starts[:-1] + field.first + _lengths(field, bound.starts)
+    stops = bound.starts[:-1] + field.first + lengths
     seen = fold(*own, bound.starts, stops, bound.rows, parts.store.cells, parts.texts.arrays(), machine_scratch(2), values, states)
     return typed_column(field.kind, parts.texts, values, states, seen)

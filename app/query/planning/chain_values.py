@@ -70,6 +70,11 @@ class Field:
     count: int | None = None
 
 
+CLOSING = 1 << 20
+"""Number of the event that ends a closure, in tests: how many events are in front of it is not known before."""
+BEFORE = Event(-2)
+
+
 class Obstacle(Exception):  # noqa: N818 - an answer, caught here
     """What keeps a plan from being a chain."""
 
@@ -108,6 +113,45 @@ def tests_of(condition: Any, spans: Spans) -> list[Test]:
     backs = [node.index.back for node in nodes if node.index is not None and node.index.anchor == "running"]
     rounds = range(1 + max(backs), spans.counts[item] + min(backs) + 1)
     return [_test(_counted(condition, spans, i), spans) for i in rounds]
+
+
+def closing_test(condition: Any, spans: Spans, closing: int) -> Test:
+    """A predicate that speaks of the event that ends a closure, and of one in front of it.
+
+    Raises:
+        Obstacle: it asks for what a partial match does not keep until then.
+    """
+    if any(_is_running(node) for node in e.walk(condition)):
+        raise Obstacle("a predicate that compares every element of a closure with the item behind it")
+    places = spans.places | {closing: CLOSING}
+    known = replace(spans, places=places, all=CLOSING + 1)
+    test = _test(_counted(condition, known, 0), known)
+    left, right = (replace(side, events=tuple(map(_seen_from_behind, side.events))) for side in (test.left, test.right))
+    if any(spans.all <= event.number < CLOSING for event in (*left.events, *right.events)):
+        raise Obstacle("a predicate that reads a closure's elements between the first one and the last one")
+    return replace(test, left=left, right=right, ending=False)
+
+
+def _seen_from_behind(event: Event) -> Event:
+    """A closure's last element, seen from the event that ends it."""
+    return BEFORE if event == Event(-1) else event
+
+
+def closed_field(field: Field, spans: Spans) -> Field:
+    """A return field of a chain whose closure an item ends, made with that at `CLOSING`: the last event is that item's.
+
+    Raises:
+        Obstacle: it reads an element of the closure that may be another event.
+    """
+
+    def moved(event: Event) -> Event:
+        if event.number >= spans.all and event.number != CLOSING:
+            raise Obstacle("a return field that reads a closure's elements by number, with an item behind it")
+        if event.number == CLOSING:
+            return Event(-1)
+        return replace(event, number=event.number - 1) if event.number < 0 else event
+
+    return replace(field, value=replace(field.value, events=tuple(map(moved, field.value.events))))
 
 
 def _is_running(node: Any) -> bool:

@@ -1,8 +1,8 @@
 """Which plans of runs are *chains*: item after item, only the last one so often as comes, and no strategy that leaves a choice.
 
-A partial match of a chain can go on in one way only, so it never splits: an event lengthens it, passes it, or (contiguity) ends it. What
-predicates ask of its events are values of single ones, known when they are bound. `app.cep.chains` runs such plans; all others need a tree
-of bound events and states of what is left (`app.cep.runs`).
+One item may come behind that (`Closing`), where no event can be both. A partial match of a chain can go on in one way only, so it never splits: an
+event lengthens it, passes it, or (contiguity) ends it. What predicates ask of its events are values of single ones, known when they are bound.
+`app.cep.chains` runs such plans; all others need a tree of bound events and states of what is left (`app.cep.runs`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,19 @@ from dataclasses import dataclass, replace
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import MAX_ITEMS, Absent, Either, Every, Limits, Ordered, Plan, Repeated, Runs, Take
-from app.query.planning.chain_values import Event, Field, Obstacle, Spans, Test, Value, field_of, tests_of
+from app.query.planning.chain_values import (
+    CLOSING,
+    Event,
+    Field,
+    Obstacle,
+    Spans,
+    Test,
+    Value,
+    closed_field,
+    closing_test,
+    field_of,
+    tests_of,
+)
 from app.query.text.keys import MATCH_SHEDDERS
 
 MOST_REPETITIONS = 64
@@ -55,6 +67,19 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """An item behind the one that is bound so often as comes: its event ends the closure and the match, and no event can be both.
+
+    Attributes:
+        item: index into `Plan.items`.
+        tests: predicates that it decides.
+    """
+
+    item: int
+    tests: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """What the pattern of such a plan is.
 
@@ -69,6 +94,7 @@ class Chain:
         starts: indices into `Plan.items` of those that no event may be shortly before a match: in the time, or of the events, of ``within``.
         waits: whether it waits behind its last event until nothing can prevent it any more.
         wait_ms: how long; None: until its window is over.
+        closing: what comes behind the last one of the items.
     """
 
     items: tuple[int, ...]
@@ -82,6 +108,7 @@ class Chain:
     starts: tuple[int, ...] = ()
     waits: bool = False
     wait_ms: int | None = None
+    closing: Closing | None = None
 
 
 def chain_of(plan: Plan) -> Chain | None:
@@ -108,6 +135,12 @@ def obstacles(plan: Plan) -> list[str]:
 
 def _chain(plan: Plan, runs: Runs) -> Chain:
     takes, absent = _takes(runs)
+    closing = takes[-1] if len(takes) > 1 and _count(takes[-2]) is None else None
+    if closing is not None:
+        takes = takes[:-1]
+        _check_closing(plan, runs, takes[-1], closing)
+        if any(before >= len(takes) for _, before in absent):
+            raise Obstacle("a negation behind a quantifier that leaves open how often")
     last = takes[-1]
     # as often as it may come the last one stands once
     counts = [_count(take) or 1 for take in takes]
@@ -134,14 +167,38 @@ def _chain(plan: Plan, runs: Runs) -> Chain:
     if ends:
         _check_ends(plan, runs, last, ends)
     kills = tuple(_kill(plan, runs, spans, one.items[0], begins[before]) for one, before in absent if before)
-    tests = [test for join in plan.joins if join.negated_item is None for test in tests_of(join.condition, spans)]
+    asked = [join.condition for join in plan.joins if join.negated_item is None]
+    closed = closing is not None and plan.items[closing.item].bound_to
+    closings = [closing_test(one, spans, closed) for one in asked if closing is not None and closed in e.mentioned_items(one)]
+    tests = [test for one in asked if closing is None or closed not in e.mentioned_items(one) for test in tests_of(one, spans)]
+    if closing is not None and any(test.ending for test in tests):
+        raise Obstacle("a predicate that waits for a closure's last event, with an item behind it")
     tests += [test for take in takes if take.different for test in _differing(take, plan, spans)]
-    if len(tests) + sum(len(kill.tests) for kill in kills) > MOST_TESTS:
+    if len(tests) + len(closings) + sum(len(kill.tests) for kill in kills) > MOST_TESTS:
         raise Obstacle(f"more than {MOST_TESTS} predicates")
-    fields = tuple(field_of(field, spans, bindings[-1]) for field in plan.returns)
-    policy = _policy(runs, spans, closure=closure)
+    known = spans if closing is None else replace(spans, places=spans.places | {plan.items[closing.item].bound_to: CLOSING})
+    fields = tuple(field_of(field, known, bindings[-1]) for field in plan.returns)
+    policy = _policy(runs, known, closure=closure)
     often = (1, 1) if last.different else (last.low, last.high)
-    return Chain(items, *often, tuple(tests), fields, policy, kills, timeouts, starts, bool(ends), ends[0].for_ms if ends else None)
+    chain = Chain(items, *often, tuple(tests), fields, policy, kills, timeouts, starts, bool(ends), ends[0].for_ms if ends else None)
+    if closing is None:
+        return chain
+    if policy.border not in (None, Event(-1)):
+        raise Obstacle("after: an item of a pattern with a quantifier before the last item")
+    return replace(chain, fields=tuple(closed_field(field, spans) for field in fields), closing=Closing(closing.item, tuple(closings)))
+
+
+def _check_closing(plan: Plan, runs: Runs, last: Take, closing: Take) -> None:
+    """Whether a partial match behind a closure that stays open has one way to go on with every event."""
+    item, behind = plan.items[last.item], plan.items[closing.item]
+    if not item.types or not behind.types or set(item.types) & set(behind.types):
+        raise Obstacle("a quantifier before the last item that leaves open how often, where an event may be both")
+    if (closing.low, closing.high) != (1, 1) or closing.different:
+        raise Obstacle("a quantifier before a last item that is repeated")
+    if runs.ways[item.bound_to].further != runs.ways[behind.bound_to].first:
+        raise Obstacle("a quantifier before a last item with another strategy")
+    if plan.on_timeout == "emit":
+        raise Obstacle("on_timeout: emit beside a quantifier before the last item")
 
 
 def _start(plan: Plan, runs: Runs, item: int) -> int:
@@ -180,9 +237,9 @@ def _count(take: Take) -> int | None:
 
 
 def _differing(take: Take, plan: Plan, spans: Spans) -> Iterator[Test]:
-    """The events of a block differ pairwise."""
+    """The events of a block differ pairwise: one that has no such attribute from all, one whose attribute is null from none, as comparisons have it."""
     place = spans.places[plan.items[take.item].bound_to]
-    one = e.AttributeOf(Kind.STRING, 0, "type")
+    one = e.AttributeOf(Kind.STRING, 0, take.by or "type")  # whatever its kind: columns tell
     for k in range(take.different):
         yield from (Test("!=", Value(one, (Event(place + k),)), Value(one, (Event(place + j),))) for j in range(k))
 
@@ -257,12 +314,11 @@ def _takes(runs: Runs) -> tuple[tuple[Take, ...], list[tuple[Absent, int]]]:
             raise Obstacle(names[type(part)])
         if part.until is not None or (part.different and _count(part) is None):
             raise Obstacle("UNTIL" if part.until is not None else "ANY(n; ..) with a quantifier")
-        if part.by is not None:
-            raise Obstacle("ANY(n; ..) whose events differ in an attribute")
         takes.append(part)
-    if not takes or any((_count(take) or 0) < 1 for take in takes[:-1]):
+    often = [_count(take) for take in takes]
+    if not takes or any((count or 0) < 1 for count in often[:-2]) or 0 in often[:-1]:
         raise Obstacle("a quantifier before the last item that leaves open how often")
-    last = takes[-1]
+    last = takes[-1] if None not in often[:-1] else takes[-2]
     if max((_count(take) or 1 for take in takes), default=0) > MOST_REPETITIONS:
         raise Obstacle(f"an item counted beyond {MOST_REPETITIONS}")
     if last.low < 1 or last.high == 0 or max(last.low, last.high or 0) > MOST_REPETITIONS:
