@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc import kernels_evaluate as kernels
+from app.asc import arrays as at
 from app.asc.kernels import entry_regions
 from app.asc.likes import LikeTest
 from app.asc.lists import RegionLists, region_lists
@@ -42,8 +42,8 @@ class PreparedColumn:
     """A column of a batch as the kernels read it.
 
     Attributes:
-        fields: int64 (`kernels_evaluate.FIELDS`,).
-        scales: float64 (`kernels_evaluate.SCALES`,).
+        fields: int64 (`arrays.FIELDS`,).
+        scales: float64 (`arrays.SCALES`,).
         kept: arrays whose addresses are in ``fields``; they must live as long as it is used.
     """
 
@@ -161,10 +161,10 @@ def _prepared(
     fields: NDArray[np.int64], scales: NDArray[np.float64], column: Column, kept: tuple[NDArray[np.generic], ...]
 ) -> PreparedColumn:
     own = fields.copy()
-    own[kernels.COLUMN] = address(kept[0])
+    own[at.COLUMN] = address(kept[0])
     if column.state is not None:
         state = np.require(column.state, np.uint8, ["C", "A"])
-        own[kernels.STATE] = address(state)
+        own[at.STATE] = address(state)
         kept = (*kept, state)
     return PreparedColumn(own, scales, kept)
 
@@ -183,22 +183,22 @@ class _NumberLookup:
         self.listed = False
         self.ranges = ranges_of(regions)
         points = np.asarray(regions.points)
-        self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
-        self.fields = np.zeros(kernels.FIELDS, dtype=np.int64)
-        self.fields[[kernels.SIZE, kernels.NOT_A_NUMBER]] = len(points), regions.not_a_number
+        self.scales = np.zeros(at.SCALES, dtype=np.float64)
+        self.fields = np.zeros(at.FIELDS, dtype=np.int64)
+        self.fields[[at.SIZE, at.NOT_A_NUMBER]] = len(points), regions.not_a_number
         integers = points.dtype.kind == "i"
         if integers and _close_together(points):
             table = _all_values(points)
-            self.fields[[kernels.FORM, kernels.SIZE]] = kernels.DIRECT, len(table)
-            self.fields[kernels.LOWEST] = points[0] if len(points) else np.iinfo(np.int64).max
+            self.fields[[at.FORM, at.SIZE]] = at.DIRECT, len(table)
+            self.fields[at.LOWEST] = points[0] if len(points) else np.iinfo(np.int64).max
         else:
             table = self._cells(points)
-            self.fields[kernels.FORM] = kernels.INTEGERS if integers else kernels.FLOATS
+            self.fields[at.FORM] = at.INTEGERS if integers else at.FLOATS
         self.kept: tuple[NDArray[np.generic], ...] = (table, np.append(points, points.dtype.type(0)), regions.table)
-        self.fields[[kernels.LOOKUP, kernels.POINTS, kernels.TABLE]] = [address(array) for array in self.kept]
+        self.fields[[at.LOOKUP, at.POINTS, at.TABLE]] = [address(array) for array in self.kept]
 
     def _cells(self, points: NDArray[np.generic]) -> NDArray[np.int32]:
-        """int32 (cells + 1,): by cell, how many constants lie in cells before it. Sets `scales` first, see `kernels_evaluate._cell`."""
+        """int32 (cells + 1,): by cell, how many constants lie in cells before it. Sets `scales` first, see `kernels_find._cell`."""
         values = points.astype(np.float64)
         finite = values[np.isfinite(values)]
         spread = float(finite[-1] - finite[0]) if len(finite) else 0.0
@@ -219,11 +219,11 @@ def _close_together(points: NDArray[np.generic]) -> bool:
 
 
 def _cell_numbers(values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The cells of ascending numbers, bit by bit as `kernels_evaluate._cell` finds them."""
+    """The cells of ascending numbers, bit by bit as `kernels_find._cell` finds them."""
     lowest, scale, bits, cells = scales[0], scales[1], int(scales[2]), int(scales[3])
     with np.errstate(invalid="ignore", over="ignore"):
         distance = (values - lowest) * scale + 1.0
-    number = (distance.view(np.int64) >> (kernels.MANTISSA_BITS - bits)) - (kernels.EXPONENT_OF_ONE << bits)
+    number = (distance.view(np.int64) >> (at.MANTISSA_BITS - bits)) - (at.EXPONENT_OF_ONE << bits)
     return np.where(distance > 1.0, np.minimum(number, cells - 1), 0)
 
 
@@ -244,7 +244,7 @@ class _TextLookup:
         self.regions = regions
         self.lists: RegionLists | None = None
         self.listed = bool(likes)
-        self.scales = np.zeros(kernels.SCALES, dtype=np.float64)
+        self.scales = np.zeros(at.SCALES, dtype=np.float64)
         self._likes = likes
         self._constants = Dictionary.of([point for point in regions.points if isinstance(point, bytes)])
         self.known_rows = regions.table if not likes else np.concatenate([regions.table, _without(regions.table[:-SPECIALS], likes)])
@@ -255,9 +255,9 @@ class _TextLookup:
     def fields(self, dictionary: Dictionary) -> tuple[NDArray[np.int64], tuple[NDArray[np.generic], ...]]:
         """For columns with this dictionary; batches often share theirs."""
         rows = self._rows(dictionary)
-        fields = np.zeros(kernels.FIELDS, dtype=np.int64)
-        fields[[kernels.FORM, kernels.SIZE, kernels.NOT_A_NUMBER]] = kernels.CODES, len(rows), self.regions.not_a_number
-        fields[[kernels.LOOKUP, kernels.TABLE]] = address(rows), address(self._table)
+        fields = np.zeros(at.FIELDS, dtype=np.int64)
+        fields[[at.FORM, at.SIZE, at.NOT_A_NUMBER]] = at.CODES, len(rows), self.regions.not_a_number
+        fields[[at.LOOKUP, at.TABLE]] = address(rows), address(self._table)
         return fields, (rows, self._table)
 
     def lets_all_pass(self, dictionary: Dictionary) -> bool:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc import kernels_evaluate as kernels
+from app.asc import arrays as at
 from app.asc.attribute import PreparedColumn, address
 from app.asc.constructs import Constructs
+from app.asc.kernels_evaluate import evaluate, evaluate_hybrid
+from app.asc.kernels_lists import list_items
 from app.asc.lists import ListOrder
 from app.asc.sequence import Sequence
 from app.events.pages import PAGES
@@ -91,28 +93,28 @@ def evaluate_columns(
         if column is None:
             visited[-1, number // 64] |= np.uint64(1 << number % 64)
         elif arrows is not None and len(arrows):
-            fields[number, [kernels.ARROWS, kernels.ARROW_COUNT]] = address(arrows), len(arrows)
+            fields[number, [at.ARROWS, at.ARROW_COUNT]] = address(arrows), len(arrows)
     order = np.array([number for number in sequence.order if columns[number] is not None], dtype=np.int32)
-    hybrid = bool(fields[:, kernels.ARROW_COUNT].any())
+    hybrid = bool(fields[:, at.ARROW_COUNT].any())
     rows, bitmaps = PAGES.empty(events), PAGES.empty(events, words).view(np.uint64)
     counted, figures = np.zeros(0, dtype=np.int32) if counts is None else counts, np.zeros(2 + constructs, dtype=np.int64)
     whole = max(size, min(events, BLOCK_EVENTS))
-    scratch, block = np.empty((kernels.SCRATCH, whole), dtype=np.int32), np.empty((size, words), dtype=np.uint64)
+    scratch, block = np.empty((at.SCRATCH, whole), dtype=np.int32), np.empty((size, words), dtype=np.uint64)
     every, places = np.empty((len(order), whole), np.int32), np.empty(len(order), np.int64)
     starts = np.empty(constructs + 1, dtype=np.int64)
     asked = (fields, scales, order, usage, events, scratch, block)
     found = (
-        kernels.evaluate_hybrid(*asked, visited, starts, rows, bitmaps, counted, figures)
+        evaluate_hybrid(*asked, visited, starts, rows, bitmaps, counted, figures)
         if hybrid and len(order)
-        else kernels.evaluate(*asked[:-1], every, places, block, rows, bitmaps, counted, figures)
+        else evaluate(*asked[:-1], every, places, block, rows, bitmaps, counted, figures)
     )
     return Evaluation(rows[:found], bitmaps[:found], int(figures[0]), int(figures[1]), counted)
 
 
 def _as_tables(columns: List[PreparedColumn | None]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Fields and scales of all constructs, zero for those that can fail no item."""
-    fields = np.zeros((len(columns), kernels.FIELDS), dtype=np.int64)
-    scales = np.zeros((len(columns), kernels.SCALES), dtype=np.float64)
+    fields = np.zeros((len(columns), at.FIELDS), dtype=np.int64)
+    scales = np.zeros((len(columns), at.SCALES), dtype=np.float64)
     for number, column in enumerate(columns):
         if column is not None:
             fields[number], scales[number] = column.fields, column.scales
@@ -134,13 +136,13 @@ def list_columns(columns: List[PreparedColumn | None], usage: NDArray[np.uint64]
     share = order.lists.longest
     fields, scales = _as_tables(columns)
     if order.ranges is not None:
-        fields[order.constructs[1], [kernels.LOWS, kernels.HIGHS]] = [address(numbers) for numbers in order.ranges]
-    rows, bits = np.empty((2, share * events + kernels.ROOM), dtype=np.int32)
-    scratch = np.empty((kernels.SCRATCH, min(max(events, 1), BLOCK_EVENTS)), dtype=np.int32)
+        fields[order.constructs[1], [at.LOWS, at.HIGHS]] = [address(numbers) for numbers in order.ranges]
+    rows, bits = np.empty((2, share * events + at.ROOM), dtype=np.int32)
+    scratch = np.empty((at.SCRATCH, min(max(events, 1), BLOCK_EVENTS)), dtype=np.int32)
     figures = np.zeros(1, dtype=np.int64)
     asked = (fields, scales, np.array(order.constructs, dtype=np.int32), usage, events, order.lists.bounds, order.lists.bits, scratch)
-    found = kernels.list_items(*asked, share, rows, bits, figures)
-    return None if found == kernels.GIVEN_UP else Listing(rows[:found], bits[:found], int(figures[0]))
+    found = list_items(*asked, share, rows, bits, figures)
+    return None if found == at.GIVEN_UP else Listing(rows[:found], bits[:found], int(figures[0]))
 
 
 def longest_lists(words: int) -> int:
@@ -159,9 +161,9 @@ def evaluate_regions(constructs: Constructs, regions: NDArray[np.int32], sequenc
     columns = []
     for number, table in enumerate(constructs.tables):
         own, itself = np.ascontiguousarray(regions[number]), np.arange(len(table), dtype=np.int32)
-        fields = np.zeros(kernels.FIELDS, dtype=np.int64)
-        fields[[kernels.FORM, kernels.COLUMN, kernels.LOOKUP, kernels.TABLE]] = kernels.CODES, address(own), address(itself), address(table)
-        columns.append(PreparedColumn(fields, np.zeros(kernels.SCALES), (own, itself, table)))
+        fields = np.zeros(at.FIELDS, dtype=np.int64)
+        fields[[at.FORM, at.COLUMN, at.LOOKUP, at.TABLE]] = at.CODES, address(own), address(itself), address(table)
+        columns.append(PreparedColumn(fields, np.zeros(at.SCALES), (own, itself, table)))
     every = np.tile(constructs.items, (len(constructs) + 1, 1))
     events = regions.shape[1]
     return evaluate_columns(columns, every, sequence, events, np.zeros(events, dtype=np.int32))

@@ -6,5 +6,5 @@ from importlib.resources import files
 
 from app.events.kernel import declaring, sources_in, stamp_of
 
-kernel = declaring(stamp_of(sources_in(files("app.asc"), "kernels")), nogil=True)
+kernel = declaring(stamp_of(sources_in(files("app.asc"), "arrays.py", "kernels")), nogil=True)
 """Takes the signature; callable without the interpreter's lock."""

@@ -12,8 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from app.asc import selection as selecting
+from app.asc.arrays import ROOM
 from app.asc.evaluate import longest_lists
-from app.asc.kernels_evaluate import ROOM
 from app.asc.ranges import ranges_of
 from app.asc.regions import BitTest, Form, regions_of
 from app.asc.selected import Bitmaps, Entries, SelectedEvents, joined
