@@ -7,26 +7,24 @@ together in one step, and how the input was split into them, has no influence on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc.layout import ItemLayout
-from app.bucket.audited import GroupAudit, audit_of
-from app.bucket.chunk import Chunk, Section, pack_events, unpack_chunk, unpack_events
+from app.bucket.chunk import Chunk, Section, unpack_chunk
 from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
-from app.bucket.hold import FOREVER, NEVER, Held, KeyOrder, Progress, TimeRules, stream_watermark
-from app.bucket.ingress import BEFORE, key_group, trusted, trusted_slack_ms
-from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, GroupMatching, no_clock
-from app.bucket.moved import Place, moved_bits, places_of
+from app.bucket.group import GroupState, Making
+from app.bucket.hold import FOREVER, NEVER, Progress, TimeRules, stream_watermark
+from app.bucket.ingress import BEFORE, key_group
+from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, no_clock
 from app.bucket.places import COMPOSITES
 from app.bucket.route import group_identity, partition_keys
 from app.bucket.snapshot import BUCKET, Part, described, description_part, pack_parts, unpack_parts
 from app.bucket.temporal import MemoryOf
-from app.bucket.thinning import NO_THRESHOLDS, ChainsOf, Shed, Thinning, Thresholds, no_chains, without_ranks
+from app.bucket.thinning import NO_THRESHOLDS, ChainsOf, Shed, Thresholds, no_chains
 from app.cep.engine import Watermarks
 from app.cep.snapshot.preamble import Buffer, reading
 from app.errors import SnapshotError
@@ -59,27 +57,11 @@ class BucketOutput:
     shed: Sequence[Shed] = ()
 
 
-@dataclass(slots=True)
-class _GroupState:
-    matching: GroupMatching
-    thinning: Thinning
-    held: Held
-    order: KeyOrder | None
-    """Of trusted groups."""
-    slack_ms: int
-    audit: GroupAudit | None
-    pending: int = 0
-    floor: int = NEVER
-    """Of trusted groups: what was earlier than this was late in this step."""
-    told: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = field(default_factory=list)
-    """Keys and times of events that the bucket did not get; empty between steps."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Live:
     """The state of a bucket, for the one that goes on with it."""
 
-    groups: Mapping[int, _GroupState]
+    groups: Mapping[int, GroupState]
     greatest: Mapping[str, dict[int, int]]
     watermark: Mapping[str, int]
     drains: Drains
@@ -121,11 +103,14 @@ class Bucket:
         self._rules = {rule.stream: rule for rule in (*rules, *composites)}
         self._greatest: dict[str, dict[int, int]] = {stream: {} for stream in self._rules}
         self._watermark = dict.fromkeys(self._rules, NEVER) | dict.fromkeys(self._composition.silent, FOREVER)
-        known: Mapping[int, _GroupState] = {} if live is None else live.groups
+        known: Mapping[int, GroupState] = {} if live is None else live.groups
         groups = {group_identity(catalog.groups[number]): catalog.groups[number] for number in self._composition.order}
         self._lives = {name: identity for identity, group in groups.items() for name in self._names(group)}
         self._refuse_moved((identity, name) for identity, state in known.items() for name in state.matching.layout.names)
-        self._groups = {identity: self._state_of(group, known.get(identity)) for identity, group in groups.items()}
+        made = Making(catalog, memory_of, chains_of)
+        self._groups = {
+            identity: GroupState.of(made, group, self._rules[group.streams[0]], known.get(identity)) for identity, group in groups.items()
+        }
         if live is not None:
             self._go_on_from(live.greatest, live.watermark)
             self._drains.load(live.drains.saved())
@@ -170,7 +155,7 @@ class Bucket:
         for state in self._groups.values():
             due = self._due(state, late)
             matched += len(due[0])
-            batch, bitmaps, lost = _thinned(state, *due, thresholds, clock)
+            batch, bitmaps, lost = state.thinned(*due, thresholds, clock)
             shed.extend(lost)
             watermarks = self._watermarks(state, progress)
             news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
@@ -203,35 +188,15 @@ class Bucket:
         """
         yield description_part(self._description())
         for identity, state in self._groups.items():
-            name = f"{identity:016x}"
-            yield f"held-{name}", [pack_events(*state.held.everything())]
-            if state.order is not None:
-                keys, times = state.order.contents(self._floor(state))
-                yield f"keys-{name}", [keys.tobytes()]
-                yield f"times-{name}", [times.tobytes()]
-            if state.audit is not None:
-                yield from state.audit.parts(name)
-            yield from state.thinning.parts()
-            for query, buffers in state.matching.states():
-                plan = self._catalog.plans[query]
-                yield f"engine-{plan.name}-{plan.fingerprint}", buffers
+            yield from state.parts(identity, self._floor(state))
         for stream, data in self._composition.saved().items():
             yield f"order-{stream}", [data]
 
     def _description(self) -> dict[str, Any]:
-        groups = [
-            {
-                "identity": identity,
-                "pending": state.pending,
-                "queries": [self._place_of(state.matching.layout, query) for query in state.matching.group.queries],
-                **({} if state.audit is None else {"audit": state.audit.described()}),
-            }
-            for identity, state in self._groups.items()
-        ]
         return {
             "greatest": {stream: sorted(times.items()) for stream, times in self._greatest.items()},
             "watermark": self._watermark,
-            "groups": groups,
+            "groups": [state.described(identity) for identity, state in self._groups.items()],
             "drains": self._drains.saved(),
         }
 
@@ -304,15 +269,10 @@ class Bucket:
             AssertionError: one of them does not hold.
         """
         for state in self._groups.values():
-            batch, bitmaps = state.held.everything()
-            assert bitmaps.shape == (len(batch), state.matching.layout.words), "one bitmap per held event"  # noqa: S101
-            counting = state.matching.group.ranks != "none"
-            assert counting or bitmaps.any(axis=1).all(), "only candidates are held, and events that are counted"  # noqa: S101
-            assert state.order is None or len(batch) == 0, "trusted groups hold nothing"  # noqa: S101
+            batch = state.validate()
             if state.order is None:
                 due = min(self._watermark[stream] for stream in state.matching.group.streams)
                 assert (batch.time >= due).all() or due == FOREVER, "what is due was fed"  # noqa: S101
-            state.matching.validate()
 
     def _load(self, header: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
         self._go_on_from({stream: dict(times) for stream, times in header["greatest"].items()}, header["watermark"])
@@ -321,50 +281,7 @@ class Bucket:
         self._refuse_moved((group["identity"], (place[0], place[1])) for group in header["groups"] for place in group["queries"])
         for group in header["groups"]:
             if group["identity"] in self._groups:
-                self._go_on(self._groups[group["identity"]], group, parts)
-
-    def _state_of(self, group: QueryGroup, known: _GroupState | None) -> _GroupState:
-        """Fresh, or what is known of the group taken over: engines, held events with their bits moved to where they now belong, key times."""
-        if known is None:
-            matching = GroupMatching(self._catalog, group.number, memory_of=self._memory_of)
-        else:
-            matching = known.matching.reload(self._catalog, group.number, self._memory_of)
-        rule = self._rules[group.streams[0]]
-        order = KeyOrder() if trusted(self._catalog, group, rule) else None
-        state = _GroupState(
-            matching,
-            Thinning(self._catalog, group, self._chains_of),
-            Held(matching.layout.words),
-            order,
-            trusted_slack_ms(self._catalog, group),
-            audit_of(self._catalog, group),
-        )
-        if known is None:
-            return state
-        state.thinning.go_on(known.thinning, known.matching.kept(matching))
-        if state.audit is not None:
-            state.audit.go_on(known.audit, same_bits=known.matching.layout.fingerprint == matching.layout.fingerprint)
-        if known.matching.layout.fingerprint == matching.layout.fingerprint:
-            state.held, state.pending = known.held, known.pending
-        else:
-            self._hold_again(state, *known.held.everything(), places_of(known.matching.layout), known.pending)
-        if state.order is not None and known.order is not None:
-            state.order = known.order
-        return state
-
-    def _hold_again(
-        self, state: _GroupState, batch: EventBatch, bitmaps: NDArray[np.uint64], places: Mapping[tuple[str, str], Place], pending: int
-    ) -> None:
-        """Takes over what a group held; of queries that are gone nothing is held."""
-        layout = state.matching.layout
-        there = places_of(layout)
-        moves = [(place, there[query]) for query, place in places.items() if query in there]
-        moved = moved_bits(bitmaps, moves, layout.words)
-        counting = state.matching.group.ranks != "none" and moves
-        wanted = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if counting else moved.any(axis=1))
-        state.held.add(take(batch, wanted), moved[wanted])
-        if len(moves) == len(places):
-            state.pending = pending
+                self._groups[group["identity"]].load(group, parts)
 
     def _go_on_from(self, greatest: Mapping[str, dict[int, int]], watermark: Mapping[str, int]) -> None:
         """Takes over how far time has come in the streams that are still read."""
@@ -389,7 +306,7 @@ class Bucket:
             state.told.append((section.keys, section.key_times))
         state.held.add(batch, bitmaps)
 
-    def _floor(self, state: _GroupState, stream: str | None = None) -> int:
+    def _floor(self, state: GroupState, stream: str | None = None) -> int:
         """What is earlier is late, whoever sends it: the watermark, of trusted groups less their slack. It never falls."""
         watermark = self._watermark[stream or state.matching.group.streams[0]]
         return watermark - state.slack_ms if state.order is not None and NEVER < watermark < FOREVER else watermark
@@ -399,7 +316,7 @@ class Bucket:
         for source, time in times.items():
             known[source] = max(time, known.get(source, time))
 
-    def _due(self, state: _GroupState, late: list[NDArray[np.int64]]) -> tuple[EventBatch, NDArray[np.uint64]]:
+    def _due(self, state: GroupState, late: list[NDArray[np.int64]]) -> tuple[EventBatch, NDArray[np.uint64]]:
         group = state.matching.group
         if state.order is None:
             return in_match_order(*state.held.release(min(self._watermark[stream] for stream in group.streams)))
@@ -411,7 +328,7 @@ class Bucket:
         state.told = []
         return _without(batch, bitmaps, is_late, late)
 
-    def _pass_on(self, state: _GroupState, news: Sequence[Found], watermarks: Watermarks) -> None:
+    def _pass_on(self, state: GroupState, news: Sequence[Found], watermarks: Watermarks) -> None:
         """Hands what queries found to the queries that read them, whose turn comes later in the same step."""
         for one in news:
             for passed in self._composition.pass_on(one):
@@ -426,7 +343,7 @@ class Bucket:
                 stream = stream_of(self._catalog.plans[query].name)
                 self._watermark[stream] = max(self._watermark[stream], complete)
 
-    def _watermarks(self, state: _GroupState, progress: Progress) -> Watermarks:
+    def _watermarks(self, state: GroupState, progress: Progress) -> Watermarks:
         streams = state.matching.group.streams
         default = min(self._watermark[stream] for stream in streams)
         if default == FOREVER:
@@ -454,39 +371,6 @@ class Bucket:
                 raise SnapshotError(
                     f'bucket {self.number}: query "{query[0]}" lives elsewhere now that others read it, or no longer do: its state must be moved first'
                 )
-
-    def _place_of(self, layout: ItemLayout, query: int) -> list[object]:
-        place, plan = layout.place[query], self._catalog.plans[query]
-        return [plan.name, plan.fingerprint, layout.word[place], layout.shift[place], layout.items[place]]
-
-    def _go_on(self, state: _GroupState, described: Mapping[str, Any], parts: Mapping[str, Buffer]) -> None:
-        """Takes over what a snapshot says about a group: engines, held events with their bits moved to where they now belong, key times."""
-        known: dict[tuple[str, str], Place] = {(place[0], place[1]): tuple(place[2:]) for place in described["queries"]}
-        states: dict[int, Buffer] = {}
-        name = f"{described['identity']:016x}"
-        for query in state.matching.group.queries:
-            plan = self._catalog.plans[query]
-            part = parts.get(f"engine-{plan.name}-{plan.fingerprint}")
-            if part is not None and (plan.name, plan.fingerprint) in known:
-                states[query] = part
-        state.matching = GroupMatching(self._catalog, state.matching.group.number, states, self._memory_of)
-        state.thinning.load(parts, set(states))
-        if state.audit is not None:
-            state.audit.load(name, parts, described.get("audit"), same_bits=known == places_of(state.matching.layout))
-        self._hold_again(state, *unpack_events(parts[f"held-{name}"]), known, int(described["pending"]))
-        if state.order is not None and f"keys-{name}" in parts:
-            keys, times = np.frombuffer(parts[f"keys-{name}"], dtype=np.uint64), np.frombuffer(parts[f"times-{name}"], dtype=np.int64)
-            state.order = KeyOrder(keys, times)
-
-
-def _thinned(
-    state: _GroupState, batch: EventBatch, bitmaps: NDArray[np.uint64], thresholds: Thresholds, clock: Clock
-) -> tuple[EventBatch, NDArray[np.uint64], tuple[Shed, ...]]:
-    """What is left of a group's events, and what its queries lost; audits are told."""
-    thinned = state.thinning.thinned(batch, bitmaps, thresholds, clock)
-    if thinned.hidden is not None and state.audit is not None:
-        state.audit.hide(*thinned.hidden, clock)
-    return without_ranks(thinned.batch), thinned.bitmaps, thinned.shed
 
 
 def _times_before(batch: EventBatch) -> NDArray[np.int64]:
