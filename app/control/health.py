@@ -81,6 +81,39 @@ class Health:
         return Answer(all(reason is None for reason in reasons.values()), lines)
 
 
+class Probes:
+    """What the driver answers to all three questions from the first second on, with the flags behind it.
+
+    Args:
+        clock_s: for the pulse.
+        liveness_timeout_s: how long the main loop may be silent.
+
+    Attributes:
+        started: Spark's context is up, executors were waited for, and the query has begun.
+        running: the streaming query runs.
+        first_batch: one is finished.
+        moving: no batch has stalled; good until somebody says otherwise.
+        pulse: of the main loop.
+        health: the checks.
+    """
+
+    def __init__(self, clock_s: Callable[[], float], liveness_timeout_s: float) -> None:
+        self.started, self.running, self.first_batch = (
+            Flag("Spark is starting"),
+            Flag("no query runs yet"),
+            Flag("no batch is finished yet"),
+        )
+        self.moving = Flag("")
+        self.moving.good()
+        self.pulse = Pulse(clock_s, liveness_timeout_s)
+        self.health = Health()
+        self.health.add("readyz", "moving", self.moving.check)
+        self.health.add("livez", "main-loop", self.pulse.check)
+        self.health.add("startupz", "spark", self.started.check)
+        for name, check in (("spark", self.started.check), ("query", self.running.check), ("first-batch", self.first_batch.check)):
+            self.health.add("readyz", name, check)
+
+
 def _reason(check: Check) -> str | None:
     try:
         return check()

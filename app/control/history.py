@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.audit.estimates import Estimate
+from app.control.batch_metrics import FinishedBatch
 from app.control.decision_reports import DecisionReport
 from app.control.reports import QueryTally
 from app.observe.latency import LATENCY_BOUNDS_MS, interpolated_quantile
@@ -81,6 +82,21 @@ class Noted:
     lag_records: int
     tallies: Mapping[str, QueryTally]
     ratios: Mapping[str, float]
+
+    @staticmethod
+    def of(batch: FinishedBatch) -> Noted:
+        """What is worth remembering of it."""
+        totals, progress = batch.totals, batch.progress
+        ratios = {query: shedding.drop_ratio for query, shedding in batch.directive.shedding.items()}
+        return Noted(
+            at_ms=batch.now_ms,
+            duration_ms=progress.duration_ms,
+            consumed=totals.counts.get("consumed", 0),
+            shed=totals.counts.get("shed", 0),
+            lag_records=progress.remaining,
+            tallies=totals.queries,
+            ratios=ratios,
+        )
 
 
 class Ring:

@@ -118,7 +118,7 @@ def restored(stored: StoredModel) -> Model[Any]:
 
 
 def told_of(plans: Iterable[Plan], models: Iterable[StoredModel | None]) -> dict[str, dict[str, Any]]:
-    """By query, what people are told of its model (`app.control.plane.RunningCatalog.models`)."""
+    """By query, what people are told of its model (`app.control.running_catalog.RunningCatalog.models`)."""
     found = {}
     for plan, stored in zip(plans, models, strict=True):
         if stored is not None and plan.draining is None:

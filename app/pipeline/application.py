@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from app import __version__
 from app.config.settings import Settings
 from app.console.site import site_of
-from app.control.plane import ControlPlane, RunningCatalog
+from app.control.plane import ControlPlane
+from app.control.running_catalog import RunningCatalog
 from app.delivery.security import shipped_consumer_options, shipped_options
 from app.delivery.witness import Witness
 from app.events.registry import Registry, Subjects, registry_settings

@@ -17,8 +17,9 @@ from app.console.figures import Figures
 from app.console.recent import Recent
 from app.console.site import Site
 from app.control.history import SLOT_MS, History, Noted
-from app.control.plane import ControlPlane, RunningCatalog
+from app.control.plane import ControlPlane
 from app.control.reports import QueryTally
+from app.control.running_catalog import RunningCatalog
 from app.control.standing import standings
 from app.delivery.tail import Tails
 from app.query.plan import Catalog, Item, Plan, Shedding, Within

@@ -26,8 +26,8 @@ from app.console.site import HEADERS, Site
 from app.console.words import duration, short
 from app.control.history import SLOTS
 from app.control.http import HARDENING
-from app.control.plane import RunningCatalog
 from app.control.query_set import QuerySet
+from app.control.running_catalog import RunningCatalog
 from app.delivery.composite_schema import composite_schema
 from app.delivery.tail import Tail, TailRecord
 from app.errors import DependencyError, Finding, Location

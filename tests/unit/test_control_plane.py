@@ -20,9 +20,10 @@ from app.control.accounts import Breach
 from app.control.audit_reports import shed_reports
 from app.control.directives import Directive
 from app.control.http import NotReadyError
-from app.control.plane import ControlPlane, RunningCatalog
+from app.control.plane import ControlPlane
 from app.control.registry_watch import Notice
 from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
+from app.control.running_catalog import RunningCatalog
 from app.control.selection import packed
 from app.control.totals import total
 from app.events.types import Kind
@@ -394,7 +395,7 @@ def test_batches_that_are_larger_than_they_should_be_are_told_once(world: World)
 def test_the_watchdog_reckons_with_batches_as_large_as_they_get(world: World) -> None:
     world.plane.limit_batches(268)
     world.plane.open(RunningCatalog(Catalog.of((a_plan(),)), "deployment", {}))
-    assert world.plane._watchdog._largest_batch == 268
+    assert world.plane._decider.watchdog._largest_batch == 268
 
 
 def test_a_committed_batch_waits_for_no_registry(world: World) -> None:

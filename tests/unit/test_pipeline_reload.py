@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from app.config.settings import load_settings
-from app.control.plane import ControlPlane, RunningCatalog
+from app.control.plane import ControlPlane
 from app.control.reports import SourceProgress, StageReport
+from app.control.running_catalog import RunningCatalog
 from app.control.totals import total
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings

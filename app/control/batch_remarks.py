@@ -1,0 +1,114 @@
+"""What a finished batch gives reason to say: accounts that do not close, gaps, limits that were reached, shedding that begins or ends. Logged, and counted where it adds up.
+
+Of a batch that went as it should nothing is said here; its one line is in `app.control.batch_line`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from app.config.settings import Settings
+from app.control.accounts import Breach, gaps
+from app.control.outages import Outage
+from app.control.sources import Sources
+from app.control.totals import BatchTotals
+from app.control.watchdog import Forecast
+from app.observe.logs import get_logger
+from app.observe.metrics import Metrics
+from app.observe.progress import Progress
+
+SIZE_TOLERANCE = 2
+"""Batches beyond the bound by less than this are what an estimate is."""
+
+log = get_logger(__name__)
+
+
+class BatchRemarks:
+    """Says it, batch by batch.
+
+    Args:
+        settings: of the application.
+        metrics: changed.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._heartbeat = settings.topics.heartbeat
+        self._bound = settings.kafka.max_bytes_per_trigger
+        self._told_size = False
+        self._originals = Outage("originals of refused records cannot be read", "originals of refused records are read again")
+
+    def count_breaches(self, breaches: Iterable[Breach]) -> None:
+        """Accounts of a batch do not close."""
+        for breach in breaches:
+            self._metrics.add("cep_accounting_breaches_total", 1, account=breach.account)
+
+    def count_gaps(self, progress: Progress, totals: BatchTotals, sources: Sources) -> None:
+        """What Spark says after the batch: offsets without records, and rows that its source read.
+
+        Args:
+            progress: of Spark.
+            totals: of the batch.
+            sources: the topics that are read.
+        """
+        known = sources.numbers.keys() - {self._heartbeat}  # whose records are no events
+        places = {sources.number(*place): place for place in progress.end if place[0] in known}
+        spans = {number: (progress.start.get(place), progress.end[place]) for number, place in places.items()}
+        for number, count in gaps(totals, spans).items():
+            self._metrics.add("cep_offset_gaps_total", count, topic=places[number][0])
+        consumed = totals.counts.get("consumed", 0) + totals.counts.get("heartbeats", 0)
+        if totals.attempts == 1 and progress.rows != consumed:
+            log.error("accounts do not close", batch_id=totals.batch, account="source", spark_read=progress.rows, tasks_consumed=consumed)
+            self.count_breaches([Breach("source", "")])
+
+    def note_shedding(self, batch: int, before: Mapping[str, float], after: Mapping[str, float], forecast: Forecast | None) -> None:
+        """Says when shedding begins and ends; the ratios in between are metrics.
+
+        Args:
+            batch: that is over.
+            before: drop ratios by query, as they were for it.
+            after: as they are now.
+            forecast: why.
+        """
+        if forecast is None or set(before) == set(after):
+            return
+        predicted = {"unshed_latency_ms": round(forecast.unshed_latency_ms), "latency_ms": round(forecast.latency_ms)}
+        for query in sorted({*before, *after}):
+            if query not in before:
+                log.info("shedding begins", query=query, batch_id=batch, drop_ratio=after[query], in_reach=forecast.in_reach, **predicted)
+            elif query not in after:
+                log.info("shedding ends", query=query, batch_id=batch, **predicted)
+
+    def note(self, totals: BatchTotals) -> None:
+        """Says what tasks and owners told that should not be so."""
+        self._note_limits(totals)
+        self._note_size(totals)
+        self._note_originals(totals)
+        if totals.unaccounted():
+            log.error("events unaccounted for", batch_id=totals.batch, events=totals.unaccounted())
+
+    def _note_limits(self, totals: BatchTotals) -> None:
+        """A query that explodes is somebody's mistake; what it loses is counted."""
+        for query, tally in sorted(totals.queries.items()):
+            for limit, count in tally.limited().items():
+                lost = {"ended" if limit == "state_bytes" else "not_made": count}
+                log.warning("limit reached", query=query, batch_id=totals.batch, limit=limit, **lost)
+
+    def _note_size(self, totals: BatchTotals) -> None:
+        """The bound in bytes rests on an estimate that is made at the start; somebody should know when it does not hold any more."""
+        size = sum(source.bytes for source in totals.sources.values())
+        if size > SIZE_TOLERANCE * self._bound and not self._told_size:
+            self._told_size = True
+            hint = "records are larger than at the start; a restart estimates them again"
+            log.warning(
+                "a batch is larger than kafka.max_bytes_per_trigger", batch_id=totals.batch, bytes=size, bound=self._bound, hint=hint
+            )
+
+    def _note_originals(self, totals: BatchTotals) -> None:
+        """Late events and dead letters that left without what they came with, though it may still be there."""
+        trouble = totals.troubles.get("originals")
+        if trouble is not None:
+            self._metrics.add("cep_originals_errors_total", trouble.count)
+            self._originals.failed(trouble.text, trouble.count)
+        elif totals.counts.get("late", 0) or totals.counts.get("dead", 0):
+            self._originals.worked()
