@@ -14,7 +14,7 @@ LONG_FILES = {
     "app/config/settings.py": "one tree of settings with what each means",
 }
 LONG_FUNCTIONS = {
-    "app/cep/chains/kernels_chains.py": {"advance": "one loop"},
+    "app/cep/chains/kernels_chains.py": {"_advance": "one loop"},
     "app/cep/predicates/kernels_machine.py": {"run_program": "one loop"},
     "app/cep/runs/kernels_scan.py": {"advance": "one loop", "meet_all": "one loop"},
     "app/cep/stacks/kernels_construction.py": {"construct": "one loop"},

@@ -17,7 +17,7 @@ from app.cep.cells.arrays import FOREVER, Integers, as_input
 from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable
 from app.cep.chains import arrays as at
-from app.cep.chains.kernels_chains import advance
+from app.cep.chains.kernels_chains import advance, advance_plain
 from app.cep.chains.layout import STATE_FORMAT, layout_of
 from app.cep.chains.returns import matches_of
 from app.cep.chains.store import ChainStore
@@ -95,6 +95,7 @@ class ChainsEngine:
     def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks) -> None:
         """Chunk by chunk: takes candidates up, and advances."""
         horizons = horizons_of(batch.time, watermarks)
+        go_on = advance_plain if self.layout.plain else advance
         start = 0
         while start < len(masks):
             self._safe = capped(watermarks, int(horizons[start]))
@@ -103,7 +104,7 @@ class ChainsEngine:
             self.store.reserve(len(chunk.rows))
             first, stop = 0, len(chunk.rows)
             while True:
-                first, why = advance(self.layout.tables, self.store.memory(), chunk.table, first, stop)
+                first, why = go_on(self.layout.tables, self.store.memory(), chunk.table, first, stop)
                 if why == at.DONE:
                     break
                 if why == at.FULL:

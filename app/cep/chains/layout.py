@@ -67,6 +67,12 @@ class ChainLayout:
         return bool(self.tables.shape[at.EXTRA] >= 0)
 
     @property
+    def plain(self) -> bool:
+        """Whether nothing of it asks for more than the window and what events are compared with."""
+        shape = self.tables.shape
+        return not (self.marked or shape[at.ORIGIN] >= 0 or shape[at.CLOSING] >= 0 or len(self.tables.kills))
+
+    @property
     def found_width(self) -> int:
         """Columns of a match."""
         return 1 + (at.FOUND_END if self.marked else at.FOUND_LENGTH)
