@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import os
 import re
 import struct
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from app.bootstrap import artifacts, environment, java
+from app.bootstrap import artifacts, environment, java, packages, progress
 from app.bootstrap.failure import SetupError
 from app.bootstrap.lines import child_lines
 from app.bootstrap.places import PROJECT, cache_folder
@@ -67,6 +68,61 @@ def test_an_environment_that_never_fits_ends_in_a_sentence(tmp_path, monkeypatch
     monkeypatch.setenv("CEP_BOOTSTRAP_ENTERED", "1")
     with pytest.raises(SetupError, match="does not hold what"):
         environment.enter(lock, "app", [])
+
+
+def test_a_lock_is_cut_into_its_packages_and_nothing_is_lost():
+    for lock in (environment.RUN_LOCK, environment.TEST_LOCK):
+        cut = packages.blocks(lock.read_text())
+        assert sorted("".join(cut.values()).splitlines()) == sorted(lock.read_text().splitlines())
+        assert all(name in cut for name in ("pyspark", "numpy", "numba", "llvmlite"))
+        assert cut["numpy"].count("numpy==") == 2, "versions of Python have their own"
+        assert all(text.count("--hash=sha256:") for text in cut.values())
+
+
+@pytest.fixture
+def fake_pip(monkeypatch, tmp_path):
+    """A Python whose pip notes what it is asked for, says a version, and fails for files with a word in them; returns (install, asked)."""
+    monkeypatch.setenv("CEP_KERNELS", "off")
+    asked, python = tmp_path / "asked", tmp_path / "python"
+    asked.mkdir()
+
+    def install(version="24.0", fails="no such word"):
+        python.write_text(
+            "#!/bin/sh\n"
+            f'if [ "$3" = --version ]; then echo "pip {version} from here"; exit 0; fi\n'
+            "for last; do :; done; own=$(mktemp -p " + str(asked) + '); cat "$last" > "$own"\n'
+            f'if grep -q "{fails}" "$last"; then echo "ERROR: not to be had: {fails}"; exit 1; fi\n'
+        )
+        python.chmod(0o755)
+        with progress.step("packages") as steps:
+            return packages.install(python, environment.RUN_LOCK, steps)
+
+    return install, lambda: [path.read_text() for path in asked.iterdir()]
+
+
+def test_spark_is_built_beside_the_other_packages_and_each_is_asked_for_once(fake_pip):
+    install, asked = fake_pip
+    assert install() == ""
+    lists = asked()
+    assert len(lists) == 3
+    pins = [re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE) for text in lists]
+    assert sorted(itertools.chain(*pins)) == sorted(re.findall(r"^([A-Za-z0-9._-]+)==", environment.RUN_LOCK.read_text(), re.MULTILINE))
+    (spark,) = (text for text, names in zip(lists, pins, strict=True) if names == ["pyspark"])
+    assert spark.startswith("pyspark==")
+    assert "--compression=stored" in spark
+    assert "--hash=sha256:" in spark
+
+
+def test_an_old_pip_is_given_no_settings_that_it_does_not_know(fake_pip):
+    install, asked = fake_pip
+    assert install(version="23.0.1") == ""
+    assert not any("--config-settings" in text for text in asked())
+
+
+def test_what_fails_beside_is_asked_for_all_at_once_and_told(fake_pip):
+    install, asked = fake_pip
+    assert "not to be had: pyspark" in install(fails="pyspark")
+    assert environment.RUN_LOCK.read_text() in asked()
 
 
 def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
