@@ -26,9 +26,10 @@ def list_bound(nodes, found, order, closed, anchors, starts, items, rows, anchor
         node, length, start = load(found, k, FOUND_NODE), load(found, k, FOUND_LENGTH), starts[k]
         starts[k + 1] = start + length
         for at in range(length - 1, -1, -1):
-            item = min(at, last) if at < length - closed else last + closed
-            items[start + at], rows[start + at] = order[item], load(nodes, node, ROW)
+            items[start + at], rows[start + at] = order[min(at, last)], load(nodes, node, ROW)
             node = load(nodes, node, PARENT)
+        if closed:
+            items[start + length - 1] = order[last + 1]
         for j in range(len(anchors)):
             number = load(anchors, j, ANCHOR_NUMBER)
             at = number if number >= 0 else length + number

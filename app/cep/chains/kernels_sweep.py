@@ -12,6 +12,7 @@ from app.cep.chains.arrays import (
     BEST_LENGTH,
     BEST_NODE,
     COUNT,
+    EXTRA,
     FOUND_NODE,
     HEAD,
     HELD,
@@ -67,7 +68,7 @@ def end_runs(shape, memory, base, sources, watermarks, default, final):
                     runs[before, NEXT_RUN] = following
                 else:
                     slots[slot, base + HEAD] = following
-                retire(shape, runs, slots, memory.found, state, slot, base, run)
+                retire(shape, shape[EXTRA], runs, slots, memory.found, state, slot, base, run)
             else:
                 alive += 1
                 before = run

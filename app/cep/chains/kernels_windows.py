@@ -37,11 +37,11 @@ from app.cep.chains.arrays import (
 
 
 @njit(inline="always")
-def put_match(shape, found, state, node, length, window, end):
-    """Writes a match to the output, or (``end`` is not NO_END) a partial match that timed out."""
+def put_match(extra, found, state, node, length, window, end):
+    """Writes a match to the output, or (``end`` is not NO_END) a partial match that timed out; ``extra``: EXTRA of the shape, where it may be known."""
     store(found, state[MATCHES], FOUND_NODE, node)
     store(found, state[MATCHES], FOUND_LENGTH, length)
-    if shape[EXTRA] >= 0:
+    if extra >= 0:
         store(found, state[MATCHES], FOUND_WINDOW, window)
         store(found, state[MATCHES], FOUND_END, end)
     state[MATCHES] += 1
@@ -92,14 +92,14 @@ def out_of_window(shape, runs, run, time, first_open):
 def time_out(shape, runs, found, state, run):
     """A run has run out of window: it is the match that waited for this, or (where timeouts are asked for) one unless a match ended with its newest event."""
     if shape[WAITING] and load(runs, run, LENGTH) == shape[WAITING]:
-        put_match(shape, found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end_of_wait(shape, runs, run))
+        put_match(shape[EXTRA], found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end_of_wait(shape, runs, run))
     elif shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED:
         end = np.int64(NO_END)
         if shape[WITHIN] < NO_END:
             end = load(runs, run, FIRST_TIME) + shape[WITHIN]
         if shape[GAP] < NO_END:
             end = min(end, load(runs, run, shape[EXTRA] + LAST_TIME) + shape[GAP])
-        put_match(shape, found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end)
+        put_match(shape[EXTRA], found, state, load(runs, run, NEWEST_NODE), load(runs, run, LENGTH), 0, end)
 
 
 @njit(inline="always")
@@ -108,4 +108,4 @@ def close_by_rank(shape, runs, found, state, run, time):
     length = load(runs, run, LENGTH)
     waited = shape[WAITING] and length == shape[WAITING]
     if waited or (shape[TIMEOUTS] and not load(runs, run, shape[EXTRA] + CONDITION) & MATCHED):
-        put_match(shape, found, state, load(runs, run, NEWEST_NODE), length, 0, time)
+        put_match(shape[EXTRA], found, state, load(runs, run, NEWEST_NODE), length, 0, time)
