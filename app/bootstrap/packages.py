@@ -1,7 +1,7 @@
 """What a lock lists, brought by pip: Spark, which pip has to build, beside everything else, and kernels compiled as soon as numba is there.
 
-One pip after the other took 47 s of a first start on 2 free cores with one of them idle; so it takes half of that, and the kernels are
-half done when the first command begins (`ops/bench/README.md`, *Cold start*).
+One pip for all took 47 s of a first start on 2 free cores with one of them idle; so it takes 34, and the kernels are three quarters done when the
+first command begins (`ops/bench/README.md`).
 """
 
 from __future__ import annotations

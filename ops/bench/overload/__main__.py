@@ -21,6 +21,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from app.bootstrap.class_archive import make_class_archive
 from app.local.embedded import embedded_services
 from app.pipeline.session import start_session
 from ops.bench.overload.calm import calm_costs
@@ -60,6 +61,7 @@ class Where:
 
 def main() -> None:
     chosen = parsed()
+    make_class_archive()  # else the application makes it beside what is measured
     figures: dict[str, Any] = {"seconds": chosen.seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
     if chosen.add and chosen.json.exists():
         figures |= without(json.loads(chosen.json.read_text()), chosen.workload, chosen.shedder)
