@@ -79,7 +79,7 @@ class Pages:
         with self._lock:
             fitting = [block for _, block in self._free if size <= len(block) <= 4 * size]
             if not fitting:
-                return aligned(np.empty(size + size // 8 + LINE, np.int64))
+                return np.empty(size + size // 8, np.int64)
             chosen = min(fitting, key=len)
             self._free = [one for one in self._free if one[1] is not chosen]
             return chosen
