@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.asc.likes import LikeTest, like_range
-from app.events.pages import LINE, aligned
 from app.query.plan import ConstantTest
 
 Point = int | float | bytes
@@ -26,6 +25,10 @@ LIKES = ("like", "not like")
 SPECIALS = 3
 """Rows behind the regions: NaN, null, absent."""
 _INT64 = (-(1 << 63), (1 << 63) - 1)
+
+
+LINE_WORDS = 8
+"""Words in a line of the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +196,7 @@ def _regions(points: Any, places: dict[Any, _Place], tests: Sequence[BitTest], w
         turned = gone != np.append(False, gone[:-1])
         bit, row = np.divmod(keys[turned], rows + 1)
         np.bitwise_xor.at(changes, (row, bit // 64), np.uint64(1) << (bit % 64).astype(np.uint64))
-    # rows are read by the widest registers, where they are as long as several lines of the cache
-    table = aligned(np.empty(rows * words + LINE, dtype=np.uint64))[: rows * words].reshape(rows, words)
+    table = _aligned(rows, words)
     np.bitwise_xor.accumulate(changes[:-1], axis=0, out=table)
     np.bitwise_not(table, out=table)
     usage = np.zeros(words, dtype=np.uint64)
@@ -241,3 +243,10 @@ _FAILED: dict[str, Callable[[Sequence[_Place], int], list[_Place]]] = {
 def _allowed_specials(test: ConstantTest) -> tuple[bool, bool, bool]:
     """NaN (false in every comparison, also negated ones), null (only ``is null`` sees it), absent (every comparison is true)."""
     return test.operator == "is not null", test.operator == "is null", True
+
+
+def _aligned(rows: int, words: int) -> NDArray[np.uint64]:
+    """uint64 (rows, words) that begins with a line of the processor's cache, undefined: the widest registers load it in half the time."""
+    room = np.empty(rows * words + LINE_WORDS, dtype=np.uint64)
+    first = (-room.ctypes.data // 8) % LINE_WORDS
+    return room[first : first + rows * words].reshape(rows, words)

@@ -82,7 +82,7 @@ def warming_kernels() -> Iterator[None]:
 
     The others are left to the commands that need them.
     """
-    names = [name for name in _names(_sources()) if name.startswith(STREAMING)] if _asked() else []
+    names = _streaming() if _asked() else []
     stamp = _stamp(_sources()).with_suffix(".streaming")
     if not names or stamp.exists() or _stamp(_sources()).exists():
         yield
@@ -118,8 +118,7 @@ def compiling_kernels(python: str) -> Iterator[None]:
         yield
         return
     with open(os.devnull, "w+") as nothing:  # noqa: PTH123 - a device
-        names = [name for name in _names(_sources()) if name.startswith(STREAMING)]
-        children = _compilers(python, names, nothing, nothing)
+        children = _compilers(python, _streaming(), nothing, nothing)
         try:
             yield
         finally:
@@ -141,6 +140,11 @@ def _sources() -> list[Path]:
 
 def _names(sources: Sequence[Path]) -> list[str]:
     return [".".join(path.relative_to(PROJECT).with_suffix("").parts) for path in sources]
+
+
+def _streaming() -> list[str]:
+    """The modules whose kernels a stream needs first."""
+    return [name for name in _names(_sources()) if name.startswith(STREAMING)]
 
 
 def _stamp(sources: Sequence[Path]) -> Path:

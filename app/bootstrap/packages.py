@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.bootstrap.kernels import compiling_kernels
+from app.bootstrap.lines import child_lines
 from app.bootstrap.progress import Progress
 
 _OF_KERNELS = ("numpy", "llvmlite", "numba")
@@ -97,9 +98,9 @@ class _Pip:
         """Install what a file lists, and show where it is."""
         command: Sequence[str] = [*self._command, *more, "-r", str(requirements)]
         lines: list[str] = []
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        with child_lines(command) as (process, output):
             self._running.append(process)
-            for line in (line.strip() for line in process.stdout or ()):
+            for line in output:
                 lines = [*lines[-20:], line]
                 self._tell(line)
         if process.returncode and not self.failure:

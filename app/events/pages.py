@@ -21,15 +21,6 @@ MOST_FREE = 12
 """Blocks; a feed takes three of an engine, and those of the feed before may still be read."""
 
 
-LINE = 8
-"""Numbers in a line of the processor's cache. Wide registers are loaded and stored in half the time where they begin with one."""
-
-
-def aligned(block: NDArray[Any]) -> NDArray[Any]:
-    """The part of a block of 8-byte numbers that begins with a line of the cache."""
-    return block[(-block.ctypes.data // 8) % LINE :]
-
-
 class _Lease:
     """Holds a block for as long as an array looks into it."""
 

@@ -17,20 +17,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from app.bootstrap.places import PROJECT
-from ops.bench.runs import FALLEN, RECORDING, RISEN, RISING, recording, rising_with_features, with_features
-from ops.bench.selection import KDD, four_distinct_ranges, kdd
+from app.events.batch import Column, EventBatch
+from app.events.types import Kind
+from ops.bench.runs import RECORDING, RISING, recording, rising_with_features, ten_steps, uniform, with_features
+from ops.bench.selection import KDD, TYPES, four_distinct_ranges, kdd
 
-Rows = Iterable[Sequence[Any]]
 SEQUENCE = "name: q\nevent: SEQ({0})\nwhere: '[k]'\nwithin: {1}\nreturn: {{k: a.k, first: a.v, last: c.v}}\n"
-STEPS = 10
 LONG_S = 3.0
 """The runs of a round end after about so long."""
 
@@ -75,24 +73,15 @@ class Recordings:
     def of_quotes(self) -> list[Replay]:
         """Rising prices, what may be asked of them besides, and ten steps."""
         rising = RISING.format("skip-till-next-match")
-        symbols = recording(self._data)[1]
-        steps = ", ".join(f"Stock a{k}" for k in range(STEPS))
-        fixed = " AND ".join(f"a{k}.symbol = '{symbols[k * 7]}'" for k in range(STEPS))
-        windows = (
-            f'name: q\nevent: SEQ({steps})\nwhere: "{fixed}"\nstrategy: skip-till-next-match\n'
-            "window: {size: 8000 events, slide: 500 events}\nreturn: {first: a0.time, last: a9.time}\n"
-        )
-        skipping = windows + "after: skip-past-last-event\n"
+        windows = ten_steps(recording(self._data)[1])
         return [
             Replay("rising prices, skip-till-next-match", "quotes", (rising,), 3),
             Replay("rising prices, partition-contiguity", "quotes", (RISING.format("partition-contiguity"),), 7),
             Replay("rising prices, after: skip-past-last-event", "quotes", (rising + "after: skip-past-last-event\n",)),
             Replay("rising prices, emit: longest", "quotes", (rising + "after: skip-past-last-event\nemit: longest\n",)),
             Replay("ten steps in windows", "quotes", (windows,), 20),
-            Replay("ten steps in windows, after: skip-past-last-event", "quotes", (skipping,)),
-            *(Replay(one.name, "quotes", (one.query,)) for one in rising_with_features() if one.query not in (FALLEN, RISEN)),
-            Replay("rising prices, nothing cheaper between", "quotes", (FALLEN,)),
-            Replay("two risen prices, none cheaper behind", "quotes", (RISEN,)),
+            Replay("ten steps in windows, after: skip-past-last-event", "quotes", (windows + "after: skip-past-last-event\n",)),
+            *(Replay(one.name, "quotes", (one.query,)) for one in rising_with_features()),
         ]
 
     def conjunctions(self, count: int) -> tuple[str, ...]:
@@ -103,39 +92,21 @@ class Recordings:
             tests = [
                 f"r.{test.attribute} >= {test.values[0]!r} AND r.{test.attribute} <= {test.values[1]!r}" for test in plan.items[0].tests
             ]
-            texts.append(f'name: q{number}\nevent: Row r\nwhere: "{" AND ".join(tests)}"\nreturn: {{at: r.time}}\n')
+            texts.append(f'name: q{number}\nevent: {TYPES[0]} r\nwhere: "{" AND ".join(tests)}"\nreturn: {{at: r.time}}\n')
         return tuple(texts)
 
-    def rows(self, name: str) -> tuple[list[str], Rows]:
-        """The columns and rows of a file of events."""
+    def batch(self, name: str) -> EventBatch:
+        """The events of a file."""
         kind, _, part = name.partition("-")
         if kind == "uniform":
-            return ["type", "time", "k", "v"], uniform_rows(int(part), UNIFORM_EVENTS[int(part)])
-        if kind == "quotes":
-            batch, symbols = recording(self._data)
-            columns = (batch.columns[name].values.tolist() for name in ("symbol", "price", "volume"))
-            codes, prices, volumes = columns
-            named = (symbols[code] for code in codes)
-            return ["type", "time", "symbol", "price", "volume"], zip(
-                ["Stock"] * len(batch), batch.time.tolist(), named, prices, volumes, strict=True
-            )
-        batch = kdd(KDD_EVENTS, self._data)
-        many = len(batch) if not part else SHORT
-        values = (column.values[:many].tolist() for column in batch.columns.values())
-        return ["type", "time", *batch.columns], zip(["Row"] * many, range(many), *values, strict=True)
+            return uniform(int(part), UNIFORM_EVENTS[int(part)])[0]
+        return recording(self._data)[0] if kind == "quotes" else kdd(SHORT if part else KDD_EVENTS, self._data)
 
 
 KDD_EVENTS = 805_050
 SHORT = 100_000
 """1,000 conjunctions find 1.2 million composite events in them."""
 UNIFORM_EVENTS = {1_000: 1_000_000, 100_000: 2_000_000, 20: 150_000}
-
-
-def uniform_rows(keys: int, count: int) -> Rows:
-    """Events of 20 uniform types, one per ms."""
-    random = np.random.default_rng(7)
-    types = [f"T{k}" for k in random.integers(0, 20, count).tolist()]
-    return zip(types, range(count), random.integers(0, keys, count).tolist(), random.integers(0, 1000, count).tolist(), strict=True)
 
 
 class Checkout:
@@ -201,16 +172,26 @@ def line_of(name: str, figures: dict[str, Any]) -> str:
     return f"| {name} | {cells[0]} | {cells[1]} | {figures['ratio'] or '–'} | {figures['target'] or '–'} |"
 
 
-def written(folder: Path, rows: Callable[[str], tuple[list[str], Rows]], name: str) -> Path:
+def written(folder: Path, batch_of: Callable[[str], EventBatch], name: str) -> Path:
     """The file of events, made when it is first asked for."""
     path = folder / f"{name}.csv"
     if not path.exists():
-        header, lines = rows(name)
+        batch = batch_of(name)
+        columns = [batch.type, Column(Kind.TIME, batch.time), *batch.columns.values()]
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(header)
-            writer.writerows(lines)
+            writer.writerow(["type", "time", *batch.columns])
+            writer.writerows(zip(*map(values_of, columns), strict=True))
     return path
+
+
+def values_of(column: Column | None) -> list[Any]:
+    """The values of a column whose cells are all present."""
+    assert column is not None, "every event has a type"
+    if column.dictionary is None:
+        return column.values.tolist()  # type: ignore[no-any-return]
+    names = [entry.decode() for entry in column.dictionary.entries()]
+    return [names[code] for code in column.values.tolist()]
 
 
 def main() -> None:
@@ -232,7 +213,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for replay in replays(recordings):
             if arguments.only in replay.name:
-                events = written(Path(folder), recordings.rows, replay.events)
+                events = written(Path(folder), recordings.batch, replay.events)
                 figures[replay.name] = measure(replay, events, here, before, rounds=arguments.rounds, repeats=arguments.repeats)
                 print(line_of(replay.name, figures[replay.name]), flush=True)
     if arguments.json:

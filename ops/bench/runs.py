@@ -114,6 +114,12 @@ def rising_with_features() -> list[Scenario]:
     ]
 
 
+def ten_steps(symbols: list[str]) -> str:
+    """A sequence of ten symbols in windows."""
+    steps = ", ".join(f"Stock a{k}" for k in range(10))
+    return STEPS.format(steps, " AND ".join(f"a{k}.symbol = '{symbols[k * 7]}'" for k in range(10)))
+
+
 def scenarios(symbols: list[str]) -> list[Scenario]:
     """All of them; those on the recording only where it is there."""
     found = [
@@ -124,15 +130,13 @@ def scenarios(symbols: list[str]) -> list[Scenario]:
         *with_features(),
     ]
     if symbols:
-        steps = ", ".join(f"Stock a{k}" for k in range(10))
-        fixed = " AND ".join(f"a{k}.symbol = '{symbols[k * 7]}'" for k in range(10))
         found += [
             Scenario("rising prices, next", RISING.format("skip-till-next-match"), 0, 1.5),
             Scenario("rising prices, partition", RISING.format("partition-contiguity"), 0, 6),
             Scenario("rising prices, skip past last", RISING.format("skip-till-next-match") + "after: skip-past-last-event\n", 0),
             Scenario("rising prices, longest", RISING.format("skip-till-next-match") + "after: skip-past-last-event\nemit: longest\n", 0),
             *rising_with_features(),
-            Scenario("ten steps in windows", STEPS.format(steps, fixed), 0, 1),
+            Scenario("ten steps in windows", ten_steps(symbols), 0, 1),
         ]
     return found
 

@@ -155,6 +155,10 @@ def _cell(value: Value, compiler: Compiler) -> Cell:
     return found
 
 
+def _with_cells(tests: Iterable[Test], compiler: Compiler) -> list[tuple[Test, Cell, Cell]]:
+    return [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in tests]
+
+
 def _source(field: Field, chain: Chain, compiler: Compiler, anchors: list[Event]) -> FieldSource | None:
     if field.made != "value":
         of_element = compiler.cell_of(field.value.expression)
@@ -193,22 +197,16 @@ class _Edges:
 
     def __init__(self, plan: Plan, runs: Runs, chain: Chain, compiler: Compiler) -> None:
         self._plan, self._runs, self._chain = plan, runs, chain
-        self._tests = [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in chain.tests]
+        self._tests = _with_cells(chain.tests, compiler)
         self.registers: dict[tuple[Event, int], int] = {}
-        self._kills = [
-            (kill, [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in kill.tests]) for kill in chain.kills
-        ]
+        self._kills = [(kill, _with_cells(kill.tests, compiler)) for kill in chain.kills]
         self._rows: dict[str, list[list[int]]] = {"edges": [], "tests": [], "kills": [], "keeps": []}
         for test, *cells in [*self._tests, *(one for _, tests in self._kills for one in tests)]:
             for value, cell in zip((test.left, test.right), cells, strict=True):
                 event = value.events[0]
                 if event != NEWEST and (_is_running(test) or event.number != max(_numbers(test))):
                     self.registers[event, cell.column] = cell.column
-        closings = (
-            []
-            if chain.closing is None
-            else [(test, _cell(test.left, compiler), _cell(test.right, compiler)) for test in chain.closing.tests]
-        )
+        closings = [] if chain.closing is None else _with_cells(chain.closing.tests, compiler)
         for test, *cells in closings:
             for value, cell in zip((test.left, test.right), cells, strict=True):
                 if value.events[0].number != CLOSING:

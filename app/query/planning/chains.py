@@ -168,15 +168,15 @@ def _chain(plan: Plan, runs: Runs) -> Chain:
         _check_ends(plan, runs, last, ends)
     kills = tuple(_kill(plan, runs, spans, one.items[0], begins[before]) for one, before in absent if before)
     asked = [join.condition for join in plan.joins if join.negated_item is None]
-    closed = closing is not None and plan.items[closing.item].bound_to
-    closings = [closing_test(one, spans, closed) for one in asked if closing is not None and closed in e.mentioned_items(one)]
-    tests = [test for one in asked if closing is None or closed not in e.mentioned_items(one) for test in tests_of(one, spans)]
+    closed = -1 if closing is None else plan.items[closing.item].bound_to
+    closings = [closing_test(one, spans, closed) for one in asked if closed in e.mentioned_items(one)]
+    tests = [test for one in asked if closed not in e.mentioned_items(one) for test in tests_of(one, spans)]
     if closing is not None and any(test.ending for test in tests):
         raise Obstacle("a predicate that waits for a closure's last event, with an item behind it")
     tests += [test for take in takes if take.different for test in _differing(take, plan, spans)]
     if len(tests) + len(closings) + sum(len(kill.tests) for kill in kills) > MOST_TESTS:
         raise Obstacle(f"more than {MOST_TESTS} predicates")
-    known = spans if closing is None else replace(spans, places=spans.places | {plan.items[closing.item].bound_to: CLOSING})
+    known = spans if closing is None else replace(spans, places=spans.places | {closed: CLOSING})
     fields = tuple(field_of(field, known, bindings[-1]) for field in plan.returns)
     policy = _policy(runs, known, closure=closure)
     often = (1, 1) if last.different else (last.low, last.high)
