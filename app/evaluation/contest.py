@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.evaluation.decided import Asking, KeptEvents, KeptPairs
 from app.evaluation.features import Features
 from app.evaluation.observing import event_observations, opened_observations, window_observations
 from app.evaluation.operator import Operator, Outcome, candidate_items, protected_events
@@ -19,6 +20,7 @@ from app.evaluation.shares import Asked, as_asked, of_candidates
 from app.evaluation.timing import TimedModel
 from app.evaluation.virtual_time import Load, overload
 from app.evaluation.windows import EventWindows, OpenedOperator, WindowedOperator, shed_window, windowed
+from app.evaluation.work import WorkCurve, measured
 from app.events.batch import EventBatch, take
 from app.query.plan import Plan
 from shedding.candidates import JudgedEvents
@@ -83,6 +85,8 @@ class Terms:
         priced: models with prices drop by price, see `MatchLoad.usual`.
         selected: the operator stands behind selection, as in the application: only candidates (events that some item takes by itself) arrive at it, cost and can be dropped, and drop
             ratios are shares of them; shedders see all events, and panes and windows hold them. For windows in time.
+        measured: events cost what matching those that are left really takes (`WorkCurve`), and decisions what they really take, so the result is not the same every time. With ``fixed`` so much goes
+            that just the excess of the *work* is saved. Of shedders of events and of events in windows.
     """
 
     capacity: float = 1000.0
@@ -99,6 +103,7 @@ class Terms:
     average_over: int = 0
     priced: bool = False
     selected: bool = False
+    measured: bool = False
 
     @property
     def begun_s(self) -> float:
@@ -108,6 +113,10 @@ class Terms:
     def shedding_s(self, decision_ns: float) -> float:
         """Virtual work of a decision that really takes so long."""
         return decision_ns / self.event_ns / self.capacity if self.event_ns else 0.0
+
+    def charging(self, event_ns: float) -> Terms:
+        """With decisions that cost what they take, beside an operator that really works so long on an event."""
+        return replace(self, event_ns=event_ns)
 
 
 class Contest:
@@ -186,7 +195,7 @@ class Contest:
             return self._plain.run(kept)
         return self._windowed.run(None if kept is None else kept[self._windows.event])
 
-    def _answer_to_pairs(self, kept: NDArray[np.bool_]) -> Outcome:
+    def _answer_to_pairs(self, kept: NDArray[np.bool_] | None) -> Outcome:
         """Composite events when only some pairs are let through; without explicit windows every event is in one pair."""
         return self._windowed.run(kept) if windowed(self.plan) else self._plain.run(kept)
 
@@ -239,33 +248,37 @@ class Contest:
 
     def standings(self, method: Method[Any], model: Model[Any], rates: Sequence[float]) -> Iterator[Standing]:
         """How a shedder does at some rates (multiples of the capacity)."""
-        judge = self._judge_matches if method.level == "partial matches" else self._judge_events
+        if method.level == "partial matches":
+            yield from (self._judge_matches(method, model, rate) for rate in rates)
+            return
+        curve = self._work(method, model) if self.terms.measured else None
         for rate in rates:
-            yield judge(method, model, rate)
+            yield self._judge_events(method, model, rate, curve)
 
-    def _judge_events(self, method: Method[Any], model: Model[Any], rate: float) -> Standing:
-        terms = self.terms
+    def _judge_events(self, method: Method[Any], model: Model[Any], rate: float, curve: WorkCurve | None) -> Standing:
+        terms = self.terms if curve is None else self.terms.charging(curve.event_ns)
         fixed = max(0.0, 1.0 - 1.0 / rate) if terms.fixed else None
-        events, protected, timed = len(self.rows), self._protected, TimedModel(model)
-        decisions: _KeptPairs | _KeptEvents
-        if method.level == "events per window":
-            windows = self._opened.windows if terms.opened else self._windows
-            staying = protected[windows.event] | self._opened.opening if terms.opened else protected[windows.event]
-            asking = _Asking(windows.judged(self._judged_arrived), self._asked(method, model), slice(None))
-            decisions = _KeptPairs(timed, windows, asking, staying)
-            decisions_per_event = len(windows) / max(1, events)
-        else:
-            rows = self.rows if terms.selected else slice(None)
-            decisions, decisions_per_event = _KeptEvents(timed, _Asking(self._judged, self._asked(method, model), rows), protected), 1.0
+        if fixed and curve is not None:
+            fixed = curve.least_ratio(1.0 / rate)
+        timed = TimedModel(model)
+        events, decisions = len(self.rows), self._decisions(method, model, timed)
         if terms.event_ns:
             decisions.of(1.0 - 1.0 / max(rate, 1.0))
-        shedding_s = terms.shedding_s(timed.decision_ns * decisions_per_event)
+        shedding_s = terms.shedding_s(timed.decision_ns * decisions.per_event(events))
         load = Load(
-            rate * terms.capacity, 1.0 / terms.capacity, shedding_s, terms.bound_s, terms.safety, terms.interval, fixed, terms.begun_s
+            rate * terms.capacity,
+            1.0 / terms.capacity,
+            shedding_s,
+            terms.bound_s,
+            terms.safety,
+            terms.interval,
+            fixed,
+            terms.begun_s,
+            None if curve is None else curve.dearness,
         )
         course = overload(events, load, decisions)
         asked = course.ratio[course.ratio > 0]
-        if isinstance(decisions, _KeptPairs):
+        if isinstance(decisions, KeptPairs):
             quality, dropped = self._quality_of_pairs(decisions.kept), 1.0 - float(decisions.kept.mean())
         else:
             quality, dropped = Quality.of(self.truth, self._answer(course.kept > 0)), 1.0 - float(course.kept.mean())
@@ -279,6 +292,21 @@ class Contest:
             terms.bound_s,
             timed.decision_ns,
         )
+
+    def _decisions(self, method: Method[Any], model: Model[Any], timed: TimedModel) -> KeptPairs | KeptEvents:
+        protected, asked = self._protected, self._asked(method, model)
+        if method.level != "events per window":
+            rows = self.rows if self.terms.selected else slice(None)
+            return KeptEvents(timed, Asking(self._judged, asked, rows), protected)
+        opened = self.terms.opened
+        windows = self._opened.windows if opened else self._windows
+        staying = protected[windows.event] | self._opened.opening if opened else protected[windows.event]
+        return KeptPairs(timed, windows, Asking(windows.judged(self._judged_arrived), asked, slice(None)), staying)
+
+    def _work(self, method: Method[Any], model: Model[Any]) -> WorkCurve:
+        decisions = self._decisions(method, model, TimedModel(model))
+        match = self._answer if isinstance(decisions, KeptEvents) else self._opened.run if self.terms.opened else self._answer_to_pairs
+        return measured(len(self.rows), decisions.of, match)
 
     def _asked(self, method: Method[Any], model: Model[Any]) -> Asked:
         """The drop ratio to ask a model for, so that this share of what arrives at the operator goes: all shedders then save the same work, however well their thresholds fit this recording."""
@@ -327,47 +355,3 @@ class Contest:
         """Partial matches that live at a time without shedding, on average."""
         load = MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=self.terms.match_interval)
         return float(self._matches.run(load, None).matches.mean())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Asking:
-    """What a model is asked about, at which of its drop ratios, and which of it arrives at the operator."""
-
-    candidates: Any
-    ratio: Asked
-    arriving: NDArray[np.int64] | slice
-
-
-class _Decisions:
-    """Masks of a model by drop ratio; all candidates are decided about at once."""
-
-    def __init__(self, model: TimedModel, asking: _Asking, protected: NDArray[np.bool_]) -> None:
-        self._model, self._asking, self._protected = model, asking, protected
-        self._masks: dict[float, NDArray[np.bool_]] = {}
-
-    def of(self, ratio: float) -> NDArray[np.bool_]:
-        if ratio not in self._masks:
-            kept = self._model.gate(self._asking.ratio(ratio)).keep(self._asking.candidates)
-            self._masks[ratio] = kept[self._asking.arriving] | self._protected
-        return self._masks[ratio]
-
-
-class _KeptEvents(_Decisions):
-    def __call__(self, ratio: float, start: int, stop: int) -> NDArray[np.float64]:
-        return self.of(ratio)[start:stop].astype(np.float64)
-
-
-class _KeptPairs(_Decisions):
-    """Collects which pairs pass; an event costs the share of its windows that it stays in."""
-
-    def __init__(self, model: TimedModel, windows: EventWindows, asking: _Asking, protected: NDArray[np.bool_]) -> None:
-        super().__init__(model, asking, protected)
-        self._windows = windows
-        self.kept = np.ones(len(windows), dtype=np.bool_)
-
-    def __call__(self, ratio: float, start: int, stop: int) -> NDArray[np.float64]:
-        own = self._windows.between(start, stop)
-        self.kept[own] = self.of(ratio)[own]
-        event = self._windows.event[own] - start
-        pairs = np.bincount(event, minlength=stop - start)
-        return np.bincount(event, weights=self.kept[own], minlength=stop - start) / np.maximum(pairs, 1)

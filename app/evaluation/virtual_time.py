@@ -15,10 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shedding.detector import smoothed
 from shedding.overload import QueueLaw
 
 RATIO_STEPS = 200
 """Drop ratios are rounded up to a multiple of 1/200, so that a gate is made for few of them."""
+
+_NEWEST = 0.1
+"""Weight of the newest interval in what events seem to cost, as on a clock (`app.evaluation.paced`)."""
 
 Keep = Callable[[float, int, int], NDArray[np.float64]]
 """(drop ratio, start, stop) → float64 (stop - start,): how much of each of these events passes: 0 or 1, or the share of its windows."""
@@ -37,6 +41,7 @@ class Load:
         interval: events between two looks at the queue.
         fixed_ratio: drop ratio from the first event on, whatever the queue; None: by the queue. Tells what a shedder chooses from how much it must.
         begun_s: how long the first event waits; the safe length skips the time in which the queue fills and nothing is shed.
+        dearness: drop ratio → work for an event that is then left, as a multiple of ``cost_s``; None: they all cost the same.
     """
 
     rate: float
@@ -47,19 +52,25 @@ class Load:
     interval: int = 50
     fixed_ratio: float | None = None
     begun_s: float = 0.0
+    dearness: Callable[[float], float] | None = None
 
-    def needed_ratio(self, waiting_s: float) -> float:
+    def cost_at(self, ratio: float) -> float:
+        """Work for an event that is left at this drop ratio, s."""
+        return self.cost_s if self.dearness is None else self.cost_s * self.dearness(ratio)
+
+    def needed_ratio(self, waiting_s: float, cost_s: float | None = None) -> float:
         """The drop ratio by the law; see `shedding.overload.QueueLaw`.
 
         Args:
             waiting_s: queueing latency now, s.
+            cost_s: what an event that is left seems to cost; `Load.cost_s` without.
 
         Returns:
             0 without overload; 1 when the bound is reached, or the decisions alone are too much.
         """
         if self.fixed_ratio is not None:
             return self.fixed_ratio
-        throughput = max(0.0, 1.0 - self.shedding_s * self.rate) / self.cost_s
+        throughput = max(0.0, 1.0 - self.shedding_s * self.rate) / (self.cost_s if cost_s is None else cost_s)
         return QueueLaw(self.bound_s, self.safety).ratio(self.rate, throughput, waiting_s)
 
 
@@ -87,14 +98,16 @@ def overload(events: int, load: Load, keep: Keep) -> Course:
         keep: asked interval by interval while shedding is on.
     """
     kept = np.ones(events, dtype=np.float64)
-    queue, ratios = Queue(events, load.rate, load.interval, load.begun_s), []
+    queue, ratios, known_s = Queue(events, load.rate, load.interval, load.begun_s), [], load.cost_s
     for start, stop in queue.intervals():
-        work = np.full(stop - start, load.cost_s)
-        wanted = float(np.ceil(load.needed_ratio(queue.waiting_s(start)) * RATIO_STEPS) / RATIO_STEPS)
+        wanted = float(np.ceil(load.needed_ratio(queue.waiting_s(start), known_s) * RATIO_STEPS) / RATIO_STEPS)
         ratios.append(wanted)
+        cost_s = load.cost_at(wanted)
+        work = np.full(stop - start, cost_s)
         if wanted > 0:
             kept[start:stop] = keep(wanted, start, stop)
-            work = load.shedding_s + load.cost_s * kept[start:stop]
+            work = load.shedding_s + cost_s * kept[start:stop]
+        known_s = smoothed(known_s, cost_s, _NEWEST)
         queue.work(start, work)
     return Course(kept, queue.latency_s, np.array(ratios, dtype=np.float64))
 

@@ -62,12 +62,19 @@ def evaluate(  # noqa: PLR0917 - the command's options
             help="Leave out the events that no item takes, as selection does before anything is shed: there is nothing to gain from them.",
         ),
     ] = False,
+    measured: Annotated[
+        bool,
+        typer.Option(
+            "--measured",
+            help="Events cost what matching those that are left really takes, and decisions what they take: who keeps what is dear must drop more. Figures then depend on this machine.",
+        ),
+    ] = False,
 ) -> None:
     """Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.
 
     The recording is cut in two: shedders learn from the first part, and are judged on the second, against what the query finds there without
-    shedding. Arrivals, work and latency are virtual, so figures do not depend on this machine; only ns per decision is measured. When the first
-    event arrives the queue is as long as is safe already: what counts is overload, not how it came.
+    shedding. Arrivals, work and latency are virtual, so figures do not depend on this machine; only ns per decision is measured, and with
+    --measured what is left to be matched. When the first event arrives the queue is as long as is safe already: what counts is overload, not how it came.
     """
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise CepError(f"{plot}: plots are .png, .svg or .pdf")
@@ -79,7 +86,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
     judged = []
     for one in found:
         bound_s = (parse_duration(bound) if bound else one.plan.shedding.latency_bound_ms or 1000) / 1000
-        terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed)
+        terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed, measured=measured)
         judged.append(_judged(one, names, rates, terms, learn))
         write_json(as_json(judged[-1])) if output is Output.json else print_table(judged[-1])
         if plot is not None:

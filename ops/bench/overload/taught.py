@@ -59,12 +59,12 @@ def train(workload: Workload, shedder: str, folder: Path, events: int) -> Path |
 def foretold(
     workload: Workload, shedders: Sequence[str], shares: Sequence[float], folder: Path, events: int
 ) -> dict[tuple[str, str, str], float]:
-    """Recall by query (the first that has a bound), shedder and name of the rate, as `cep evaluate` has it."""
+    """Recall by query (the first that has a bound), shedder and name of the rate, as `cep evaluate --measured` has it."""
     file, settings = recording(workload, folder, events)
     query = next(iter(workload.bounds_ms))
     text, out = folder / f"{query}.yaml", folder / f"{query}-foretold.json"
     text.write_text(workload.texts(None)[query])
-    options = ["--queries", text, "--events", file, "--config", settings, "--selected", "--json", out]
+    options = ["--queries", text, "--events", file, "--config", settings, "--selected", "--measured", "--json", out]
     for shedder in shedders:
         options += ["--shedder", shedder]
     for share in shares:
