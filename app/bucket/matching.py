@@ -34,7 +34,7 @@ class Found:
         query: index in `Catalog.plans`.
         timeouts: partial matches that timed out; None unless the plan emits them.
         fed: the events of the query's group that were fed in this step, with the columns that rode along.
-        shed: partial matches that were asked about before the step, and those of them that a shedder ended.
+        shed: partial matches that were asked about before and within the step, and those of them that a shedder ended.
         cost_ns: what it took, by the clock that was handed in.
         verdicts: on the matches; None where nobody judges them.
         withheld: matches that are known to be false and are not written, with their verdicts (``output.hold_for_verdict``).
@@ -71,8 +71,10 @@ LEAST_PART = 64
 """Of a query's limit for its state: what a bucket holds is reckoned roughly below."""
 NAMED = 5
 """Queries that an error names."""
-Ending = Callable[[QueryEngine, int], tuple[int, int]]
-"""Ends some of an engine's partial matches before it is fed events from this time (ms) on; says how many it asked about, and how many it ended."""
+Ended = tuple[tuple[int, int], Matches, Tally]
+"""How many partial matches were asked about, and how many were ended; what the engine told."""
+Ending = Callable[[QueryEngine, EventBatch, NDArray[np.uint64], Watermarks, int], Ended]
+"""Feeds an engine (events, items and watermarks; the batch begins at this time, ms), and ends some of its partial matches before that and meanwhile."""
 NO_ENDINGS: Mapping[int, Ending] = {}
 Clock = Callable[[], int]
 """Nanoseconds since some moment, or time of the processor; this floor reads none of its own."""
@@ -233,8 +235,10 @@ class GroupMatching:
             began = clock()
             part = _with_counted(batch, rows, items, counted) if counting else _candidates(self._plans[query], batch, rows, items)
             try:
-                shed = endings[query](engine, int(batch.time[0])) if query in endings and len(batch) else (0, 0)
-                matches, tally = engine.feed(*part, watermarks)
+                if query in endings and len(batch):
+                    shed, matches, tally = endings[query](engine, *part, watermarks, int(batch.time[0]))
+                else:
+                    shed, (matches, tally) = (0, 0), engine.feed(*part, watermarks)
             except Exception as error:
                 named(error, [self._plans[query].name])
                 raise

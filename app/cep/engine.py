@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,6 +45,33 @@ class Watermarks:
     default_ms: int
     by_source: Mapping[int, int] = field(default_factory=dict)
     end_ms: int | None = None
+
+
+FEWEST = 16
+"""Candidates between two looks: a look costs as much as some events do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """Who looks at an engine's partial matches while it is fed.
+
+    Attributes:
+        every_ms: of the events' time, about, between two looks.
+        look: called with the time of the event that comes next; may end partial matches.
+    """
+
+    every_ms: float
+    look: Callable[[int], None]
+
+    def candidates(self, time: NDArray[np.int64], candidates: int, most: int) -> int:
+        """How many candidates come between two looks, where so many are in events of these times (int64); not more than ``most``.
+
+        >>> looking = Looking(10, print)
+        >>> [looking.candidates(np.array([0, last]), 100, 50) for last in (5, 100, 10_000)]
+        [50, 10, 16]
+        """
+        span = int(time.max() - time.min()) if len(time) else 0
+        return most if span <= self.every_ms else max(FEWEST, min(most, round(candidates * self.every_ms / span)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,16 @@ def _query(query: str, done: Done, *, by_matches: bool) -> QueryObservation:
         candidates=tally.candidates,
         shed=0 if by_matches else tally.shed,
         work_ms=totals.slowest_ns.get(query, 0) / 1e6,
-        matches=(max(0, earlier.partial_matches - tally.ended_matches) + tally.partial_matches) / 2,
+        matches=_held_against(earlier.partial_matches, tally),
         reference=reference,
         asked=0.0 if orders is None else orders.drop_ratio,
         latency_ms=tally.latency_sum_ms / sum(tally.latencies) if sum(tally.latencies) else None,
     )
+
+
+def _held_against(before: int, tally: QueryTally) -> float:
+    """How many partial matches events met on average: between those that were left before the batch, and those behind it. Where more were ended than there were, most of
+    them within the batch, there were about as many throughout.
+    """
+    left = before - tally.ended_matches
+    return (left + tally.partial_matches) / 2 if left >= 0 else float(tally.partial_matches)

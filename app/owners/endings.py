@@ -11,18 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.engines import QueryEngine
-from app.bucket.matching import NO_ENDINGS, Ending
-from app.cep.door import LiveRuns, end_runs, live_runs, tells_partial_matches
+from app.bucket.matching import NO_ENDINGS, Ended, Ending
+from app.cep.door import LiveRuns, RunsEngine, end_runs, live_runs, tells_partial_matches
+from app.cep.engine import Looking, Watermarks
 from app.control.directives import Directive
 from app.control.levels import sheds_matches
 from app.evaluation.known_matches import known_matches, progress_of_items
+from app.events.batch import EventBatch
 from app.owners.deployment import load_deployment
 from app.owners.least_progress import LeastProgress
 from app.query.plan import Plan
-from shedding.candidates import Mask
+from shedding.candidates import JudgedMatches, Mask
 from shedding.identity import identities
-from shedding.interface import Model
+from shedding.interface import Gate, Model
 from shedding.registry import METHODS, unlearned
+
+LOOKS = 8
+"""Within the time of a window, at the partial matches that were made since the last one: what waits to be looked at is at most so much of what there would be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,22 +44,49 @@ class Judge:
     model: Model[Any] | LeastProgress
     progress: NDArray[np.int32]
 
-    def ending(self, share: float) -> Ending:
-        """Ends this share of an engine's partial matches."""
-        gate, plan = self.model.gate(share), self.plan
-        window_ms = plan.within.size if plan.within is not None and plan.within.unit == "ms" else 0
-        events_per_ms = (self.model.manifest.window_events or window_ms) / window_ms if window_ms else 1.0
+    def ending(self, share: float, ratio: float = 0.0) -> Ending:
+        """Ends partial matches of an engine before it is fed, and while it is.
 
-        def end(engine: QueryEngine, now_ms: int) -> tuple[int, int]:
+        Args:
+            share: of those that are there before.
+            ratio: of those that are made meanwhile; each is looked at once. A batch of much time (after an outage) makes more of them than there were before.
+        """
+        window_ms, before, meanwhile = self._window_ms, self.model.gate(share), self.model.gate(ratio)
+
+        def feed(engine: QueryEngine, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks, now_ms: int) -> Ended:
             assert tells_partial_matches(engine), "shedders of partial matches have plans for the runs evaluator"  # noqa: S101
-            live = live_runs(engine)
-            if not len(live):
-                return 0, 0
-            judged = known_matches(live, self.progress, events_per_ms, now_ms)
-            judged = replace(judged, identity=_identities(judged.identity, live))
-            return len(live), end_runs(engine, live, together(gate.keep(judged), judged.identity))
+            asked, gone = self._end(engine, live_runs(engine), before, now_ms) if share else (0, 0)
+            if not window_ms or not ratio:
+                return (asked, gone), *engine.feed(batch, items, watermarks)
+            counts, since = [asked, gone], now_ms
 
-        return end
+            def look(then_ms: int) -> None:
+                nonlocal since
+                live = live_runs(engine)
+                made = live.only(np.flatnonzero(live.newest_ms >= since))
+                for place, count in enumerate(self._end(engine, made, meanwhile, then_ms)):
+                    counts[place] += count
+                since = then_ms
+
+            matches, tally = engine.feed(batch, items, watermarks, Looking(window_ms / LOOKS, look))
+            return (counts[0], counts[1]), matches, tally
+
+        return feed
+
+    @property
+    def _window_ms(self) -> int:
+        within = self.plan.within
+        return within.size if within is not None and within.unit == "ms" else 0
+
+    def _end(self, engine: RunsEngine, live: LiveRuns, gate: Gate[JudgedMatches], now_ms: int) -> tuple[int, int]:
+        """How many there are, and how many of them were ended."""
+        if not len(live):
+            return 0, 0
+        window_ms = self._window_ms
+        events_per_ms = (self.model.manifest.window_events or window_ms) / window_ms if window_ms else 1.0
+        judged = known_matches(live, self.progress, events_per_ms, now_ms)
+        judged = replace(judged, identity=_identities(judged.identity, live))
+        return len(live), end_runs(engine, live, together(gate.keep(judged), judged.identity))
 
 
 def _identities(first: NDArray[np.uint64], live: LiveRuns) -> NDArray[np.uint64]:
@@ -85,16 +117,22 @@ def _latency_share(directive: Directive, query: str) -> float:
     return own.share if own is not None and own.place == "matching" else 0.0
 
 
+def _latency_ratio(directive: Directive, query: str) -> float:
+    own = directive.shedding.get(query)
+    return own.drop_ratio if own is not None and own.place == "matching" else 0.0
+
+
 def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
-    """By query (index in the catalog of the directive's deployment), what is to be ended before its batch."""
+    """By query (index in the catalog of the directive's deployment), what is to be ended before its batch and within it."""
     asked = {*directive.shedding, *directive.state_shares}
     shares = {query: max(_latency_share(directive, query), directive.state_shares.get(query, 0.0)) for query in asked}
-    shares = {query: share for query, share in shares.items() if share > 0}
+    ratios = {query: _latency_ratio(directive, query) for query in asked}
+    shares = {query: share for query, share in shares.items() if share > 0 or ratios[query] > 0}
     if not shares:
         return NO_ENDINGS
     plans = load_deployment(checkpoint, directive.deployment).catalog.plans
     return {
-        number: _judge(checkpoint, directive.deployment, number, directive.seed).ending(shares[plan.name])
+        number: _judge(checkpoint, directive.deployment, number, directive.seed).ending(shares[plan.name], ratios[plan.name])
         for number, plan in enumerate(plans)
         if plan.name in shares and plan.draining is None
     }

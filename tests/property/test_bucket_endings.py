@@ -71,7 +71,8 @@ def test_a_restored_bucket_ends_the_same_partial_matches(data: st.DataObject) ->
     model = data.draw(st.sampled_from([unlearned("pm-random", seed=2), AllAlike(), LeastProgress(seed=2)]))
     judge = Judge(plan, model, progress_of_items(plan))
     shares = [data.draw(st.sampled_from([0.0, 0.3, 0.7, 1.0])) for _ in (*steps, None)]
-    endings = [{0: judge.ending(share)} if share else {} for share in shares]
+    ratios = [data.draw(st.sampled_from([0.0, 0.4, 1.0])) for _ in shares]
+    endings = [{0: judge.ending(share, ratio)} if share or ratio else {} for share, ratio in zip(shares, ratios, strict=True)]
     buckets = data.draw(st.integers(1, 2))
     whole = run(compiled.catalog, rules, steps, buckets, set(), endings, ALONE)
     restored = run(compiled.catalog, rules, steps, buckets, set(range(len(steps) + 1)), endings, ALONE)
@@ -99,6 +100,29 @@ def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(
     assert judged == 1000
     assert ended == pytest.approx(400, abs=50)
     assert sum(key[0] == "match" for key in found) == judged - ended
+
+
+@pytest.mark.parametrize("model", [unlearned("pm-random", seed=1), AllAlike(), LeastProgress(seed=1)])
+@pytest.mark.parametrize("ratio", [0.0, 0.8])
+def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(model: Model[JudgedMatches], ratio: float) -> None:
+    """Nothing is there before the batch, and what is there behind it would be there without shedding but for the last look."""
+    text = "name: q\nevent: SEQ(A a, B b)\nwithin: 1 s\nwhere: '[k]'\nshedding: {shedder: pm-random, latency_bound: 1 s}\n"
+    lines = [{"type": "AAAB"[k % 4], "time": 10 * k, "k": 0} for k in range(4000)]
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    (plan,) = compiled.catalog.plans
+    ending = Judge(plan, model, progress_of_items(plan)).ending(0.0, ratio)
+    found = run(compiled.catalog, TimeRules(plan.streams[0], 0), [[file.batch]], 1, set(), [{0: ending}], ALONE)
+    everything = sum(identities(compiled.catalog, match_sorted(compiled.catalog, file.batch).found).values())
+    left = sum(key[0] == "match" for key in found) / everything
+    ended = [key[4] for key in found if key[0] == "shed"]
+    if not ratio:
+        assert left == 1
+        assert not any(ended)
+    else:
+        # of those made since the last look, an eighth of a window, all are met by what comes before the next one
+        assert sum(ended) == pytest.approx(0.8 * 3000 * (1 - 1 / 320), rel=0.06)
+        assert 0.2 <= left < 0.35
 
 
 def test_a_query_that_gets_such_a_shedder_starts_anew_where_its_state_is_of_another_engine() -> None:

@@ -16,7 +16,7 @@ from app.cep.candidates.taking import Chunk, pin_kinds, take_up
 from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
 from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable
-from app.cep.engine import EngineOptions, Tally, Watermarks
+from app.cep.engine import EngineOptions, Looking, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.runs import arrays as at
 from app.cep.runs.arrays import RunMachine, RunTables
@@ -71,14 +71,16 @@ class RunsEngine:
         self._tables = RunTables(**tables)
         self._fan = automaton.most_edges()
 
-    def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
-        """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
+    def feed(
+        self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks, looking: Looking | None = None
+    ) -> tuple[Matches, Tally]:
+        """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`. Whoever is ``looking`` is asked meanwhile."""
         if pin_kinds(batch, self._layout.taking.attributes, self._known.kinds):
             self._lay_out()
         masks = counted(items, self.plan)
         state = self._store.state
         state[at.MATCHES] = state[at.EXPIRED] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
-        self._scan(batch, as_input(masks, np.int64), watermarks)
+        self._scan(batch, as_input(masks, np.int64), watermarks, looking)
         self._read(final=watermarks.default_ms >= FOREVER)
         parts, read, self._reads = self.parts(), self._reads, []
         matches = matches_of(parts, read)
@@ -130,14 +132,17 @@ class RunsEngine:
     def _machine(self) -> RunMachine:
         return RunMachine(self._layout.taking.programs, self._known.texts.arrays(), self._scratch, self._bound)
 
-    def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks) -> None:
+    def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks, looking: Looking | None) -> None:
         """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows."""
         horizons = horizons_of(batch.time, watermarks)
+        size = self.options.chunk
+        if looking is not None:
+            size = looking.candidates(batch.time, int(np.count_nonzero(masks)), size)
         start = 0
         self._safe = capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):
             self._store.drop_texts(self._tables, self._known.texts, self._layout)
-            chunk = take_up(batch, masks, start, self.options.chunk, Parts(self._layout.taking, self._known.texts, self._store))
+            chunk = take_up(batch, masks, start, size, Parts(self._layout.taking, self._known.texts, self._store))
             if self._layout.opener_bit >= 0:
                 self._open_outside_partitions(chunk, masks)
             self._advance(chunk)
@@ -145,6 +150,8 @@ class RunsEngine:
             if start < len(masks):
                 self._safe = capped(watermarks, int(horizons[start]))
                 self._pass_waiting((*passing(self._safe), 0))
+                if looking is not None:
+                    looking.look(int(batch.time[start]))
         self._safe = watermarks
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
 

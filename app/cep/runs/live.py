@@ -6,7 +6,7 @@ end_runs(engine, live, live.time_left_ms(now) > limit)       # bool: True = keep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,11 @@ class LiveRuns:
 
     def __len__(self) -> int:
         return len(self.node)
+
+    def only(self, rows: Integers) -> LiveRuns:
+        """Some of them, int64 (n,)."""
+        cut = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name != "window_ms"}
+        return LiveRuns(**cut, window_ms=self.window_ms)
 
     def time_left_ms(self, now_ms: int) -> Integers:
         """int64 (runs,): how long each may still live, ms; 2**62 without a window in time."""
