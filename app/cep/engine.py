@@ -67,8 +67,8 @@ class Looking:
         """How many candidates come between two looks, where so many are in events of these times (int64); not more than ``most``.
 
         >>> looking = Looking(10, print)
-        >>> [looking.candidates(np.array([0, last]), 100, 50) for last in (5, 100, 10_000)]
-        [50, 10, 16]
+        >>> [looking.candidates(np.array([0, last]), 100, 50) for last in (5, 40, 10_000)]
+        [50, 25, 16]
         """
         span = int(time.max() - time.min()) if len(time) else 0
         return most if span <= self.every_ms else max(FEWEST, min(most, round(candidates * self.every_ms / span)))

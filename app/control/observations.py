@@ -100,8 +100,9 @@ def _query(query: str, done: Done, *, by_matches: bool) -> QueryObservation:
 
 
 def _held_against(before: int, tally: QueryTally) -> float:
-    """How many partial matches events met on average: between those that were left before the batch, and those behind it. Where more were ended than there were, most of
-    them within the batch, there were about as many throughout.
+    """How many partial matches events met on average: between those that were left before the batch, and those behind it.
+
+    Where more were ended than there were, most of them within the batch, there were about as many throughout.
     """
     left = before - tally.ended_matches
     return (left + tally.partial_matches) / 2 if left >= 0 else float(tally.partial_matches)
