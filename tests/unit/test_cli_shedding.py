@@ -150,6 +150,19 @@ def test_shedders_are_compared_in_a_table_in_json_and_in_plots(cep, files, tmp_p
         assert [row | measured for row in one["standings"]] == [row | measured for row in judged[one["query"]]["standings"]]
 
 
+def test_events_may_cost_what_matching_those_that_are_left_takes(cep, files, tmp_path):
+    """How much depends on the machine: what is certain is that something is asked for, that less is found, and that the bound holds."""
+    figures = tmp_path / "figures.json"
+    command = ["evaluate", *options(files), "--rate", "1.5", "--rate", "2", "--shedder", "random", "--shedder", "gspice", "--measured"]
+    code, _, told = cep(*command, "--json", str(figures))
+    assert code == 0, told
+    for one in json.loads(figures.read_bytes()):
+        assert [row["shedder"] for row in one["standings"]] == ["random", "random", "gspice", "gspice"]
+        assert all(0 < row["dropped"] <= 1 for row in one["standings"])
+        assert all(row["recall"] < 1 for row in one["standings"] if row["shedder"] == "random")
+        assert all(row["latency_s"]["max"] < 1.0 for row in one["standings"])
+
+
 def test_what_cannot_be_judged_is_told(cep, files, tmp_path):
     code, _, told = cep("evaluate", *options(files), "--shedder", "gspices")
     assert code == 1
