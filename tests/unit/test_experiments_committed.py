@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from ops.experiments import cals, plain_figures, pspice_simulation, shedding_figures
+from ops.experiments.sase import measure as sase_measure
+from ops.experiments.sase import verdicts as sase_verdicts
 from ops.experiments.sharp_verdicts import sharp_verdicts
 from ops.experiments.shedding_figures import Points, read
 from ops.experiments.shedding_verdicts import gspice_verdicts, pspice_verdicts
@@ -27,6 +29,7 @@ JUDGES: dict[str, Callable[[Points], Sequence[object]]] = {
 PLAIN: dict[str, tuple[type[Any], Callable[[Any], Sequence[Any]]]] = {
     "cals": (cals.Figure, cals.verdicts_of),
     "pspice_simulation": (pspice_simulation.Figure, pspice_simulation.verdicts_of),
+    "sase": (sase_measure.Figure, sase_verdicts.verdicts_of),
 }
 COMMITTED = [name for name in JUDGES if (RESULTS / f"{name}.json").exists()]
 
