@@ -21,6 +21,7 @@ LONG_FUNCTIONS = {
     "app/cep/stacks/kernels_scan.py": {"advance": "one loop"},
     "app/cep/stacks/kernels_windows.py": {"expire": "one loop"},
     "app/cli/replay/replay.py": {"replay": "the options of a command are its parameters"},
+    "app/cli/shedding/evaluate.py": {"evaluate": "the options of a command are its parameters"},
     "app/coalesce/kernels_windows.py": {"_evaluate": "one loop"},
     "app/events/kernels.py": {"decode_records": "one loop"},
     "app/events/kernels_lines.py": {"read_lines": "one loop"},

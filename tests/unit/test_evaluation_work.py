@@ -71,7 +71,7 @@ def test_under_overload_as_much_work_goes_whoever_sheds(
     assert least < settled.mean() < most
     kept = found.kept.reshape(len(found.ratio), -1).mean(axis=1)
     worked = kept * [curve.dearness(ratio) for ratio in found.ratio.tolist()]
-    assert worked[len(worked) // 2 :].mean() == pytest.approx(0.8, abs=0.01)
+    assert worked[len(worked) // 2 :].mean() == pytest.approx(0.8, abs=0.02)
     assert found.latency_s.max() <= 1.0
 
 
