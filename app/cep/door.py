@@ -18,7 +18,7 @@ from app.cep.runs import explain as explain_runs
 from app.cep.runs import regroup as regroup_runs
 from app.cep.runs.drawing import Drawn, Edge, drawn
 from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs
+from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs, new_runs
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import Owner
 from app.cep.snapshot.state import engine_of
@@ -43,6 +43,7 @@ __all__ = [
     "live_runs",
     "merged_states",
     "new_engine",
+    "new_runs",
     "parted_state",
     "restore_engine",
     "tables_of",

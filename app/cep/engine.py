@@ -63,15 +63,28 @@ class Looking:
     every_ms: float
     look: Callable[[int], None]
 
-    def candidates(self, time: NDArray[np.int64], candidates: int, most: int) -> int:
-        """How many candidates come between two looks, where so many are in events of these times (int64); not more than ``most``.
+    def candidates(self, time: NDArray[np.int64], source: NDArray[np.int64], candidates: int, most: int) -> int:
+        """How many candidates come between two looks, where so many are in events of these times and sources (int64); not more than ``most``.
+
+        In a trusted order topic partitions come one after the other, each with all of the time.
 
         >>> looking = Looking(10, print)
-        >>> [looking.candidates(np.array([0, last]), 100, 50) for last in (5, 40, 10_000)]
+        >>> [looking.candidates(np.array([0, last]), np.zeros(2, np.int64), 100, 50) for last in (5, 40, 10_000)]
         [50, 25, 16]
+        >>> looking.candidates(np.array([0, 20, 0, 20]), np.array([1, 1, 2, 2]), 100, 50)
+        25
         """
-        span = int(time.max() - time.min()) if len(time) else 0
+        span = _time_passed(time, source)
         return most if span <= self.every_ms else max(FEWEST, min(most, round(candidates * self.every_ms / span)))
+
+
+def _time_passed(time: NDArray[np.int64], source: NDArray[np.int64]) -> int:
+    """Within the stretches of one source each, together, or from the least to the greatest time, where that is more (sources take turns)."""
+    if not len(time):
+        return 0
+    begins = np.flatnonzero(np.append(True, source[1:] != source[:-1]))
+    stretches = np.maximum.reduceat(time, begins) - np.minimum.reduceat(time, begins)
+    return max(int(stretches.sum()), int(time.max() - time.min()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.bucket.engines import QueryEngine
 from app.bucket.matching import NO_ENDINGS, Ended, Ending
-from app.cep.door import LiveRuns, RunsEngine, end_runs, live_runs, tells_partial_matches
+from app.cep.door import LiveRuns, RunsEngine, end_runs, live_runs, new_runs, tells_partial_matches
 from app.cep.engine import Looking, Watermarks
 from app.control.directives import Directive
 from app.control.levels import sheds_matches
@@ -58,15 +58,12 @@ class Judge:
             asked, gone = self._end(engine, live_runs(engine), before, now_ms) if share else (0, 0)
             if not window_ms or not ratio:
                 return (asked, gone), *engine.feed(batch, items, watermarks)
-            counts, since = [asked, gone], now_ms
+            new_runs(engine)  # those that were there before the batch
+            counts = [asked, gone]
 
             def look(then_ms: int) -> None:
-                nonlocal since
-                live = live_runs(engine)
-                made = live.only(np.flatnonzero(live.newest_ms >= since))
-                for place, count in enumerate(self._end(engine, made, meanwhile, then_ms)):
+                for place, count in enumerate(self._end(engine, new_runs(engine), meanwhile, then_ms)):
                     counts[place] += count
-                since = then_ms
 
             matches, tally = engine.feed(batch, items, watermarks, Looking(window_ms / LOOKS, look))
             return (counts[0], counts[1]), matches, tally

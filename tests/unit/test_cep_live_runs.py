@@ -9,7 +9,7 @@ from app.asc.selection import Selection
 from app.bucket.recording import match_sorted, rows_between
 from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine
-from app.cep.runs.live import end_runs, live_runs
+from app.cep.runs.live import end_runs, live_runs, new_runs
 from app.events.batch import Column, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
@@ -76,6 +76,21 @@ def test_ended_runs_complete_nothing_and_the_others_do() -> None:
         end_runs(engine, live, np.zeros(len(live), np.bool_))
         assert new == 0
         assert len(live_runs(engine)) == 0
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_new_runs_are_told_once_each_also_after_a_restart(*, restarted: bool) -> None:
+    plan, told = plan_of("SEQ(A a, B b, C c)"), []
+    engine, batch = RunsEngine(plan), events("AABABC", [1, 2, 1, 3, 2, 1])
+    for start in range(0, 6, 2):
+        part = rows_between(batch, start, start + 2)
+        items = np.array([1 << "ABC".index("AABABC"[k]) for k in (start, start + 1)], np.uint64)
+        engine.feed(part, items, Watermarks(int(part.time[-1])))
+        told.append(sorted(new_runs(engine).newest[:, 1].tolist()))
+        assert len(new_runs(engine)) == 0
+        if restarted:
+            engine = RunsEngine.restore(plan, engine.snapshot())
+    assert told == [[0, 1], [2, 3], [4]]
 
 
 def found_by(plan: Plan, batch: EventBatch) -> list[list[int]]:

@@ -113,6 +113,8 @@ MATCHED = 1
 """Flag: has been a match."""
 ENDED = 2
 """Flag: a shedder has ended it."""
+LOOKED = 4
+"""Flag: a shedder has looked at it since it was made."""
 # looks[..., run]: what shedders ask of a live run: node, item, times of the first and the newest event, events of the partition still to come
 LOOK_NODE, LOOK_ITEM, LOOK_BEGUN, LOOK_NEWEST, LOOK_LEFT = 0, 1, 2, 3, 4
 LOOKS = 5

@@ -137,7 +137,7 @@ class RunsEngine:
         horizons = horizons_of(batch.time, watermarks)
         size = self.options.chunk
         if looking is not None:
-            size = looking.candidates(batch.time, int(np.count_nonzero(masks)), size)
+            size = looking.candidates(batch.time, batch.source, int(np.count_nonzero(masks)), size)
         start = 0
         self._safe = capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):

@@ -25,6 +25,7 @@ from app.cep.runs.arrays import (
     LOOK_LEFT,
     LOOK_NEWEST,
     LOOK_NODE,
+    LOOKED,
     NEXT_RUN,
     ROW,
     S_COUNT,
@@ -41,11 +42,11 @@ from app.cep.runs.arrays import (
 from app.cep.runs.kernels_world import WORLD, line, table
 
 
-@kernel(types.void(WORLD, TABLE, TABLE))
-def list_runs(world, looks, places):
-    """What shedders ask of every live run, partition by partition, newest first; one look at its node and two at events.
+@kernel(types.int64(WORLD, TABLE, TABLE, types.boolean))
+def list_runs(world, looks, places, fresh):
+    """What shedders ask of every live run, partition by partition, newest first; one look at its node and two at events. Returns how many.
 
-    ``looks``: (LOOKS, runs), ``places``: (runs, 4), source and offset of its first and its newest event.
+    ``looks``: (LOOKS, runs), ``places``: (runs, 4), source and offset of its first and its newest event. ``fresh``: only those that were not listed so before.
     """
     shape = line(world, T_SHAPE)
     base = 1 + len(line(world, T_KEYS))
@@ -59,6 +60,11 @@ def list_runs(world, looks, places):
             continue
         node = slots[slot, base + S_HEAD]
         while node >= 0:
+            if fresh:
+                if nodes[node, FLAGS] & LOOKED:
+                    node = nodes[node, NEXT_RUN]
+                    continue
+                nodes[node, FLAGS] |= LOOKED
             first, newest = load(nodes, node, FIRST_ROW), load(nodes, node, ROW)
             looks[LOOK_NODE, count], looks[LOOK_ITEM, count] = node, load(nodes, node, ITEM)
             looks[LOOK_BEGUN, count], looks[LOOK_NEWEST, count] = load(nodes, node, FIRST_TIME), load(cells, newest, CELL_TIME)
@@ -70,6 +76,7 @@ def list_runs(world, looks, places):
             places[count, 2], places[count, 3] = load(cells, newest, CELL_SOURCE), load(cells, newest, CELL_OFFSET)
             count += 1
             node = nodes[node, NEXT_RUN]
+    return count
 
 
 @kernel(types.int64(WORLD, INTEGERS))

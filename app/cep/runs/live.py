@@ -6,7 +6,7 @@ end_runs(engine, live, live.time_left_ms(now) > limit)       # bool: True = keep
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +48,6 @@ class LiveRuns:
     def __len__(self) -> int:
         return len(self.node)
 
-    def only(self, rows: Integers) -> LiveRuns:
-        """Some of them, int64 (n,)."""
-        cut = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name != "window_ms"}
-        return LiveRuns(**cut, window_ms=self.window_ms)
-
     def time_left_ms(self, now_ms: int) -> Integers:
         """int64 (runs,): how long each may still live, ms; 2**62 without a window in time."""
         if self.window_ms is None:
@@ -62,11 +57,21 @@ class LiveRuns:
 
 def live_runs(engine: RunsEngine) -> LiveRuns:
     """All live partial matches of an engine, without matches that wait for a negated end."""
+    return _listed(engine, fresh=False)
+
+
+def new_runs(engine: RunsEngine) -> LiveRuns:
+    """Those of them that were made since this was asked last: the engine notes in them that they have been looked at, and what it remembers goes through snapshots."""
+    return _listed(engine, fresh=True)
+
+
+def _listed(engine: RunsEngine, *, fresh: bool) -> LiveRuns:
     parts = engine.parts()
     world, within = parts.world(), engine.plan.within
     count = int(count_runs(world))
     looks, places = np.empty((at.LOOKS, count), np.int64), np.empty((count, 4), np.int64)
-    kernels_live.list_runs(world, looks, places)
+    listed = int(kernels_live.list_runs(world, looks, places, fresh))
+    looks, places = looks[:, :listed], places[:listed]
     return LiveRuns(
         looks[at.LOOK_NODE],
         looks[at.LOOK_ITEM],

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,15 @@ def main() -> None:
         folder = Path(name)
         with embedded_services() as services:
             spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
-        for workload in (WORKLOADS[one] for one in chosen.workload):
+        for workload, shedders in by_evaluator([WORKLOADS[one] for one in chosen.workload], chosen.shedder):
             capacity = chosen.capacity or measured_capacity(spark, folder, workload)
-            figures["capacity_per_s"][workload.name] = round(capacity)
-            print(f"{workload.name}: capacity {capacity:,.0f} events/s", flush=True)
+            figures["capacity_per_s"][workload.label] = round(capacity)
+            print(f"{workload.label}: capacity {capacity:,.0f} events/s", flush=True)
             if chosen.calm:
-                figures["calm_ratios"][workload.name] = calm_costs(spark, folder, workload, capacity, chosen.calm)
+                figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity, chosen.calm)
                 chosen.json.write_text(json.dumps(figures, indent=1))
             else:
-                overloaded(Where(spark, folder, workload), capacity, chosen, figures)
+                overloaded(Where(spark, folder, workload), shedders, capacity, chosen, figures)
         spark.stop()
     if chosen.plot:
         draw(figures, chosen.plot)
@@ -90,7 +90,8 @@ def without(figures: dict[str, Any], workloads: Sequence[str], shedders: Sequenc
     [{'workload': 'engine', 'shedder': 'random'}]
     """
     runs = [one for one in figures["runs"] if one["workload"] not in workloads or one["shedder"] not in shedders]
-    return {**figures, "runs": runs, "unshed": [one for one in figures["unshed"] if one["workload"] not in workloads]}
+    again = {workload.label for workload, _ in by_evaluator([WORKLOADS[one] for one in workloads], shedders)}
+    return {**figures, "runs": runs, "unshed": [one for one in figures["unshed"] if one["workload"] not in again]}
 
 
 def parsed() -> argparse.Namespace:
@@ -118,19 +119,33 @@ def parsed() -> argparse.Namespace:
     return chosen
 
 
-def overloaded(where: Where, capacity: float, chosen: argparse.Namespace, figures: dict[str, Any]) -> None:
+def by_evaluator(workloads: Sequence[Workload], shedders: Sequence[str]) -> Iterator[tuple[Workload, list[str]]]:
+    """Who sheds which workload: shedders of one level share capacity and rates.
+
+    >>> [(workload.label, names) for workload, names in by_evaluator([WORKLOADS["engine"]], ["bl", "pspice", "random"])]
+    [('engine', ['bl', 'random']), ('engine-runs', ['pspice'])]
+    """
+    for workload in workloads:
+        found: dict[str, tuple[Workload, list[str]]] = {}
+        for shedder in shedders:
+            matched = workload.matched_for(shedder)
+            found.setdefault(matched.label, (matched, []))[1].append(shedder)
+        yield from found.values()
+
+
+def overloaded(where: Where, shedders: Sequence[str], capacity: float, chosen: argparse.Namespace, figures: dict[str, Any]) -> None:
     """All runs of a workload; figures are written after each, since they take minutes."""
     workload, folder = where.workload, where.folder
     diverging = unshed(where, capacity, chosen.seconds)
     figures["unshed"].append(diverging)
-    print(f"{workload.name}: unshed at 120 %: {diverging}", flush=True)
-    known = {} if chosen.unforetold else foretold(workload, chosen.shedder, chosen.rate, folder, chosen.learn)
+    print(f"{workload.label}: unshed at 120 %: {diverging}", flush=True)
+    known = {} if chosen.unforetold else foretold(workload, shedders, chosen.rate, folder, chosen.learn)
     schedule = Schedule(issue_phases(chosen.rate, chosen.seconds), capacity)
     whole: Run | None = None
-    for shedder in chosen.shedder:
+    for shedder in shedders:
         models = train(workload, shedder, folder, chosen.learn)
         run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
-        rows = [replace(row, foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows]
+        rows = [replace(row, capacity_per_s=round(capacity), foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows]
         tell(rows)
         figures["runs"] += [row.to_plain() for row in rows]
         figures["ratios"][f"{workload.name}/{shedder}"] = ratios_over_time(run)
@@ -142,7 +157,7 @@ def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> 
     found = float(workload.first_batch)
     for attempt in ("guessed", "measured"):
         with embedded_services() as services:
-            found = capacity_of(spark, Place(folder / workload.name / attempt, services), workload, round(found))
+            found = capacity_of(spark, Place(folder / workload.label / attempt, services), workload, round(found))
     return found
 
 
@@ -163,12 +178,12 @@ def unshed(where: Where, capacity: float, seconds: float) -> dict[str, object]:
     workload = where.workload
     schedule = Schedule((Phase("", CALM, 20), Phase("120%", 1.2, seconds)), capacity)
     with embedded_services() as services:
-        run = shed_run(where.spark, Place(where.folder / workload.name / "unshed", services), workload, None, schedule)
+        run = shed_run(where.spark, Place(where.folder / workload.label / "unshed", services), workload, None, schedule)
     end_ms = run.began_ms + 1000 * schedule.seconds[-1]
     found = run.composites[next(iter(workload.bounds_ms))].values()
     last = [one.told_ms - run.last_ms(one) for one in found if end_ms - 5000 <= run.last_ms(one) < end_ms]
     return {
-        "workload": workload.name,
+        "workload": workload.label,
         "rate": "120%",
         "seconds": seconds,
         "told_of_last_5_s": len(last),

@@ -24,6 +24,7 @@ class Row:
         drop_ratio_sd: their standard deviation.
         recall: share of the unshed run's composite events that was found.
         precision: share of what was found that the unshed run finds.
+        capacity_per_s: of the workload without shedding, that rates are multiples of.
         foretold_recall: by `cep evaluate`, where it was asked.
         estimate: of recall, live, the last one: lower end, value, upper end.
         true_recall: what the estimate speaks of: partitions that were shed, over its period.
@@ -44,6 +45,7 @@ class Row:
     drop_ratio_sd: float = 0.0
     recall: float | None = None
     precision: float | None = None
+    capacity_per_s: int | None = None
     foretold_recall: float | None = None
     estimate: tuple[float, float, float] | None = None
     true_recall: float | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import yaml
 
 from app.config.settings import Settings, load_settings
 from app.local.embedded import Embedded
+from shedding.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 4
@@ -34,6 +35,7 @@ class Workload:
         events_per_event_s: events per second of event time, whatever the rate of sending is: windows hold equally many throughout.
         first_batch: records per batch while the capacity is not known yet.
         forced: the drop ratio of all queries with a bound, where it is not left to the watchdog: what is judged is the audit, at rates that the machine can send.
+        runs: whether queries with a bound are matched by the engine that has partial matches.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Workload:
     events_per_event_s: float = 1000.0
     first_batch: int = 20_000
     forced: float | None = None
+    runs: bool = False
 
     def texts(self, shedder: str | None) -> dict[str, str]:
         """Query files by name, shed or not.
@@ -51,6 +54,22 @@ class Workload:
         'shedding: {shedder: bl, latency_bound: 1000 ms}'
         """
         return {name: text + self._shedding(name, shedder) for name, text in self.queries.items()}
+
+    def matched_for(self, shedder: str) -> Workload:
+        """The workload as the shedder's level wants it matched: shedders of partial matches need an engine that has them, whose capacity is another one.
+
+        >>> [WORKLOADS["engine"].matched_for(shedder).label for shedder in ("bl", "pspice")]
+        ['engine', 'engine-runs']
+        """
+        if METHODS[shedder].level != "partial matches":
+            return self
+        queries = {name: text + ("evaluator: runs\n" if name in self.bounds_ms else "") for name, text in self.queries.items()}
+        return replace(self, queries=queries, runs=True)
+
+    @property
+    def label(self) -> str:
+        """Its name, and how it is matched."""
+        return f"{self.name}-runs" if self.runs else self.name
 
     @property
     def streams(self) -> dict[str, Any]:
