@@ -17,7 +17,7 @@ _ROOM = 4
 
 
 class ChainMemory:
-    """The chains of a query, partition by partition. What is older than two windows is forgotten.
+    """The chains of a query, partition by partition. Only events of one partition come in the order of their places: in a trusted order others may be far behind.
 
     Args:
         shape: of the query's pattern.
@@ -28,7 +28,7 @@ class ChainMemory:
         self._shape = shape
         self._known_from = known_from
         self._needs = np.array(shape.needs, dtype=np.int64)
-        self._newest = np.full(1, EVER, dtype=np.int64)
+        self._passed = EVER
         self._keys, self._begun = np.zeros(0, np.uint64), np.zeros((0, 2 * len(shape.needs)), np.int64)
 
     def keep(
@@ -49,7 +49,6 @@ class ChainMemory:
         kernels_prefix.keep_chains(
             self._keys,
             self._begun,
-            self._newest,
             items,
             key,
             place,
@@ -68,26 +67,30 @@ class ChainMemory:
         """Nobody knows what was kept before this place."""
         self._known_from = max(self._known_from, place)
 
+    def pass_to(self, place: int) -> None:
+        """No event comes any more that is before this place: what is in none of their windows is forgotten."""
+        self._passed = max(self._passed, place)
+
     def arrays(self) -> Arrays:
         """All of it; equal memories give equal arrays."""
         alive = np.flatnonzero((self._keys != 0) & (self._begun > self._forgotten).any(axis=1))
         alive = alive[np.argsort(self._keys[alive])]
         begun = np.where(self._begun[alive] > self._forgotten, self._begun[alive], EVER)
-        return {"keys": self._keys[alive], "begun": begun, "places": np.array([self._newest[0], self._known_from], dtype=np.int64)}
+        return {"keys": self._keys[alive], "begun": begun, "places": np.array([self._passed, self._known_from], dtype=np.int64)}
 
     @staticmethod
     def restored(shape: Shape, arrays: Arrays) -> ChainMemory:
         """The memory that had these arrays."""
-        newest, known_from = arrays["places"].tolist()
+        passed, known_from = arrays["places"].tolist()
         memory = ChainMemory(shape, known_from)
-        memory._newest[0] = newest
+        memory.pass_to(passed)
         memory._take_in(arrays["keys"], arrays["begun"].reshape(-1, 2 * len(shape.needs)), len(arrays["keys"]))
         return memory
 
     @property
     def _forgotten(self) -> int:
         """What began here or before is part of no window any more."""
-        return int(self._newest[0]) - 2 * self._shape.window if self._newest[0] > EVER else EVER
+        return self._passed - self._shape.window if self._passed > EVER else EVER
 
     def _make_room(self, more: int) -> None:
         """So that at most half of the slots are used when every one of so many events has a partition of its own."""

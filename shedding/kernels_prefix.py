@@ -121,7 +121,6 @@ def remember(
     types.void(
         types.uint64[:],
         types.int64[:, :],
-        types.int64[:],
         _UINT64,
         _UINT64,
         _INT64,
@@ -138,7 +137,6 @@ def remember(
 def keep_chains(
     keys: NDArray[np.uint64],
     begun: NDArray[np.int64],
-    newest: NDArray[np.int64],
     items: NDArray[np.uint64],
     key: NDArray[np.uint64],
     place: NDArray[np.int64],
@@ -162,7 +160,6 @@ def keep_chains(
     Args:
         keys: in-out, uint64 (slots,), table of partitions; at most half of it is used, with all of these events.
         begun: in-out, int64 (slots, 2 * items), place where the newest chain of kept events up to this item began; behind them, that of the newest chain that is over, which the engine does not know.
-        newest: in-out, int64 (1,), greatest place of all events.
         items: bit i: the event can be item i.
         key: partition of each event; 0: it belongs to all of them.
         place: what windows are measured in: ms, or events.
@@ -178,14 +175,11 @@ def keep_chains(
     begins, forbids, ends = np.empty(len(needs), np.int64), np.uint64(negated), np.uint64(ending)
     for k in range(len(items)):
         wanted, unknown = items[k], place[k] - window < known_from
-        newest[0] = max(newest[0], place[k])
         if wanted == 0 or key[k] == 0:  # without a partition it forbids something in some of them
             kept[k] = (0 if wanted == 0 else 3) + rank[k] >= threshold
             continue
         slot = slot_of(keys, key[k] | np.uint64(1))
-        # however far behind an event of another partition is
-        over = max(place[k] - window, newest[0] - 2 * window)
-        alive, forbidden = standing(begun[slot], wanted, needs, forbids, over, unknown)
+        alive, forbidden = standing(begun[slot], wanted, needs, forbids, place[k] - window, unknown)
         level = 0
         if alive & forbids & ~ends:
             level = 3

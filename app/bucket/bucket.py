@@ -158,6 +158,7 @@ class Bucket:
             batch, bitmaps, lost = state.thinned(*due, thresholds, clock)
             shed.extend(lost)
             watermarks = self._watermarks(state, progress)
+            state.thinning.pass_to(watermarks.default_ms)
             news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
             if state.audit is not None:
                 news = state.audit.judged(news, batch, bitmaps, watermarks.default_ms, clock)

@@ -58,6 +58,10 @@ class Chains(Protocol):
         """Nobody knows what was kept before this time."""
         ...
 
+    def pass_to(self, place: int) -> None:
+        """No event comes any more that is before this time."""
+        ...
+
     def arrays(self) -> Arrays:
         """All of it."""
         ...
@@ -168,6 +172,11 @@ class Thinning:
             return Thinned(batch, left, hidden, tuple(shed))
         rows = np.flatnonzero(left.any(axis=1))
         return Thinned(take(batch, rows), left[rows], hidden, tuple(shed))
+
+    def pass_to(self, watermark_ms: int) -> None:
+        """Lets time come to the group's watermark: every event of a later step is there or behind it."""
+        for chains in self._chains.values():
+            chains.pass_to(watermark_ms)
 
     def go_on(self, other: Thinning, kept: Mapping[int, int]) -> None:
         """Takes over what the group remembers under another catalog.

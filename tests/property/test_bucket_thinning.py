@@ -137,6 +137,28 @@ def test_what_is_kept_does_not_depend_on_how_the_stream_was_cut(data: st.DataObj
 
 @settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.data())
+def test_nor_on_topic_partitions_that_come_one_after_the_other(data: st.DataObject) -> None:
+    """A trusted order: the second topic partition's events may be many windows behind what the first one's were."""
+    query, threshold = data.draw(st.sampled_from([one for one in QUERIES if one.equivalence])), data.draw(st.sampled_from(THRESHOLDS))
+    note(yaml_text(query))
+    catalog, events = catalog_of(query), [one for one in data.draw(streams(LIVELY)) if one["attributes"].get("k") is not None]
+    ahead = data.draw(st.sampled_from([0, 20, 100]))
+    for event in events:  # equal keys in one topic partition
+        event["source"] = hash(event["attributes"]["k"]) % 2
+    events.sort(key=lambda one: (one["time"], one["source"]))
+    for event in events:
+        event["time"] += ahead * (1 - event["source"])
+    for source in SOURCES:
+        for offset, event in enumerate(one for one in events if one["source"] == source):
+            event["offset"] = offset
+    note(events)
+    steps, rules = split(data, events), TimeRules("input", ordered_by="k")
+    own, _ = found(catalog, steps, rules, data.draw(st.integers(1, 3)), data.draw(st.sets(st.integers(0, len(steps)))), threshold)
+    assert own == expected(matches(query, kept_of(catalog.plans[0], query, in_order(events), threshold)), LIVELY)
+
+
+@settings(max_examples=max(60, settings.default.max_examples), deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
 def test_nothing_false_is_told_where_it_is_certain_what_is_over(data: st.DataObject) -> None:
     """Negations between two single events: the memory ends itself what it drops."""
     query, threshold = data.draw(st.sampled_from(CERTAIN)), data.draw(st.sampled_from(THRESHOLDS))

@@ -41,6 +41,7 @@ def test_chains_are_kept_as_defined(seed: int) -> None:
         shape = Shape(needs, negated, window, ending=ending)
         memory, kept, cuts = ChainMemory(shape), [], sorted({0, len(events), *(chance.randint(0, len(events)) for _ in range(3))})
         for a, b in pairwise(cuts):
+            memory.pass_to(events[a].place)
             if chance.random() < 0.5:
                 memory = ChainMemory.restored(shape, memory.arrays())
             kept += memory.keep(items[a:b], 2 * key[a:b] + np.uint64(2), places[a:b], rank[a:b], threshold).tolist()
@@ -69,4 +70,5 @@ def test_partitions_that_are_over_are_forgotten() -> None:
         assert memory.keep(
             np.ones(100, np.uint64), places.astype(np.uint64) * np.uint64(2) + np.uint64(2), places, np.zeros(100), 0.0
         ).all()
-    assert len(memory.arrays()["keys"]) == 20, "two windows"
+        memory.pass_to(begin + 95)
+    assert len(memory.arrays()["keys"]) == 14, "those of a window before the last place that was passed, and those behind it"
