@@ -29,7 +29,7 @@ from ops.bench.overload.judged import Row, judged, ratios_over_time
 from ops.bench.overload.load import CALM, Phase, Schedule, issue_phases
 from ops.bench.overload.pictures import draw
 from ops.bench.overload.runs import Run, capacity_of, shed_run, whole_run
-from ops.bench.overload.taught import foretold, runs_in_application, sampled_keys, train
+from ops.bench.overload.taught import Before, foretold, runs_in_application, sampled_keys, train
 from ops.bench.overload.workloads import WORKLOADS, Place, Workload
 
 SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
@@ -104,7 +104,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--rate", nargs="+", type=float, help="multiples of the capacity")
     parser.add_argument("--seconds", type=float, help="of each rate; the burst takes half")
     parser.add_argument("--capacity", type=float, help="events/s, where it is known")
-    parser.add_argument("--learn", type=int, default=60_000, help="events to learn from")
+    parser.add_argument("--learn", type=int, default=60_000, help="events to learn from, at most 500,000")
     parser.add_argument("--calm", type=int, default=0, metavar="ROUNDS", help="instead: what all of it costs while nothing is shed")
     parser.add_argument("--unforetold", action="store_true", help="do not ask `cep evaluate`")
     parser.add_argument(
@@ -139,11 +139,12 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: float, chosen: a
     diverging = unshed(where, capacity, chosen.seconds)
     figures["unshed"].append(diverging)
     print(f"{workload.label}: unshed at 120 %: {diverging}", flush=True)
-    known = {} if chosen.unforetold else foretold(workload, shedders, chosen.rate, folder, chosen.learn)
     schedule = Schedule(issue_phases(chosen.rate, chosen.seconds), capacity)
+    before = Before(folder, chosen.learn, int(schedule.counts[-1]))
+    known = {} if chosen.unforetold else foretold(workload, shedders, chosen.rate, before)
     whole: Run | None = None
     for shedder in shedders:
-        models = train(workload, shedder, folder, chosen.learn)
+        models = train(workload, shedder, before)
         run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
         rows = [replace(row, capacity_per_s=round(capacity), foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows]
         tell(rows)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.bucket.recording import rows_between
 from app.config.settings import load_settings
 from app.delivery.security import client_options
 from app.events.batch import EventBatch
@@ -23,7 +24,9 @@ from app.local.sending import Due, Sender, at_once
 from ops.bench.overload.workloads import Workload
 
 FIRST_MS = 1_780_000_000_000
-"""Time of the first event: the same in all runs, as identities depend on places and the queries on times only."""
+"""Time of the first event that is sent, about: the same in all runs, as identities depend on places and the queries on times only."""
+RECORDED = 500_000
+"""Events of a stream before those that are sent: models learn from an earlier time of the same world. In another one (another seed) prices are others, and what was learned of them is no use."""
 CALM = 0.4
 """Of the capacity: no reason to shed."""
 
@@ -129,8 +132,30 @@ def _sender(settings: Path, stream: str, due: Due) -> Sender:
     return Sender(client_options(loaded.kafka), outlet, due)
 
 
+def recorded(workload: Workload, sent: int, events: int) -> Iterator[EventBatch]:
+    """The last so many events before those that are sent.
+
+    Args:
+        workload: whose stream it is.
+        sent: how many are sent: a generator's world depends on how long its stream is.
+        events: at most `RECORDED`.
+    """
+    return _between(workload, RECORDED + sent, RECORDED - min(events, RECORDED), RECORDED)
+
+
 def _events(workload: Workload, events: int) -> Iterator[EventBatch]:
-    return iter(generate(workload.stream, events, seed=1, start_ms=FIRST_MS, rate_per_s=workload.events_per_event_s).batches)
+    return _between(workload, RECORDED + events, RECORDED, RECORDED + events)
+
+
+def _between(workload: Workload, events: int, start: int, stop: int) -> Iterator[EventBatch]:
+    """Of the workload's stream of so many events."""
+    begin_ms = FIRST_MS - round(1000 * RECORDED / workload.events_per_event_s)
+    at = 0
+    for batch in generate(workload.stream, events, seed=1, start_ms=begin_ms, rate_per_s=workload.events_per_event_s).batches:
+        low, high = max(start - at, 0), min(stop - at, len(batch))
+        at += len(batch)
+        if low < high:
+            yield rows_between(batch, low, high)
 
 
 def _send(settings: Path, workload: Workload, schedule: Schedule, told: Connection) -> None:

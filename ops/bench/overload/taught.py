@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,33 +18,46 @@ from app.config.settings import Settings
 from app.events.batch import Column, Dictionary, EventBatch, empty_batch
 from app.events.registry import Registry, registry_settings
 from app.events.types import Kind
+from app.local.generators.json_lines import json_lines
 from app.pipeline.preparation import compile_queries, read_streams
 from app.query.text.keys import RUN_SHEDDERS
-from ops.bench.overload.load import FIRST_MS
+from ops.bench.overload.load import recorded
 from ops.bench.overload.workloads import ROOT, Workload
 from shedding.registry import METHODS
 
-SEED = 2
-"""Of the recording that is learned from: another one than what is sent."""
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is known of a stream before it is sent.
+
+    Attributes:
+        folder: where files are put.
+        events: that are known.
+        sent: that will be sent.
+    """
+
+    folder: Path
+    events: int
+    sent: int
 
 
-def recording(workload: Workload, folder: Path, events: int) -> tuple[Path, Path]:
-    """Events of the workload's kind as a file, and settings to read them by."""
-    file, settings = folder / f"{workload.name}.jsonl", folder / f"{workload.name}-settings.yaml"
+def recording(workload: Workload, before: Before) -> tuple[Path, Path]:
+    """The stream's events before those that are sent as a file, and settings to read them by."""
+    file, settings = before.folder / f"{workload.label}.jsonl", before.folder / f"{workload.label}-settings.yaml"
     unused = {"kafka": {"bootstrap_servers": "unused:9092"}, "schema_registry": {"url": "http://unused"}}
     settings.write_text(yaml.safe_dump({**unused, "streams": workload.streams}))
     if not file.exists():
-        options = ["--events", events, "--seed", SEED, "--start-ms", FIRST_MS, "--rate", workload.events_per_event_s, "--out", file]
-        _cep("generate", workload.stream, *options)
+        with file.open("wb") as lines:
+            lines.writelines(json_lines(recorded(workload, before.sent, before.events)))
     return file, settings
 
 
-def train(workload: Workload, shedder: str, folder: Path, events: int) -> Path | None:
+def train(workload: Workload, shedder: str, before: Before) -> Path | None:
     """Models for the queries with a bound, or None where the shedder learns nothing."""
     if not METHODS[shedder].learns:
         return None
-    file, settings = recording(workload, folder, events)
-    models = folder / "models" / workload.name / shedder
+    file, settings = recording(workload, before)
+    models = before.folder / "models" / workload.label / shedder
     if not models.exists():
         models.mkdir(parents=True)
         for query in workload.bounds_ms:
@@ -56,13 +70,11 @@ def train(workload: Workload, shedder: str, folder: Path, events: int) -> Path |
     return models
 
 
-def foretold(
-    workload: Workload, shedders: Sequence[str], shares: Sequence[float], folder: Path, events: int
-) -> dict[tuple[str, str, str], float]:
+def foretold(workload: Workload, shedders: Sequence[str], shares: Sequence[float], before: Before) -> dict[tuple[str, str, str], float]:
     """Recall by query (the first that has a bound), shedder and name of the rate, as `cep evaluate --measured` has it."""
-    file, settings = recording(workload, folder, events)
+    file, settings = recording(workload, before)
     query = next(iter(workload.bounds_ms))
-    text, out = folder / f"{query}.yaml", folder / f"{query}-foretold.json"
+    text, out = before.folder / f"{query}.yaml", before.folder / f"{query}-foretold.json"
     text.write_text(workload.texts(None)[query])
     options = ["--queries", text, "--events", file, "--config", settings, "--selected", "--measured", "--json", out]
     for shedder in shedders:
