@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.control.directives import QueryShedding
+from app.control.running import smoothed
 from app.control.totals import BatchTotals
 from app.query.plan import Plan
 from shedding.registry import METHODS
@@ -21,6 +22,8 @@ def sheds_matches(plan: Plan) -> bool:
     return METHODS[plan.shedding.shedder].level == "partial matches"
 
 
+FULL = 1.05
+"""Times as many partial matches as behind the batch before: a state that grows by more is still filling up, and says nothing of how many there would be."""
 LEAST_PROGRESS = "least-progress"
 """Who ends partial matches of a query whose shedder knows nothing of them, where its state is too large (`app.owners.endings`)."""
 
@@ -35,6 +38,7 @@ class Levels:
 
     def __init__(self) -> None:
         self._references: dict[str, int] = {}
+        self._before: dict[str, int] = {}
 
     def orders(self, plan: Plan, ratio: float, totals: BatchTotals, unshed_latency_ms: float | None) -> QueryShedding:
         """What a query has to do in the next batch.
@@ -55,10 +59,12 @@ class Levels:
         return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, reference, round(share, 6))
 
     def see(self, shedding: Mapping[str, QueryShedding], totals: BatchTotals) -> None:
-        """A batch is over: queries that did not shed in it have as many partial matches as they have."""
+        """A batch is over: queries that did not shed in it have as many partial matches as they have, but while what was shed before fills up again."""
         for query, tally in totals.queries.items():
-            if query not in shedding:
-                self._references[query] = tally.partial_matches
+            live, known = tally.partial_matches, self._references.get(query, 0)
+            if query not in shedding and (live >= known or live <= FULL * self._before.get(query, 0)):
+                self._references[query] = live if live >= known else round(smoothed(known, live))
+            self._before[query] = live
 
     def snapshot(self) -> dict[str, int]:
         """For the directive's memory."""

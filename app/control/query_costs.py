@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from math import log
+from math import exp, log, log2
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ MOST_OFFSET_MS = 60_000.0
 """Later ones waited for something else."""
 FEED_MS = 1.0
 """Of a query's work in a batch, what there is whatever is in the batch: calls and arrays. Taken for work per event, ten events would foretell a burst of them a hundred times too dear."""
-CURVE_SAMPLES = 24
-"""Batches that the cost by partial matches is fitted to."""
-LEAST_SPREAD = 1.5
+LEVELS = 2.0
+"""Samples of the cost by partial matches are means, by numbers of them: so many to twice as many. What was seen of few and of many partial matches is remembered while a steady overload shows neither."""
+LEAST_SPREAD = 3.0
 """The most partial matches of the samples by the fewest: below, they say nothing about how the cost grows, and it is taken to be in proportion."""
 NO_EFFECT = 0.1
 """Of what was asked: when less than this is dropped, shedding is in vain (all events are guarded, say)."""
@@ -79,7 +79,8 @@ class QueryCost:
         offset_ms: by how much its composite events are later than the batches explain.
         reference: partial matches without shedding.
         matches: partial matches when that was measured.
-        samples: partial matches, and ms per event with so many.
+        samples: partial matches, and ms per event with so many, by levels of `LEVELS`.
+        fuller: by how much there are more partial matches while some are shed than the reference and the ratio say, as a logarithm: shedding may have begun while the state was still growing.
         bias: by how much an event cost more than was known, as a logarithm, on average.
         scatter: the same without its sign: how lumpy the query's work is.
     """
@@ -94,6 +95,7 @@ class QueryCost:
     reference: float = 0.0
     matches: float = 0.0
     samples: list[list[float]] = field(default_factory=list)
+    fuller: float = 0.0
     bias: float = 0.0
     scatter: float = 0.0
 
@@ -134,7 +136,23 @@ class QueryCost:
             self.spent_ms, self.events = spent, float(kept)
         self.matches = seen.matches if before == 0 or not warm else _followed(self.matches, seen.matches)
         if seen.reference:
-            self.samples = [*self.samples, [seen.matches, spent / kept]][-CURVE_SAMPLES:]
+            self._learn_level(seen.matches, spent / kept)
+            self._learn_reference(seen)
+
+    def _learn_level(self, matches: float, each_ms: float) -> None:
+        level = round(LEVELS * log2(max(1.0, matches)))
+        for sample in self.samples:
+            if round(LEVELS * log2(max(1.0, sample[0]))) == level:
+                sample[0], sample[1] = smoothed(sample[0], matches, SLOW), smoothed(sample[1], each_ms, SLOW)
+                return
+        self.samples.append([matches, each_ms])
+
+    def _learn_reference(self, seen: QueryObservation) -> None:
+        left = seen.reference * (1 - seen.asked)
+        if seen.asked > 0 and min(left, seen.matches) > 0:
+            self.fuller = smoothed(self.fuller, log(seen.matches / left), SLOW)
+        else:
+            self.fuller *= 1 - SLOW
 
     def _gain(self, each_ms: float, before_ms: float) -> float:
         """How much a batch counts: little while costs only scatter, all while they go somewhere (Trigg and Leach 1967, the tracking signal)."""
@@ -164,17 +182,18 @@ class QueryCost:
 
         The curve is fitted once; a decision asks it hundreds of times.
         """
-        curve = self._curve()
+        curve, there = self._curve(), self.reference * exp(self.fuller)
         if curve is not None:
-            return lambda ratio: curve.latency_s(self.reference * (1 - ratio))
+            return lambda ratio: curve.latency_s(there * (1 - ratio))
         each = self.per_event_ms
-        return lambda ratio: each * self.reference * (1 - ratio) / self.matches if self.matches > 0 else each
+        return lambda ratio: each * there * (1 - ratio) / self.matches if self.matches > 0 else each
 
     def _curve(self) -> Curve | None:
         counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T
-        if len(counts) < 4 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0):
+        if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0):
             return None
-        return fitted(counts, spent)
+        curve = fitted(counts, spent)
+        return curve if curve.slope > 0 else None
 
 
 @dataclass(slots=True)

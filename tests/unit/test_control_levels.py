@@ -47,6 +47,22 @@ def test_more_partial_matches_in_spite_of_shedding_are_the_new_reference():
     assert levels.orders(plan("pm-random"), 0.5, after(400), None) == QueryShedding(0.5, "pm-random", "matching", None, 400, 0.5)
 
 
+def test_a_state_that_fills_up_again_says_nothing_of_what_there_would_be():
+    levels = Levels()
+    levels.see({}, after(1000))
+    shedding = {"q": levels.orders(plan("pm-random"), 0.8, after(1000), None)}
+    for live in (200, 210):
+        levels.see(shedding, after(live))
+    for live in (400, 700, 900):  # nothing was shed in these batches, and the state is growing
+        levels.see({}, after(live))
+    assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == 1000
+    for _ in range(20):  # it is full
+        levels.see({}, after(900))
+    assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == pytest.approx(900, abs=3)
+    levels.see({}, after(2000))
+    assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == 2000
+
+
 def test_levels_outlive_a_restart_of_the_driver():
     levels, again = Levels(), Levels()
     levels.see({}, after(1000))

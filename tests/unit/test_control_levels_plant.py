@@ -23,7 +23,8 @@ LARGEST, BOUND = 400_000, 2_000
 class Plant:
     """Micro-batches on simulated time. Every event begins a partial match that lives for ``window_ms``; an event is held against all that live.
 
-    At `capacity` events per ms a steady batch takes half of the bound: its time is fixed + events * (own + per match * live), live = rate * window.
+    At `capacity` events per ms a steady batch takes half of the bound: its time is fixed + events * (own + per match * live), live = rate * window. Of those that are made in a batch
+    the asked share goes at once. ``scatter``: of the work of a batch, whatever is in it.
     """
 
     rate_per_ms: float
@@ -32,6 +33,7 @@ class Plant:
     event_ms: float = 0.002
     window_ms: float = 10_000.0
     match_ms: float = 2e-7
+    scatter: float = 0.05
     now: float = 0.0
     live: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -54,10 +56,13 @@ class Plant:
             judged = round(self.live) if own.share else 0
             ended = round(judged * own.share)
             self.live -= ended
-            work = consumed * (self.event_ms + self.match_ms * (self.live + consumed / 2)) * float(np.exp(chance.normal(0, 0.05)))
-            duration = (self.fixed_ms + work) * float(np.exp(chance.normal(0, 0.05)))
             passed, began = planned - taken_until, self.live
-            self.live = self.live * max(0.0, 1 - passed / self.window_ms) + consumed
+            made = self.rate_per_ms * min(passed, self.window_ms) * (1 - own.drop_ratio)
+            stay = self.live * max(0.0, 1 - passed / self.window_ms)
+            met = (self.live + stay + made) / 2
+            work = consumed * (self.event_ms + self.match_ms * met) * float(np.exp(chance.normal(0, self.scatter)))
+            duration = (self.fixed_ms + work) * float(np.exp(chance.normal(0, 0.05)))
+            self.live = stay + made
             tally = QueryTally(
                 "q", candidates=round(consumed), partial_matches=round(self.live), judged_matches=judged, ended_matches=ended
             )
@@ -88,6 +93,19 @@ def test_partial_matches_are_shed_until_the_bound_holds(seed: int) -> None:
     assert 0.5 * BOUND < np.median(settled) < BOUND, "and not more is shed than need be"
     assert 0 < np.mean(plant.ratios[150:]) < 0.95
     assert np.std(plant.ratios[150:]) < 0.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("window_ms", "times"), [(10_000.0, 4), (750.0, 1), (750.0, 4)])
+def test_lumps_and_windows_shorter_than_a_batch_do_not_make_the_ratio_swing(seed: int, window_ms: float, times: int) -> None:
+    """Shedding begins before the state has ever been full, and afterwards nobody sees how many partial matches there would be."""
+    plant = Plant(rate_per_ms=25.0, seed=seed, window_ms=window_ms, match_ms=times * 2e-7 * 10_000 / window_ms, scatter=0.15)
+    plant.run(400)
+    settled = plant.latencies[150:]
+    assert np.mean([latency > BOUND for latency in settled]) < 0.04
+    assert 0.6 * BOUND < np.median(settled) < 0.85 * BOUND
+    assert min(plant.ratios[150:]) > 0.3
+    assert np.std(plant.ratios[150:]) < 0.04
 
 
 def test_without_overload_no_partial_match_is_shed() -> None:
