@@ -16,6 +16,7 @@ from app.evaluation.shared_matches import SharedOperator, several
 from ops.experiments import gspice, pspice, shedding_own
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Point, Points, difference, interval, kept, read, table
 from ops.experiments.shedding_verdicts import gspice_verdicts, own_table, pspice_verdicts
 from shedding.interface import Training
@@ -229,6 +230,13 @@ def test_a_run_goes_on_where_an_earlier_one_stopped(tmp_path: Path, monkeypatch:
     assert [one for one in again if one.lost == -1] == before, "what was there is not run again"
     added = {(one.curve, one.x): one.lost for one in again if one.lost != -1}
     assert added == {(one.curve, one.x): one.lost for one in whole if one.curve == "prefix" and one.x != 120}
+
+
+def test_going_on_where_nothing_was_run_yet_begins_anew(tmp_path: Path) -> None:
+    experiments = {"one": lambda _, seed: iter([Point("f", "a", 1, seed, 5.0)])}
+    paper = Paper("p", None, experiments, Size(2, 1, 1), Size(1, 1, 1), [], lambda _: [])
+    command(paper, [str(tmp_path / "new"), "--resume"])
+    assert [one.seed for one in read(tmp_path / "new", "p").all] == [0, 1]
 
 
 def test_differences_are_between_the_seeds_that_both_have() -> None:
