@@ -319,6 +319,15 @@ def test_own_methods_are_compared_where_both_were_run_often_enough() -> None:
     assert not list(shedding_own.rows(Points(one for one in points if one.seed == 0)))
 
 
+def test_own_methods_and_e_bl_are_counted_alike_by_window() -> None:
+    lost = quality({"F": {"prefix": [20.0], "e-bl": [30.0]}}, [120])
+    points = [replace(one, wrong=5.0 if one.curve == "prefix" else 30.0) for one in lost]
+    by_window = [replace(one, curve="e-bl, by window", lost=0.0, wrong=0.0) for one in points if one.curve == "e-bl"]
+    identity, window = shedding_own.rows(Points([*points, *by_window]))
+    assert identity.startswith("| F | prefix | 3 | 1 of 1 | 20.0 | 30.0 | ")
+    assert window.startswith("| F, by window | prefix | 3 | 0 of 1 | 15.0 | 0.0 | ")
+
+
 def test_whether_the_pane_does_it_depends_on_the_figures() -> None:
     def pane(own: list[float], none: list[float]) -> str:
         lines = {"gspice": own, "gspice, no pane": none, "espice": [40.0] * 3, "bl": [60.0] * 3}
