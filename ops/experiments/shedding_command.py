@@ -57,7 +57,7 @@ def command(paper: Paper, given: Sequence[str] | None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true", help="three seeds and shorter streams")
     parser.add_argument("--judge", action="store_true", help="only draw and judge the points that an earlier run wrote")
-    parser.add_argument("--resume", action="store_true", help="keep the points that an earlier run wrote, and run what misses")
+    parser.add_argument("--resume", action="store_true", help="keep the points that an earlier run wrote, if any, and run what misses")
     parser.add_argument("--seeds", type=int, help="so many streams")
     parser.add_argument("--only", default="", help="experiments whose name contains this")
     arguments = parser.parse_args(given)
@@ -66,7 +66,8 @@ def command(paper: Paper, given: Sequence[str] | None) -> None:
     if arguments.judge:
         points = read(arguments.folder, paper.name)
     else:
-        before = read(arguments.folder, paper.name).all if arguments.resume else []
+        there = (arguments.folder / f"{paper.name}.json").exists()
+        before = read(arguments.folder, paper.name).all if arguments.resume and there else []
         run(taking_part, arguments.seeds or size.seeds, arguments.folder, paper.name, before)
         points = read(arguments.folder, paper.name)  # judged is what is written, to six digits
     extra = [] if paper.table is None else [paper.table(points)]

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ops.experiments.shedding_figures import LEAST_SEEDS, Points, difference, read
+from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, difference, read
+from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY
 
 OWN = ("prefix", "stateful")
-_NO_SHEDDER = ("oracle", "match probability")
+_NO_SHEDDER = ("oracle", PROBABILITY, BY_WINDOW)
 _NO_QUALITY = ("-work", "Ee", "Ef", "E1-charged")
 """Figures that show something else than what is lost, or are read off the processor's clock."""
 PAPERS = ("gspice", "pspice", "sharp")
@@ -22,12 +24,21 @@ PAPERS = ("gspice", "pspice", "sharp")
 
 def rows(points: Points) -> Iterator[str]:
     """A row of the table for each figure in which one of the own methods takes part, of settings that both ran with enough seeds."""
-    known = points.enough()
+    enough = points.enough()
+    known = Points([*enough.all, *_by_window(enough)])
     for figure in sorted({one.figure for one in known.all}):
         curves = known.curves(figure)
         own, others = [c for c in curves if c in OWN], [c for c in curves if c not in (*OWN, *_NO_SHEDDER)]
         if not any(part in figure for part in _NO_QUALITY):
             yield from filter(None, (_row(known, figure, curve, others) for curve in own))
+
+
+def _by_window(points: Points) -> Iterator[Point]:
+    """Figures in which E-BL is also counted by windows (`ops.experiments.pspice`), with all shedders counted so."""
+    figures = {one.figure for one in points.all if one.curve == BY_WINDOW}
+    for one in points.all:
+        if one.figure in figures and one.curve not in _NO_SHEDDER:
+            yield replace(one, figure=f"{one.figure}, by window", lost=one.lost - one.wrong)
 
 
 def _row(points: Points, figure: str, curve: str, others: Sequence[str]) -> str:

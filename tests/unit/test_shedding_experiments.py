@@ -16,6 +16,7 @@ from app.evaluation.shared_matches import SharedOperator, several
 from ops.experiments import gspice, pspice, shedding_own
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Point, Points, difference, interval, kept, read, table
 from ops.experiments.shedding_verdicts import gspice_verdicts, own_table, pspice_verdicts
 from shedding.interface import Training
@@ -231,6 +232,13 @@ def test_a_run_goes_on_where_an_earlier_one_stopped(tmp_path: Path, monkeypatch:
     assert added == {(one.curve, one.x): one.lost for one in whole if one.curve == "prefix" and one.x != 120}
 
 
+def test_going_on_where_nothing_was_run_yet_begins_anew(tmp_path: Path) -> None:
+    experiments = {"one": lambda _, seed: iter([Point("f", "a", 1, seed, 5.0)])}
+    paper = Paper("p", None, experiments, Size(2, 1, 1), Size(1, 1, 1), [], lambda _: [])
+    command(paper, [str(tmp_path / "new"), "--resume"])
+    assert [one.seed for one in read(tmp_path / "new", "p").all] == [0, 1]
+
+
 def test_differences_are_between_the_seeds_that_both_have() -> None:
     points = Points([*(Point("f", "a", 1, seed, seed) for seed in range(9)), *(Point("f", "b", 1, seed, seed - 1) for seed in (2, 5, 7))])
     assert difference(points, "f", "a", "b", 1) == (1.0, 1.0, 1.0)
@@ -309,6 +317,15 @@ def test_own_methods_are_compared_where_both_were_run_often_enough() -> None:
         "| F | stateful | 3 | 1 of 2 | 15.0 | 11.0 | 20.0 ± 0.0 against pspice 10.0 ± 0.0 at 120, difference [10.0, 10.0] |"
     )
     assert not list(shedding_own.rows(Points(one for one in points if one.seed == 0)))
+
+
+def test_own_methods_and_e_bl_are_counted_alike_by_window() -> None:
+    lost = quality({"F": {"prefix": [20.0], "e-bl": [30.0]}}, [120])
+    points = [replace(one, wrong=5.0 if one.curve == "prefix" else 30.0) for one in lost]
+    by_window = [replace(one, curve="e-bl, by window", lost=0.0, wrong=0.0) for one in points if one.curve == "e-bl"]
+    identity, window = shedding_own.rows(Points([*points, *by_window]))
+    assert identity.startswith("| F | prefix | 3 | 1 of 1 | 20.0 | 30.0 | ")
+    assert window.startswith("| F, by window | prefix | 3 | 0 of 1 | 15.0 | 0.0 | ")
 
 
 def test_whether_the_pane_does_it_depends_on_the_figures() -> None:
