@@ -136,22 +136,8 @@ class Bucket:
         Raises:
             SnapshotError: a chunk was made under another catalog.
         """
-        late: list[NDArray[np.int64]] = []
-        opened = [chunk if isinstance(chunk, Chunk) else unpack_chunk(chunk) for chunk in chunks]
-        for state in self._groups.values():
-            state.floor = self._floor(state)
-        self._drains.learn(section for chunk in opened for section in chunk.sections)
-        for chunk in opened:
-            for section in chunk.sections:
-                self._take_in(chunk.stream, section, late, clock)
-        for chunk in opened:
-            self._learn_times(chunk.stream, chunk.greatest_times)
-        for stream, rule in self._rules.items():
-            self._learn_times(stream, {source: time for source, time in progress.greatest_times.items() if rule.owns(source)})
-            self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
-        found: list[Found] = []
-        shed: list[Shed] = []
-        matched = 0
+        late = self._taken([chunk if isinstance(chunk, Chunk) else unpack_chunk(chunk) for chunk in chunks], progress, clock)
+        found, shed, matched = list[Found](), list[Shed](), 0
         for state in self._groups.values():
             due = self._due(state, late)
             matched += len(due[0])
@@ -177,6 +163,21 @@ class Bucket:
             watermarks=dict(self._watermark),
             shed=shed,
         )
+
+    def _taken(self, chunks: Sequence[Chunk], progress: Progress, clock: Clock) -> list[NDArray[np.int64]]:
+        """Takes a batch's events in and moves the streams' watermarks on; returns the offsets of events that came too late."""
+        late: list[NDArray[np.int64]] = []
+        for state in self._groups.values():
+            state.floor = self._floor(state)
+        self._drains.learn(section for chunk in chunks for section in chunk.sections)
+        for chunk in chunks:
+            for section in chunk.sections:
+                self._take_in(chunk.stream, section, late, clock)
+            self._learn_times(chunk.stream, chunk.greatest_times)
+        for stream, rule in self._rules.items():
+            self._learn_times(stream, {source: time for source, time in progress.greatest_times.items() if rule.owns(source)})
+            self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
+        return late
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; equal states give equal bytes."""
