@@ -5,9 +5,11 @@
 Recorded topics go through real Spark (``local-cluster``: executors are JVMs of their own) and the whole application but Kafka; composite events are
 given back to the driver. Everything but the shape is equal: four buckets, the same batches. For every shape, against one executor with one core:
 
-* ``cpu_ratio``: processor time of all owner processes per event (what they need for deliveries, matching, encoding, logs and snapshots);
+* ``cpu_ratio``: processor time of all owner processes per event (what they need for deliveries, matching, encoding, logs and snapshots), but that of
+  the kernel, which hands out pages to arrays that come and go (a tenth to a third more, twice as much in one run as in the next: ``system_us_per_event``);
 * ``fed_ratio``: entries of buckets' logs that were fed, over those that had to be;
-* ``memory_ratio``: what all owners together grew by while they took the state in.
+* ``memory_ratio``: what all owners together grew by while they took the state in. Between batches a process holds 50 to 250 MB that it will use
+  again, so the least of the last looks counts; 15 MB per owner are modules that are loaded with the first events.
 
 The first batches are left out: every owner is a process that loads the deployment and its kernels once (some 0.2 s and 20 MB), whatever it holds.
 
@@ -56,6 +58,8 @@ return: {symbol: b.symbol, low: a.price, high: b.price}
 BUCKETS = 4
 WARM_UP = 4
 """Batches that are left out: owners load the deployment, kernels and a Kafka client's worth of modules in the first ones."""
+SETTLED = 4
+"""Looks at the end, of which the one counts at which least memory was held."""
 START_MS = 1_780_000_000_000
 
 
@@ -94,21 +98,24 @@ def settings_of(folder: Path, shape: str) -> Settings:
 
 @dataclass(frozen=True)
 class Look:
-    """All owners at the end of a batch: processor time since their start, memory that each shares with nobody, and what came of the batch."""
+    """All owners at the end of a batch: processor time since their start (the kernel's beside it), memory that each shares with nobody, and what came of it."""
 
     cpu_s: float
+    system_s: float
     memory_bytes: int
     composites: int
 
 
 def look_at(batches: Batches, batch: int, composites: int) -> Look:
     pids = [owner.pid for owner in batches.owners]
-    return Look(sum(map(cpu_s, pids)), sum(map(private_bytes, pids)), composites)
+    spent = [cpu_s(pid) for pid in pids]
+    return Look(sum(user for user, _ in spent), sum(system for _, system in spent), sum(map(private_bytes, pids)), composites)
 
 
-def cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> tuple[float, float]:
+    """Of a process since its start: its own processor time, and the kernel's for it."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    return int(fields[11]) / TICKS_PER_S, int(fields[12]) / TICKS_PER_S
 
 
 def private_bytes(pid: int) -> int:
@@ -135,7 +142,7 @@ def one_run(folder: Path, shape: str) -> dict[str, Any]:
         events = sum(metrics.value("cep_events_ended_total", outcome=end) or 0 for end in ENDS)
         fed = {why: metrics.value("cep_log_entries_fed_total", cause=why) or 0 for why in ("own", "start", "lost", "moved")}
         holders = {holding.owner for holding in ready.batches.holdings().values()}
-    warm, last = looks[WARM_UP], looks[-1]
+    first, warm, last = looks[0], looks[WARM_UP], looks[-1]
     counted = events * (len(looks) - 1 - WARM_UP) / len(looks)
     spark.stop()
     return {
@@ -144,10 +151,11 @@ def one_run(folder: Path, shape: str) -> dict[str, Any]:
         "composites": sum(look.composites for look in looks),
         "holders": len(holders),
         "cpu_us_per_event": 1e6 * (last.cpu_s - warm.cpu_s) / counted,
+        "system_us_per_event": 1e6 * (last.system_s - warm.system_s) / counted,
         "fed": fed,
         "fed_ratio": sum(fed.values()) / max(fed["own"], 1),
-        "grown_bytes": last.memory_bytes - warm.memory_bytes,
-        "bytes_at_warm_up": warm.memory_bytes,
+        "grown_bytes": min(look.memory_bytes for look in looks[-SETTLED:]) - first.memory_bytes,
+        "bytes_at_first": first.memory_bytes,
     }
 
 
@@ -161,7 +169,8 @@ def measured(folder: Path, shape: str) -> dict[str, Any]:
 
 def scale(folder: Path, *, quick: bool, shapes: Sequence[str] = SHAPES) -> dict[str, Any]:
     """All shapes in turn, alternating with one owner."""
-    events, batches, rounds = (300_000, 12, 1) if quick else (960_000, 24, 3)
+    events, batches, rounds = (480_000, 12, 1) if quick else (960_000, 24, 3)
+    folder.mkdir(exist_ok=True)
     make_topics(folder, events, batches)
     runs: dict[str, list[dict[str, Any]]] = {shape: [] for shape in (ONE, *shapes)}
     for _ in range(rounds):
