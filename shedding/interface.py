@@ -155,7 +155,12 @@ class Priced(Protocol[Candidates]):
 
 @runtime_checkable
 class Ranking(Protocol[Candidates]):
-    """A model whose decisions come in two steps: what an event is worth by itself, and, by who remembers what was kept, whether it stays."""
+    """A gate whose decisions come in two steps: what an event is worth by itself, and, by who remembers what was kept, whether it stays."""
+
+    @property
+    def threshold(self) -> float:
+        """What decides in the second step; 0 keeps all."""
+        ...
 
     def ranks(self, events: Candidates) -> NDArray[np.float64]:
         """float64 (events,), in [0, 1): how much each is worth among those that extend as much."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.control.directives import Directive
 from app.control.levels import sheds_matches
-from app.control.query_costs import QueryObservation
+from app.control.query_cost import QueryObservation
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.control.costs import CostModel
-from app.control.query_costs import Load, QueryCosts
+from app.control.load import Load
+from app.control.query_costs import QueryCosts
 from app.control.sharing import Goal, Ratios
 
 HORIZON = 4

@@ -48,3 +48,8 @@ class Running:
 def smoothed(average: float, newest: float, weight: float = NEWEST) -> float:
     """The average with a new value in it, which counts by its weight."""
     return (1 - weight) * average + weight * newest
+
+
+def followed(average: float | None, newest: float) -> float:
+    """The same, where there may be no average yet."""
+    return newest if average is None else smoothed(average, newest)

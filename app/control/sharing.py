@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -24,6 +25,9 @@ AS_TIGHT = 1.5
 
 EASY = 0.8
 """A goal is easy to reach when the best that there is is so much of it: the last tenth of a second costs most of the events."""
+
+FINE = 10
+"""Steps of what is kept below which they get smaller, to a tenth of it: 0.02 is nothing of a half, and two fifths of a twentieth."""
 
 Ratios = Mapping[str, float]
 
@@ -116,3 +120,17 @@ def _raise(
         ratios.update(at(water_filled(own, level)))
         if excess(ratios) <= 1:
             return
+
+
+def next_step(ratio: float, step: float) -> float:
+    """The ratio, or the next one above it that is a multiple of the smallest step; where fewer than `FINE` steps are kept, one at which a tenth less is kept than at the one before.
+
+    >>> next_step(0.37, 0.02), round(next_step(0.81, 0.02), 6), round(next_step(0.95, 0.02), 6), next_step(1.0, 0.02)
+    (0.38, 0.82, 0.954246, 1.0)
+    """
+    kept, finest = 1 - ratio, FINE * step
+    if kept >= finest:
+        return ceil(round(ratio / step, 6)) * step
+    if kept <= 0:
+        return 1.0
+    return 1 - finest * (1 - 1 / FINE) ** ceil(round(log(kept / finest) / log(1 - 1 / FINE), 6))

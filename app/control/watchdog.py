@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import ceil
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -30,9 +29,10 @@ import numpy as np
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
 from app.control.outlook import Outlook
-from app.control.query_costs import NO_EFFECT, QueryCosts, QueryObservation
+from app.control.query_cost import NO_EFFECT, QueryObservation
+from app.control.query_costs import QueryCosts
 from app.control.running import JUMP, Running, smoothed
-from app.control.sharing import Goal, Ratios, shared_out
+from app.control.sharing import FINE, Goal, Ratios, next_step, shared_out
 from app.query.plan import Plan
 from app.query.text.keys import TUPLE_SHEDDERS
 from shedding.overload import Share
@@ -352,7 +352,7 @@ class Watchdog:
         }
 
     def _settled(self, wanted: Ratios, outlook: Outlook) -> dict[str, float]:
-        """Small changes of what is kept are gone half of the way, large ones at once; downwards in steps, as long as it is not clear that there is no overload. In multiples of the smallest step."""
+        """Small changes of what is kept are gone half of the way, large ones at once; downwards in steps, as long as it is not clear that there is no overload. See `next_step`."""
         settled, step = {}, self._settings.smallest_step
         plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
         length_ms = outlook.length_ms(min(plateaus, default=1.0))
@@ -360,15 +360,15 @@ class Watchdog:
         for query, asked in sorted(wanted.items()):
             before, ratio = self._running.steady.get(query, 0.0), asked
             if max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
-                ratio = before + FOLLOW * (asked - before) if abs(asked - before) > step else asked
+                ratio = before + FOLLOW * (asked - before) if abs(asked - before) > min(step, (1 - before) / FINE) else asked
             fall = max(self._settings.largest_fall, FOLLOW * (before - asked))
             settled[query] = ratio if clear else max(ratio, before - fall)
         return self._in_steps(settled)
 
     def _in_steps(self, ratios: Ratios) -> dict[str, float]:
-        """In multiples of the smallest step; without those that are nothing."""
+        """In steps; without those that are nothing."""
         step = self._settings.smallest_step
-        limited = {query: min(ceil(round(ratio / step, 6)) * step, self._queries[query].max_drop_ratio) for query, ratio in ratios.items()}
+        limited = {query: min(next_step(ratio, step), self._queries[query].max_drop_ratio) for query, ratio in ratios.items()}
         return {query: round(ratio, 6) for query, ratio in sorted(limited.items()) if ratio > 0}
 
     def _foreseen(self, outlook: Outlook, *, in_reach: bool) -> Forecast:

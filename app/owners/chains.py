@@ -10,7 +10,7 @@ from app.evaluation.observing import shape_of, without_chains
 from app.owners.deployment import load_deployment
 from app.query.plan import Plan
 from shedding.chain_memory import ChainMemory
-from shedding.events.prefix import PrefixModel
+from shedding.interface import Ranking
 from shedding.registry import METHODS
 
 
@@ -43,5 +43,6 @@ def thresholds_of(checkpoint: str, directive: Directive) -> Thresholds:
 @lru_cache(maxsize=4096)
 def _threshold(checkpoint: str, deployment: str, query: int, ratio: float) -> float:
     model = load_deployment(checkpoint, deployment).learned(query)
-    assert isinstance(model, PrefixModel), "the only shedder that remembers"  # noqa: S101
-    return model.gate(model.manifest.ratio_for(ratio)).threshold
+    gate = model.gate(model.manifest.ratio_for(ratio))
+    assert isinstance(gate, Ranking), "who remembers ranks events"  # noqa: S101
+    return gate.threshold

@@ -76,19 +76,20 @@ def ranking(catalog: Catalog, selection: Selection, directive: Directive, learne
         directive: of the batch.
         learned: the models of queries whose shedders go by one.
     """
-    active = [query for query, _ in _ordered(catalog, selection, directive, "bucket")]
+    active = [(query, own.drop_ratio) for query, own in _ordered(catalog, selection, directive, "bucket")]
     if not active:
         return None
 
     def riders(batch: EventBatch, selected: SelectedEvents) -> dict[int, dict[str, Column]]:
         found = {}
-        for query in active:
+        for query, ratio in active:
             plan, own = catalog.plans[query], learned(query)
-            assert isinstance(own.model, Ranking), "who sheds in the bucket ranks events"  # noqa: S101
+            step = own.model.gate(own.model.manifest.ratio_for(ratio))
+            assert isinstance(step, Ranking), "who sheds in the bucket ranks events"  # noqa: S101
             rows, items = selected.of_query(query)
             events = own.features.described(take(batch, rows), items)
             ranks = np.zeros(len(batch))
-            ranks[rows] = own.model.ranks(events)
+            ranks[rows] = step.ranks(events)
             found[query] = {f"{RANK}{plan.name}": Column(Kind.FLOAT, ranks)}
         return found
 

@@ -9,6 +9,9 @@ An event that a negation asks for ends what was kept before it. Where it is cert
 are compared with other items), it is over here as well, whether that event is kept or not: what would follow is worth nothing, so nothing false is told, and both go for free. Elsewhere it is
 kept as long as there is something that it ends: without it a composite event would be told that is none. So credit for abandoned partial matches, which makes gSPICE keep what is *not* stolen, is not needed.
 
+Of what is left when nine of ten events are gone most are the events of matches, and those that are worth most cost most: to give up the least one first saves next to nothing. What must go beyond that goes by chance, whole partitions where
+there are many: as much work as matches (`PrefixModel.gate`).
+
 It looks at what the selection knows of an event anyway (which items it can be), and at its partition. No predicate between events is asked, so what
 it takes for useless is useless indeed; what it keeps may still be.
 
@@ -32,6 +35,10 @@ from shedding.observations import EventObservations, Shape
 from shedding.panes import Pane
 from shedding.threshold import UtilityShares, utility_shares
 
+CHANCE_FROM = 0.9
+"""Of the events that can be some item: so many go by worth, and all that extend nothing. On the benchmark *engine* the tenth that is left costs two thirds of all."""
+_LEAST_USEFUL = 2
+"""Class of events that extend something, see `shedding.kernels_prefix.keep_chains`."""
 _GRID = 257
 """Thresholds at which the share of dropped events is measured."""
 _CLASSES = 4
@@ -80,6 +87,7 @@ class PrefixModel:
         shares: of worth per event saved, among all events that can be some item.
         by_partition: whether equal worth is told apart by partitions first.
         dropped: float64 (thresholds,), share of events that are dropped at thresholds 0 to 4, measured.
+        no_item: share of events that can be no item.
     """
 
     manifest: Manifest
@@ -88,6 +96,7 @@ class PrefixModel:
     shares: UtilityShares
     by_partition: bool
     dropped: NDArray[np.float64]
+    no_item: float = 0.0
 
     @property
     def pane(self) -> Pane:
@@ -95,12 +104,17 @@ class PrefixModel:
         return Pane(events=self.shape.window) if self.shape.by_rank else Pane(time_ms=self.shape.window)
 
     def gate(self, drop_ratio: float) -> PrefixGate:
-        """Drops this share of the events."""
+        """Drops this share of the events: by worth, and from `CHANCE_FROM` on, if nothing useless is left then, by chance."""
         if drop_ratio <= 0:
             return PrefixGate(self, 0.0)
         if drop_ratio >= 1:
             return PrefixGate(self, float(_CLASSES))
-        return PrefixGate(self, float(np.interp(drop_ratio, self.dropped, np.linspace(0, _CLASSES, len(self.dropped)))))
+        thresholds = np.linspace(0, _CLASSES, len(self.dropped))
+        by_worth = max(self.no_item + CHANCE_FROM * (1 - self.no_item), float(np.interp(_LEAST_USEFUL, thresholds, self.dropped)))
+        threshold = float(np.interp(min(drop_ratio, by_worth), self.dropped, thresholds))
+        if drop_ratio <= by_worth:
+            return PrefixGate(self, threshold)
+        return PrefixGate(self, max(threshold, _LEAST_USEFUL + _CLASSES / _GRID), 1 - (1 - drop_ratio) / (1 - by_worth))
 
     def ranks(self, events: JudgedEvents) -> NDArray[np.float64]:
         """float64 (events,), in [0, 1): worth per event saved among all that can be some item, ties by identity."""
@@ -108,12 +122,13 @@ class PrefixModel:
         rank = _rank(self.shares, self.worth.of(events) / _saved(events.items, self.shape), chance)
         return np.where(events.items == 0, np.minimum(chance, _BELOW_ONE), rank)
 
-    def chance(self, events: JudgedEvents) -> NDArray[np.float64]:
-        """float64 (events,), in [0, 1): what decides among events of equal worth. Partitions go as a whole where there are many of them."""
-        own = _chance(events.identity, self.manifest.seed)
+    def chance(self, events: JudgedEvents, *, again: bool = False) -> NDArray[np.float64]:
+        """float64 (events,), in [0, 1): what decides among events of equal worth; ``again``: one that knows nothing of it. Partitions go as a whole where there are many of them."""
+        seed = self.manifest.seed + again
+        own = _chance(events.identity, seed)
         if not self.by_partition or not len(events.key):
             return own
-        return (np.floor(_PARTS * _chance(events.key, self.manifest.seed)) + own) / _PARTS
+        return (np.floor(_PARTS * _chance(events.key, seed)) + own) / _PARTS
 
     def arrays(self) -> Arrays:
         """For a file."""
@@ -131,21 +146,28 @@ class PrefixModel:
             "by_rank": self.shape.by_rank,
             "ending": self.shape.ending,
             "by_partition": self.by_partition,
+            "no_item": self.no_item,
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefixGate:
-    """A threshold in force, from 0 (keep all) to 4 (keep none)."""
+    """A threshold in force, from 0 (keep all) to 4 (keep none), and the share of events that goes by chance."""
 
     model: PrefixModel
     threshold: float
+    thinned: float = 0.0
+
+    def ranks(self, events: JudgedEvents) -> NDArray[np.float64]:
+        """float64 (events,), in [0, 1): what events are worth, see `PrefixModel.ranks`; nothing, where chance takes them."""
+        ranks = self.model.ranks(events)
+        return ranks if self.thinned <= 0 else np.where(self.model.chance(events, again=True) < self.thinned, 0.0, ranks)
 
     def keep(self, candidates: JudgedEvents) -> Mask:
         """Keeps chains of sufficient worth."""
         if self.threshold <= 0 or not len(candidates):
             return np.ones(len(candidates), dtype=np.bool_)
-        return _Chains.of(self.model, candidates).kept(self.model.shape, self.threshold)
+        return _Chains.of(self, candidates).kept(self.model.shape, self.threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +198,9 @@ class Prefix:
         some = events.items != 0
         density = (worth.of(events) / _saved(events.items, shape))[some]
         shares = utility_shares(density if len(density) else np.zeros(1))
-        model = PrefixModel(manifest_of(observed, training, self.name), shape, worth, shares, _many(events.key), np.zeros(2))
-        chains = _Chains.of(model, events)
+        known = manifest_of(observed, training, self.name)
+        model = PrefixModel(known, shape, worth, shares, _many(events.key), np.zeros(2), 1 - float(some.mean()))
+        chains = _Chains.of(PrefixGate(model, 0.0), events)
         dropped = [1.0 - float(chains.kept(shape, float(threshold)).mean()) for threshold in np.linspace(0, _CLASSES, _GRID)]
         dropped[0], dropped[-1] = 0.0, 1.0
         return replace(model, dropped=np.maximum.accumulate(dropped))
@@ -187,9 +210,9 @@ class Prefix:
         shape = Shape(tuple(parameters["needs"]), *(parameters[name] for name in ("negated", "window", "by_rank", "ending")))
         tree = Trees(**{name: arrays[f"tree_{name}"] for name in Trees.__slots__})
         worth = Worth(arrays["groups"], arrays["order"], arrays["missing"], tree)
-        return PrefixModel(
-            manifest, shape, worth, UtilityShares(arrays["utility"], arrays["cumulative"]), parameters["by_partition"], arrays["dropped"]
-        )
+        shares = UtilityShares(arrays["utility"], arrays["cumulative"])
+        no_item = parameters.get("no_item", 0.0)  # of a model that an earlier version wrote: chance comes later
+        return PrefixModel(manifest, shape, worth, shares, parameters["by_partition"], arrays["dropped"], no_item)
 
     def _learned(self, events: JudgedEvents, worth: NDArray[np.float64], seed: int) -> Worth:
         from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 - a second, which models in use do not need
@@ -255,13 +278,13 @@ class _Chains:
     earlier: int
 
     @staticmethod
-    def of(model: PrefixModel, events: JudgedEvents) -> _Chains:
+    def of(gate: PrefixGate, events: JudgedEvents) -> _Chains:
         before = events.before if len(events.before.items) == len(events.before) else Predecessors()
         past = JudgedEvents(before.identity, before.time, before.type, before.values, items=before.items, key=before.key)
         items, time = np.concatenate([past.items, events.items]), np.concatenate([past.time, events.time])
         key = np.concatenate([past.key, events.key]) if len(events.key) else np.ones(len(items), np.uint64)
-        place = np.arange(len(items), dtype=np.int64) if model.shape.by_rank else time
-        return _Chains(items, key, place, np.concatenate([model.ranks(past), model.ranks(events)]), len(past))
+        place = np.arange(len(items), dtype=np.int64) if gate.model.shape.by_rank else time
+        return _Chains(items, key, place, np.concatenate([gate.ranks(past), gate.ranks(events)]), len(past))
 
     def kept(self, shape: Shape, threshold: float) -> Mask:
         """Those before the events are decided again, and not told."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.config.settings import Watchdog as WatchdogSettings
-from app.control.query_costs import QueryObservation
+from app.control.query_cost import QueryObservation
 from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
 
 LARGEST = 400_000

@@ -10,7 +10,7 @@ import pytest
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.directives import QueryShedding
 from app.control.levels import Levels
-from app.control.query_costs import QueryObservation
+from app.control.query_cost import QueryObservation
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
 from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
@@ -24,7 +24,8 @@ class Plant:
     """Micro-batches on simulated time. Every event begins a partial match that lives for ``window_ms``; an event is held against all that live.
 
     At `capacity` events per ms a steady batch takes half of the bound: its time is fixed + events * (own + per match * live), live = rate * window. Of those that are made in a batch
-    the asked share goes at once. ``scatter``: of the work of a batch, whatever is in it.
+    the asked share goes at once. ``scatter``: of the work of a batch, whatever is in it. From
+    a batch on everything may be `dearer`, by how many partial matches there ever are.
     """
 
     rate_per_ms: float
@@ -34,6 +35,8 @@ class Plant:
     window_ms: float = 10_000.0
     match_ms: float = 2e-7
     scatter: float = 0.05
+    dearer: float = 1.0
+    dearer_from: int = 10**9
     now: float = 0.0
     live: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -61,6 +64,7 @@ class Plant:
             stay = self.live * max(0.0, 1 - passed / self.window_ms)
             met = (self.live + stay + made) / 2
             work = consumed * (self.event_ms + self.match_ms * met) * float(np.exp(chance.normal(0, self.scatter)))
+            work *= self.dearer if batch >= self.dearer_from else 1.0
             duration = (self.fixed_ms + work) * float(np.exp(chance.normal(0, 0.05)))
             self.live = stay + made
             tally = QueryTally(
@@ -106,6 +110,16 @@ def test_lumps_and_windows_shorter_than_a_batch_do_not_make_the_ratio_swing(seed
     assert 0.6 * BOUND < np.median(settled) < 0.85 * BOUND
     assert min(plant.ratios[150:]) > 0.3
     assert np.std(plant.ratios[150:]) < 0.04
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_becomes_dearer_while_it_is_shed_is_believed_within_some_batches(seed: int) -> None:
+    plant = Plant(rate_per_ms=25.0, seed=seed, dearer=2.5, dearer_from=200)
+    plant.run(300)
+    late = [k for k in range(200, 300) if plant.latencies[k] > BOUND]
+    assert late, "a batch that takes more than twice what was known is late"
+    assert len(late) <= 12
+    assert np.mean([latency > BOUND for latency in plant.latencies[220:]]) < 0.06
 
 
 def test_without_overload_no_partial_match_is_shed() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.control.costs import BatchCost, fit_costs
-from app.control.query_costs import QueryCosts, QueryObservation
+from app.control.query_cost import QueryObservation
+from app.control.query_costs import QueryCosts
 from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
 from tests.unit.control_plant import LARGEST, STREAM, Plant, a_watchdog, at_capacity, in_steps
 

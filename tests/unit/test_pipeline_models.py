@@ -245,7 +245,7 @@ def test_ratios_of_candidates_follow_from_what_was_measured(world):
     assert shares[len(shares) // 4] < 0.1, "a quarter of the stream can go before a candidate must"
 
 
-@pytest.mark.parametrize("ratio", [0.3, 0.6])
+@pytest.mark.parametrize("ratio", [0.3, 0.6, 0.97])
 def test_what_sheds_in_the_bucket_drops_there_what_the_library_drops_of_the_whole_stream(world, tmp_path, ratio):
     for name in ("settings.yaml", "events.jsonl"):
         (tmp_path / name).write_text((world / name).read_text())

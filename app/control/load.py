@@ -1,0 +1,103 @@
+"""Records and what is known of costs: what they take at which drop ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.control.query_cost import FEED_MS, QueryObservation
+from app.control.running import NEWEST, followed
+
+
+@dataclass(slots=True)
+class Rest:
+    """What is known of all queries that never shed, together; per record of all streams, where nothing else is said.
+
+    Attributes:
+        base_ms: work in a batch that has nothing to do with records.
+        work_ms: the rest.
+        candidates: events that are shipped for them, each counted for every one of them.
+        most: candidates of the one that has most.
+        records: that this was learned from, the newest batches counting most.
+    """
+
+    base_ms: float = 0.0
+    work_ms: float = 0.0
+    candidates: float = 0.0
+    most: float = 0.0
+    records: float = 0.0
+
+    def learn(self, seen: Iterable[QueryObservation], records: int) -> None:
+        """Takes a batch into account, by its size."""
+        listed = list(seen)
+        base = sum(min(one.work_ms, FEED_MS) for one in listed)
+        self.base_ms = followed(self.base_ms if self.records else None, base)
+        keep = (1 - NEWEST) * self.records
+        self.records = keep + records
+        for name, newest in (
+            ("work_ms", sum(one.work_ms for one in listed) - base),
+            ("candidates", sum(one.candidates for one in listed)),
+            ("most", max((one.candidates for one in listed), default=0)),
+        ):
+            setattr(self, name, (keep * getattr(self, name) + newest) / self.records)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Records and what is known of costs: what they take at which ratios. Queries are rows, in the order of `QueryCosts.queries`.
+
+    Attributes:
+        records: of all streams.
+        candidates: float64 (queries,).
+        effect: float64 (queries,), see `QueryCost`.
+        base_ms: work that has nothing to do with events, of all queries.
+        per_unit_ms: float64 (queries,), work per candidate if all are kept.
+        power: float64 (queries,), of the share that is kept, see `Elasticity`.
+        growth: float64 (queries,), how much more an event costs once the state has been made from all events; None: the state is what it is now.
+        by_matches: rows of queries whose partial matches are what is shed.
+        overlap: see `QueryCosts`.
+        scatter: float64 (queries,), see `QueryCost`.
+    """
+
+    records: float
+    candidates: NDArray[np.float64]
+    effect: NDArray[np.float64]
+    base_ms: float
+    per_unit_ms: NDArray[np.float64]
+    power: NDArray[np.float64]
+    growth: NDArray[np.float64] | None
+    by_matches: Mapping[int, Callable[[float], float]]
+    rest: Rest
+    overlap: float
+    scatter: NDArray[np.float64]
+
+    def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
+        return self.candidates * (1 - self.effect * ratios)
+
+    def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): their work for events."""
+        part = (1 - self.effect * ratios) ** self.power
+        work = self.candidates * self.per_unit_ms * part
+        if self.growth is not None:
+            work *= self.growth * part
+        for row, known in self.by_matches.items():
+            work[row] = self.candidates[row] * known(float(ratios[row]))
+        return work
+
+    def total_ms(self, ratios: NDArray[np.float64]) -> float:
+        """Work of all queries."""
+        return self.base_ms + float(self.work_ms(ratios).sum()) + self.rest.work_ms * self.records
+
+    def lumps_ms(self, ratios: NDArray[np.float64]) -> float:
+        """By how much more the work of all queries typically is, where it is more: of each as lumpy as it is known to be."""
+        return float((self.scatter * self.work_ms(ratios)).sum())
+
+    def shipped(self, ratios: NDArray[np.float64]) -> float:
+        """Events that some query keeps: at least those of the query that keeps most."""
+        kept = self.kept(ratios)
+        most = max(float(kept.max(initial=0.0)), self.rest.most * self.records)
+        return max(most, self.overlap * (float(kept.sum()) + self.rest.candidates * self.records))

@@ -1,0 +1,240 @@
+"""What a query costs: its work per event, or per event and partial match, as its owners measured it, and what its candidates are of the stream.
+
+The work is that of the slowest owner, in time of the processor: a batch is over when its last owner is done, and what others do on the machine is no cost of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import exp, log, log2
+from typing import Any
+
+import numpy as np
+
+from app.control.elasticity import Elasticity
+from app.control.running import NEWEST, followed, smoothed
+from shedding.detector_matches import Curve, fitted
+
+FADING = 0.05
+"""How much of what a query's composite events were late is forgotten with a batch in which it has none."""
+MOST_OFFSET_MS = 60_000.0
+"""Later ones waited for something else."""
+FEED_MS = 1.0
+"""Of a query's work in a batch, what there is whatever is in the batch: calls and arrays. Taken for work per event, ten events would foretell a burst of them a hundred times too dear."""
+LEVELS = 2.0
+"""Samples of the cost by partial matches are means, by numbers of them: so many to twice as many. What was seen of few and of many partial matches is remembered while a steady overload shows neither."""
+LEAST_SPREAD = 3.0
+"""The most partial matches of the samples by the fewest: below, they say nothing about how the cost grows, and it is taken to be in proportion."""
+NO_EFFECT = 0.1
+"""Of what was asked: when less than this is dropped, shedding is in vain (all events are guarded, say)."""
+SLOWEST_TURN = 0.1
+"""Of the state at least so much is taken to be replaced in a batch: what live events are said to be may be partial matches."""
+SLOW = 0.15
+"""Weight of the newest batch in what is known of a query's lumps."""
+NOISY = 0.35
+"""Of its scatter: batches whose costs miss what was known by so little on average miss it by chance."""
+SURE = 0.6
+"""The same, above which costs by partial matches are taken to go somewhere: all that is remembered moves with them."""
+MOST_MOVE = 0.5
+"""How much of the way that goes in one batch."""
+LEAST_GAIN = 0.2
+"""Of what a batch counts in a query's costs: a batch of a noisy query."""
+FOLLOWED = 1.3
+"""So many times what is kept, or less: what the state was made from. Then it has followed, and work says what that share costs."""
+LEAST_RETAINED = 0.02
+"""Of what there would be without shedding: below, there is nothing left to be measured."""
+FORGIVEN = 0.003
+"""Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryObservation:
+    """One query in one batch.
+
+    Attributes:
+        candidates: events that it could use, shed ones included.
+        shed: of them.
+        work_ms: that the slowest owner spent on it, time of the processor.
+        matches: partial matches that an event was held against on average, as far as known.
+        reference: where partial matches are shed, how many there would be without; else 0.
+        asked: the drop ratio under which the batch ran.
+        latency_ms: of its composite events, broker time of the last constituent to the end of matching, on average; None without any.
+    """
+
+    candidates: int = 0
+    shed: int = 0
+    work_ms: float = 0.0
+    matches: float = 0.0
+    reference: int = 0
+    asked: float = 0.0
+    latency_ms: float | None = None
+
+
+@dataclass(slots=True)
+class QueryCost:
+    """What is known of one query; all of it goes through `snapshot`.
+
+    Attributes:
+        share: candidates per record of its streams.
+        base_ms: work in a batch that has nothing to do with events.
+        spent_ms: the rest of it, the newest batches counting most.
+        events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
+        offered: the same with those that were shed.
+        elasticity: how its work follows the share that is kept.
+        retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
+        effect: share of what it was asked to drop that it did drop.
+        offset_ms: by how much its composite events are later than the batches explain.
+        reference: partial matches without shedding.
+        matches: partial matches when that was measured.
+        samples: partial matches, and ms per event with so many, by levels of `LEVELS`.
+        fuller: by how much there are more partial matches while some are shed than the reference and the ratio say, as a logarithm: shedding may have begun while the state was still growing.
+        bias: by how much an event cost more than was known, as a logarithm, on average.
+        scatter: the same without its sign: how lumpy the query's work is.
+    """
+
+    share: float | None = None
+    base_ms: float = 0.0
+    spent_ms: float = 0.0
+    events: float = 0.0
+    offered: float = 0.0
+    elasticity: Elasticity = field(default_factory=Elasticity)
+    retained: float = 1.0
+    effect: float = 1.0
+    offset_ms: float = 0.0
+    reference: float = 0.0
+    matches: float = 0.0
+    samples: list[list[float]] = field(default_factory=list)
+    fuller: float = 0.0
+    bias: float = 0.0
+    scatter: float = 0.0
+
+    def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
+        """Takes a batch into account.
+
+        Args:
+            seen: of the query.
+            consumed: records of its streams.
+            explained_ms: how late composite events are on average by what is known of the batch; None where nothing can be said.
+            reads_others: whether it reads other queries' composite events alone: what they are counts as the stream.
+            warm: whether the processes are; until then only what is cheaper than before is believed.
+        """
+        candidates = seen.candidates or (consumed if reads_others and seen.work_ms > 0 else 0)
+        if consumed > 0:
+            self.share = followed(self.share, candidates / consumed)
+        self._learn_work(seen, candidates - seen.shed, warm=warm)
+        self.reference = float(seen.reference)
+        self._learn_effect(seen)
+        if seen.latency_ms is None:
+            self.offset_ms *= 1 - FADING
+        elif explained_ms is not None:
+            self.offset_ms = followed(self.offset_ms, max(0.0, min(seen.latency_ms - explained_ms, MOST_OFFSET_MS)))
+
+    def _learn_work(self, seen: QueryObservation, kept: int, *, warm: bool) -> None:
+        base = min(seen.work_ms, FEED_MS)
+        self.base_ms = followed(self.base_ms or None, base)
+        if kept <= 0:
+            return
+        spent, curve = seen.work_ms - base, self._curve() if seen.reference else None
+        before = self.per_unit_ms if curve is None else curve.latency_s(seen.matches)
+        turned = max(SLOWEST_TURN, min(1.0, kept / max(1.0, seen.matches)))
+        offered = kept if seen.reference else kept + seen.shed
+        passed = kept / offered
+        self.retained = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
+        each_ms = spent / (offered * passed**self.elasticity.power)
+        if warm:
+            gain = self._gain(each_ms, before)
+            if curve is not None and min(each_ms, before) > 0:
+                self._scale_levels((each_ms / before) ** min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE))))
+            keep = 1 - NEWEST * gain
+            self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
+            self.offered = keep * self.offered + offered
+            if seen.asked > 0 and not seen.reference and max(self.retained, passed) <= FOLLOWED * min(self.retained, passed):
+                self.elasticity.learn(passed, spent / offered)
+        elif self.events == 0 or each_ms < before:
+            self.spent_ms, self.events, self.offered = spent, float(kept), float(offered)
+        self.matches = seen.matches if before == 0 or not warm else followed(self.matches, seen.matches)
+        if seen.reference:
+            self._learn_level(seen.matches, spent / kept)
+            self._learn_reference(seen)
+
+    def _learn_level(self, matches: float, each_ms: float) -> None:
+        level = round(LEVELS * log2(max(1.0, matches)))
+        for sample in self.samples:
+            if round(LEVELS * log2(max(1.0, sample[0]))) == level:
+                sample[0], sample[1] = smoothed(sample[0], matches, SLOW), smoothed(sample[1], each_ms, SLOW)
+                return
+        self.samples.append([matches, each_ms])
+
+    def _scale_levels(self, times: float) -> None:
+        """What makes events dearer at this number of partial matches makes them dearer at others, which shedding may have to come to now."""
+        for sample in self.samples:
+            sample[1] *= times
+
+    def _learn_reference(self, seen: QueryObservation) -> None:
+        left = seen.reference * (1 - seen.asked)
+        if seen.asked > 0 and min(left, seen.matches) > 0:
+            self.fuller = smoothed(self.fuller, log(seen.matches / left), SLOW)
+        else:
+            self.fuller *= 1 - SLOW
+
+    def _gain(self, each_ms: float, before_ms: float) -> float:
+        """How much a batch counts: little while costs only scatter, all while they go somewhere (Trigg and Leach 1967, the tracking signal)."""
+        if before_ms <= 0 or each_ms <= 0:
+            return 1.0
+        off = log(each_ms / before_ms)
+        self.bias, self.scatter = smoothed(self.bias, off, SLOW), smoothed(self.scatter, abs(off), SLOW)
+        return min(1.0, max(LEAST_GAIN, (self._signal - NOISY) / NOISY)) if self.scatter > 0 else 1.0
+
+    @property
+    def _signal(self) -> float:
+        """0 where costs only scatter, 1 where they all go to one side."""
+        return abs(self.bias) / self.scatter if self.scatter > 0 else 0.0
+
+    @property
+    def per_event_ms(self) -> float:
+        """Work per event that reaches it."""
+        return self.spent_ms / self.events if self.events else 0.0
+
+    @property
+    def per_unit_ms(self) -> float:
+        """Work per event that is offered, if all were kept while the state is what it is now."""
+        if not self.events:
+            return 0.0
+        kept = self.events / max(self.events, self.offered)
+        return self.per_event_ms * kept ** (1 - self.elasticity.power)
+
+    def _learn_effect(self, seen: QueryObservation) -> None:
+        if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
+            self.effect = followed(self.effect, min(1.0, seen.shed / seen.candidates / seen.asked))
+        else:
+            self.effect += FORGIVEN * (1 - self.effect)
+
+    def candidates(self, records: float) -> float:
+        """Of so many records of its streams."""
+        return (self.share or 0.0) * records
+
+    def by_matches(self) -> Callable[[float], float]:
+        """Work per event when such a share of the partial matches is gone: by the curve that fits what was seen, or in proportion while all batches had equally many.
+
+        The curve is fitted once; a decision asks it hundreds of times.
+        """
+        curve, there = self._curve(), self.reference * exp(self.fuller)
+        if curve is not None:
+            return lambda ratio: curve.latency_s(there * (1 - ratio))
+        each = self.per_event_ms
+        return lambda ratio: each * there * (1 - ratio) / self.matches if self.matches > 0 else each
+
+    def _curve(self) -> Curve | None:
+        counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T
+        if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0):
+            return None
+        curve = fitted(counts, spent)
+        return curve if curve.slope > 0 else None
+
+
+def restored(values: Mapping[str, Any]) -> QueryCost:
+    """Of what an earlier version wrote, what it says; that version took work for that of a join."""
+    known = QueryCost(**{**values, "elasticity": Elasticity(**values.get("elasticity", {}))})
+    known.offered = known.offered or known.events
+    return known

@@ -1,0 +1,53 @@
+"""How work follows what is kept, as it is learned."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from app.control.elasticity import JOINED, LEAST, Elasticity
+from app.control.sharing import next_step
+
+
+@pytest.mark.parametrize("power", [0.2, 0.5, 1.0, 1.6])
+def test_the_power_of_what_was_kept_is_found(power: float) -> None:
+    chance, known = np.random.default_rng(1), Elasticity()
+    for kept in [0.9, 0.7, 0.5, 0.3, 0.2, 0.1] * 10:
+        known.learn(kept, 0.01 * kept**power * float(np.exp(chance.normal(0, 0.1))))
+    assert known.exponent == pytest.approx(power, abs=0.08)
+    assert known.power == min(1.0, known.exponent)
+
+
+def test_one_ratio_alone_says_nothing() -> None:
+    known = Elasticity()
+    for _ in range(100):
+        known.learn(0.4, 0.01)
+    assert known.exponent == JOINED
+
+
+def test_work_that_grows_when_less_is_kept_leaves_something_to_be_gained() -> None:
+    known = Elasticity()
+    for kept in [0.9, 0.5, 0.1] * 20:
+        known.learn(kept, 0.01 / kept)
+    assert known.exponent == LEAST
+    known.learn(0.0, 0.0)
+    known.learn(0.0, 1.0)
+    assert LEAST <= known.exponent <= JOINED
+
+
+def test_a_snapshot_goes_on() -> None:
+    known = Elasticity()
+    for kept in (0.9, 0.5, 0.1):
+        known.learn(kept, kept**0.5)
+    assert Elasticity(**asdict(known)) == known
+
+
+@pytest.mark.parametrize("step", [0.01, 0.02, 0.1])
+def test_steps_never_keep_more_and_stay_where_they_are(step: float) -> None:
+    for ratio in np.linspace(0, 0.9999, 997):
+        there = next_step(float(ratio), step)
+        assert ratio - 1e-6 <= there < 1
+        assert next_step(there, step) == pytest.approx(there, abs=1e-9)
+        assert 1 - there >= (1 - ratio) * 0.9 - step
