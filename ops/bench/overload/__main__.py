@@ -39,6 +39,7 @@ COLUMNS = (
     "rate",
     "query",
     "composites",
+    "input_per_s",
     "p50_ms",
     "p99_ms",
     "drop_ratio",

@@ -19,6 +19,7 @@ class Row:
 
     Attributes:
         rate: name of the phase: a multiple of the capacity, or burst; ``all`` for what is known of the whole run only.
+        input_per_s: events that reached the broker in the phase; a sender that shares the machine may be slower than it should.
         p99_ms: of the detection latency (broker time of the last constituent → broker time of the composite event), from the phase's first second on.
         drop_ratio: mean of the batches' ratios, once steady.
         drop_ratio_sd: their standard deviation.
@@ -37,6 +38,7 @@ class Row:
     query: str
     bound_ms: int | None
     composites: int
+    input_per_s: int | None = None
     p50_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
@@ -119,11 +121,17 @@ def judged(shedder: str, run: Run, whole: Run, sampled: Mapping[str, frozenset[s
         for phase, begin, end in zip(run.schedule.phases, starts_ms[:-1], starts_ms[1:], strict=True):
             if phase.name:
                 ratios = _ratios(run, query, begin + 1000 * min(SETTLING_S, phase.seconds / 3), end)
-                rows.append(replace(known, rate=phase.name, **own.accounts(begin, end), **own.latencies(begin, end), **ratios))
+                row = replace(known, rate=phase.name, input_per_s=_input_per_s(run, begin, end))
+                rows.append(replace(row, **own.accounts(begin, end), **own.latencies(begin, end), **ratios))
         # what the end of input cuts off is judged by neither
         all_of_it = replace(known, **own.accounts(0, starts_ms[-2]))
         rows.append(_with_estimate(all_of_it, run, own, sampled.get(query, frozenset())))
     return rows
+
+
+def _input_per_s(run: Run, begin: float, end: float) -> int:
+    arrived = sum(int(np.count_nonzero((begin <= times) & (times < end))) for times in run.arrived.values())
+    return round(1000 * arrived / (end - begin))
 
 
 def _ratios(run: Run, query: str, begin: float, end: float) -> dict[str, float]:
