@@ -66,7 +66,7 @@ class WatchedQuery:
     shedder: str = "none"
     latency_bound_ms: int | None = None
     safety: float = 0.8
-    max_drop_ratio: float = 0.95
+    max_drop_ratio: float = 0.99
     weight: float = 1.0
     streams: tuple[str, ...] = ()
     catch_up: Literal["shed", "complete"] = "shed"

@@ -87,6 +87,7 @@ class Terms:
             ratios are shares of them; shedders see all events, and panes and windows hold them. For windows in time.
         measured: events cost what matching those that are left really takes (`WorkCurve`), and decisions what they really take, so the result is not the same every time. With ``fixed`` so much goes
             that just the excess of the *work* is saved. Of shedders of events and of events in windows.
+        own_share: of the work on an event, how much is the query's own; the rest (reading, other queries of the application) is there whatever is dropped. For shedders of events it wants ``measured``.
     """
 
     capacity: float = 1000.0
@@ -104,6 +105,7 @@ class Terms:
     priced: bool = False
     selected: bool = False
     measured: bool = False
+    own_share: float = 1.0
 
     @property
     def begun_s(self) -> float:
@@ -306,7 +308,7 @@ class Contest:
     def _work(self, method: Method[Any], model: Model[Any]) -> WorkCurve:
         decisions = self._decisions(method, model, TimedModel(model))
         match = self._answer if isinstance(decisions, KeptEvents) else self._opened.run if self.terms.opened else self._answer_to_pairs
-        return measured(len(self.rows), decisions.of, match)
+        return measured(len(self.rows), decisions.of, match).within(self.terms.own_share)
 
     def _asked(self, method: Method[Any], model: Model[Any]) -> Asked:
         """The drop ratio to ask a model for, so that this share of what arrives at the operator goes: all shedders then save the same work, however well their thresholds fit this recording."""
@@ -321,10 +323,11 @@ class Contest:
         terms = self.terms
         cost_s = 1.0 / terms.capacity
         calm = self.calm
-        match_cost_s = terms.match_share * cost_s / max(calm, 1e-9)
+        match_share = terms.own_share * terms.match_share
+        match_cost_s = match_share * cost_s / max(calm, 1e-9)
         load = MatchLoad(
             rate * terms.capacity,
-            (1 - terms.match_share) * cost_s,
+            (1 - match_share) * cost_s,
             match_cost_s,
             bound_s=terms.bound_s,
             safety=terms.safety,

@@ -7,7 +7,7 @@ than chance would for the same relief. A share of the events says nothing of tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import process_time_ns
 
 import numpy as np
@@ -36,6 +36,16 @@ class WorkCurve:
     ratios: NDArray[np.float64]
     work: NDArray[np.float64]
     kept: NDArray[np.float64]
+
+    def within(self, own_share: float) -> WorkCurve:
+        """The same of all the work on an event, of which this is a part: the rest is there whatever is dropped.
+
+        >>> curve = WorkCurve(900.0, np.array([0.0, 0.5]), np.array([1.0, 0.8]), np.array([1.0, 0.4]))
+        >>> found = curve.within(0.5)
+        >>> found.event_ns, found.work.tolist(), found.least_ratio(0.9)
+        (1800.0, [1.0, 0.9], 0.5)
+        """
+        return replace(self, event_ns=self.event_ns / own_share, work=1 - own_share * (1 - self.work))
 
     def dearness(self, ratio: float) -> float:
         """How many times the mean event's work one that is left takes.

@@ -260,7 +260,7 @@ class Shedding:
     shedder: str = "none"
     latency_bound_ms: int | None = None
     safety: float = 0.8
-    max_drop_ratio: float = 0.95
+    max_drop_ratio: float = 0.99
     pane: Within | None = None
     allow_false_positives: bool = True
     memory_tuples: int | None = None

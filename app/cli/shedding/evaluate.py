@@ -69,6 +69,15 @@ def evaluate(  # noqa: PLR0917 - the command's options
             help="Events cost what matching those that are left really takes, and decisions what they take: who keeps what is dear must drop more. Figures then depend on this machine.",
         ),
     ] = False,
+    own_share: Annotated[
+        float,
+        typer.Option(
+            "--own-share",
+            help="Of the application's work on an event, how much is the query's own. The rest (reading, other queries) is there whatever is dropped, so more of its own must go. Wants --measured.",
+            min=0.01,
+            max=1.0,
+        ),
+    ] = 1.0,
 ) -> None:
     """Compare shedders: what each of them would cost the query under overload, in lost and in wrong composite events, and in latency.
 
@@ -80,13 +89,15 @@ def evaluate(  # noqa: PLR0917 - the command's options
         raise CepError(f"{plot}: plots are .png, .svg or .pdf")
     if plot is not None and find_spec("matplotlib") is None:  # an image is built without it
         raise CepError("--plot wants matplotlib, which is not installed here; --json writes the figures")
+    if own_share < 1 and not measured:
+        raise CepError("--own-share is a share of the measured work: it wants --measured")
     names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
     found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
     judged = []
     for one in found:
         bound_s = (parse_duration(bound) if bound else one.plan.shedding.latency_bound_ms or 1000) / 1000
-        terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed, measured=measured)
+        terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed, measured=measured, own_share=own_share)
         judged.append(_judged(one, names, rates, terms, learn))
         write_json(as_json(judged[-1])) if output is Output.json else print_table(judged[-1])
         if plot is not None:

@@ -258,7 +258,7 @@ def shedding_of(record: object) -> Shedding:
         shedder=values.get("shedder", "none"),
         latency_bound_ms=bound.size if bound is not None else None,
         safety=values.get("safety", 0.8),
-        max_drop_ratio=values.get("max_drop_ratio", 0.95),
+        max_drop_ratio=values.get("max_drop_ratio", 0.99),
         pane=values.get("pane"),
         allow_false_positives=values.get("allow_false_positives", True),
         memory_tuples=memory.size if memory is not None else None,

@@ -140,7 +140,7 @@ SHEDDING = Record(
         Key("shedder", Choice(SHEDDERS), "Who decides what is dropped under overload", default="none"),
         Key("latency_bound", Duration(), "Composite events should not be later than this"),
         Key("safety", Number(0, 1, above=True), "Shedding starts at safety * latency_bound", default=0.8),
-        Key("max_drop_ratio", Number(0, 1), "At most this share is dropped", default=0.95),
+        Key("max_drop_ratio", Number(0, 1), "At most this share is dropped", default=0.99),
         Key("pane", _SIZE, "Length of a pane (gspice), in events or as a duration"),
         Key("allow_false_positives", Flag(), "false: never drop an event that a negation or a strict strategy needs", default=True),
         Key("memory", Count("tuples"), "Tuples kept per key (temporal queries)"),

@@ -25,10 +25,11 @@ from app.bootstrap.class_archive import make_class_archive
 from app.local.embedded import embedded_services
 from app.pipeline.session import start_session
 from ops.bench.overload.calm import calm_costs
+from ops.bench.overload.capacity import Capacity, measured_capacity
 from ops.bench.overload.judged import Row, judged, ratios_over_time
 from ops.bench.overload.load import CALM, Phase, Schedule, issue_phases
 from ops.bench.overload.pictures import draw
-from ops.bench.overload.runs import Run, capacity_of, shed_run, whole_run
+from ops.bench.overload.runs import Run, shed_run, whole_run
 from ops.bench.overload.taught import Before, foretold, runs_in_application, sampled_keys, train
 from ops.bench.overload.workloads import WORKLOADS, Place, Workload
 
@@ -71,11 +72,14 @@ def main() -> None:
         with embedded_services() as services:
             spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
         for workload, shedders in by_evaluator([WORKLOADS[one] for one in chosen.workload], chosen.shedder):
-            capacity = chosen.capacity or measured_capacity(spark, folder, workload)
-            figures["capacity_per_s"][workload.label] = round(capacity)
-            print(f"{workload.label}: capacity {capacity:,.0f} events/s", flush=True)
+            capacity = Capacity(chosen.capacity) if chosen.capacity else measured_capacity(spark, folder, workload)
+            figures["capacity_per_s"][workload.label] = round(capacity.per_s)
+            print(
+                f"{workload.label}: capacity {capacity.per_s:,.0f} events/s, fixed {capacity.fixed_ms:.0f} ms per batch, of the rest {capacity.own}",
+                flush=True,
+            )
             if chosen.calm:
-                figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity, chosen.calm)
+                figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
                 chosen.json.write_text(json.dumps(figures, indent=1))
             else:
                 overloaded(Where(spark, folder, workload), shedders, capacity, chosen, figures)
@@ -134,33 +138,26 @@ def by_evaluator(workloads: Sequence[Workload], shedders: Sequence[str]) -> Iter
         yield from found.values()
 
 
-def overloaded(where: Where, shedders: Sequence[str], capacity: float, chosen: argparse.Namespace, figures: dict[str, Any]) -> None:
+def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen: argparse.Namespace, figures: dict[str, Any]) -> None:
     """All runs of a workload; figures are written after each, since they take minutes."""
     workload, folder = where.workload, where.folder
-    diverging = unshed(where, capacity, chosen.seconds)
+    diverging = unshed(where, capacity.per_s, chosen.seconds)
     figures["unshed"].append(diverging)
     print(f"{workload.label}: unshed at 120 %: {diverging}", flush=True)
-    schedule = Schedule(issue_phases(chosen.rate, chosen.seconds), capacity)
+    schedule = Schedule(issue_phases(chosen.rate, chosen.seconds), capacity.per_s)
     before = Before(folder, chosen.learn, int(schedule.counts[-1]))
-    known = {} if chosen.unforetold else foretold(workload, shedders, chosen.rate, before)
+    known = {} if chosen.unforetold else foretold(workload, shedders, chosen.rate, before, capacity)
     whole: Run | None = None
     for shedder in shedders:
         models = train(workload, shedder, before)
         run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
-        rows = [replace(row, capacity_per_s=round(capacity), foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows]
+        rows = [
+            replace(row, capacity_per_s=round(capacity.per_s), foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows
+        ]
         tell(rows)
         figures["runs"] += [row.to_plain() for row in rows]
         figures["ratios"][f"{workload.name}/{shedder}"] = ratios_over_time(run)
         chosen.json.write_text(json.dumps(figures, indent=1))
-
-
-def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> float:
-    """Events per second, in batches of about a second: how many these are is measured first."""
-    found = float(workload.first_batch)
-    for attempt in ("guessed", "measured"):
-        with embedded_services() as services:
-            found = capacity_of(spark, Place(folder / workload.label / attempt, services), workload, round(found))
-    return found
 
 
 def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -> tuple[Run, Run, list[Row]]:

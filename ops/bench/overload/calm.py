@@ -8,8 +8,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from app.local.embedded import embedded_services
+from ops.bench.overload.capacity import WARM_BATCHES
 from ops.bench.overload.load import send_at_once
-from ops.bench.overload.runs import WARM_BATCHES
 from ops.bench.overload.workloads import Place, Workload
 from ops.bench.pipeline import application, apply_topics, batches_of, per_second
 

@@ -23,13 +23,12 @@ from app.control.batch_log import DIRECTIVE, BatchLog
 from app.control.directives import Directive
 from app.control.watchdog import Watchdog
 from app.storage.open import open_store
-from ops.bench.overload.load import Schedule, Sending, send_at_once
+from ops.bench.overload.load import Schedule, Sending
 from ops.bench.overload.workloads import Place, Workload
-from ops.bench.pipeline import application, apply_topics, batches_of, everything, per_second
+from ops.bench.pipeline import application, apply_topics, everything
 
 POLL_S = 5
 """How often directives are fetched: the batch log keeps the last hundred batches."""
-CAPACITY_BATCHES, WARM_BATCHES = 10, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +70,6 @@ class Run:
     def last_ms(self, composite: Composite) -> float:
         """Broker time of the last of its events to arrive, in this run."""
         return max(float(self.arrived[partition][offset]) for partition, offset in composite.places)
-
-
-def capacity_of(spark: SparkSession, place: Place, workload: Workload, per_trigger: int) -> float:
-    """Events per second that the application manages without shedding, in batches of so many."""
-    settings = place.settings(workload, "capacity", None, per_trigger=per_trigger)
-    apply_topics(settings)
-    send_at_once(place.folder / "capacity" / "settings.yaml", workload, CAPACITY_BATCHES * per_trigger)
-    with application(spark, settings, available_now=True) as query:
-        query.awaitTermination()
-        return per_second(batches_of(query)[WARM_BATCHES:])
 
 
 def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str | None, schedule: Schedule) -> Run:

@@ -21,9 +21,13 @@ from app.events.types import Kind
 from app.local.generators.json_lines import json_lines
 from app.pipeline.preparation import compile_queries, read_streams
 from app.query.text.keys import RUN_SHEDDERS
+from ops.bench.overload.capacity import Capacity
 from ops.bench.overload.load import recorded
 from ops.bench.overload.workloads import ROOT, Workload
 from shedding.registry import METHODS
+
+SAFETY = 0.8
+"""Of the bound: where latencies settle, by default; a batch takes half of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +74,27 @@ def train(workload: Workload, shedder: str, before: Before) -> Path | None:
     return models
 
 
-def foretold(workload: Workload, shedders: Sequence[str], shares: Sequence[float], before: Before) -> dict[tuple[str, str, str], float]:
-    """Recall by query (the first that has a bound), shedder and name of the rate, as `cep evaluate --measured` has it."""
+def foretold(
+    workload: Workload, shedders: Sequence[str], shares: Sequence[float], before: Before, capacity: Capacity
+) -> dict[tuple[str, str, str], float]:
+    """Recall by query (the first that has a bound), shedder and name of the rate, as `cep evaluate --measured` has it.
+
+    It is told what of the application's work is the query's own, and rates are multiples of what the application manages in batches as short as the bound wants them: what batches take anyway is more of these.
+    """
     file, settings = recording(workload, before)
-    query = next(iter(workload.bounds_ms))
+    query, bound_ms = next(iter(workload.bounds_ms.items()))
+    shortened = capacity.per_s / capacity.in_batches_of(SAFETY * bound_ms / 2)
     text, out = before.folder / f"{query}.yaml", before.folder / f"{query}-foretold.json"
     text.write_text(workload.texts(None)[query])
     options = ["--queries", text, "--events", file, "--config", settings, "--selected", "--measured", "--json", out]
+    options += ["--own-share", capacity.own.get(query, 1.0)]
     for shedder in shedders:
         options += ["--shedder", shedder]
     for share in shares:
-        options += ["--rate", share]
+        options += ["--rate", round(share * shortened, 3)]
     _cep("evaluate", *options)
-    return {(query, one["shedder"], f"{one['rate']:.0%}"): one["recall"] for one in json.loads(out.read_text())[0]["standings"]}
+    names = {round(share * shortened, 3): f"{share:.0%}" for share in shares}
+    return {(query, one["shedder"], names[one["rate"]]): one["recall"] for one in json.loads(out.read_text())[0]["standings"]}
 
 
 def runs_in_application(shedder: str) -> bool:
