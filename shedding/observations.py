@@ -151,9 +151,11 @@ class PairObservations:
     """Pairs of an event and a partial match, and what became of them.
 
     Attributes:
-        pairs: every event that was held against a partial match, once for each.
-        use: float64 (pairs,), the query's weight where the partial match took the event and became a composite event later; else 0.
+        pairs: every event that was held against a partial match, once for each; or once for equal ones.
+        use: float64 (pairs,), the query's weight where the partial match took the event and became a composite event later; else 0. Of equal ones the sum.
+        times: float64 (pairs,), how many equal ones each stands for; empty: one.
     """
 
     pairs: JudgedInMatches
     use: NDArray[np.float64]
+    times: NDArray[np.float64] = field(default_factory=_float64)

@@ -34,6 +34,11 @@ class Entry:
     keyed: bool = False
     remembers: bool = False
 
+    @property
+    def of_matches(self) -> bool:
+        """Whether it decides about partial matches, or what meets them: of an engine that has any."""
+        return self.level in ("partial matches", "events per partial match")
+
 
 METHODS: dict[str, Entry] = {
     "none": Entry("events", "drops nothing", "shedding.events.none:NoShedding", learns=False),

@@ -33,6 +33,11 @@ class Cut:
     tie_limit: int
     seed: int = 0
 
+    @property
+    def tie_share(self) -> float:
+        """Share of the candidates of just this utility that is dropped."""
+        return self.tie_limit / _RANGE
+
     def keep(self, utilities: NDArray[np.float64], identity: NDArray[np.uint64]) -> Mask:
         """Which candidates stay.
 

@@ -18,6 +18,7 @@ from app.cep.runs import explain as explain_runs
 from app.cep.runs import regroup as regroup_runs
 from app.cep.runs.drawing import Drawn, Edge, drawn
 from app.cep.runs.engine import RunsEngine
+from app.cep.runs.hiding import hide, hide_nothing, only_loses, pairs_by, pairs_met
 from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs, new_runs
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import Owner
@@ -40,10 +41,15 @@ __all__ = [
     "count_live",
     "drawn",
     "end_runs",
+    "hide",
+    "hide_nothing",
     "live_runs",
     "merged_states",
     "new_engine",
     "new_runs",
+    "only_loses",
+    "pairs_by",
+    "pairs_met",
     "parted_state",
     "restore_engine",
     "tables_of",

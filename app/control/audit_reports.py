@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from app.control.directives import Directive, QueryShedding
 from app.control.levels import shedder_of_matches
 from app.control.reports import QueryTally
-from app.control.shed_reports import ShedReport
+from app.control.shed_reports import Level, ShedReport
 from app.control.totals import BatchTotals
 from app.query.plan import Plan
 from shedding.registry import METHODS
@@ -30,13 +30,19 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
                 asked_drop_ratio=shedding.drop_ratio,
                 considered=tally.judged_matches if matching else tally.candidates,
                 dropped=tally.ended_matches - tally.evicted_matches if matching else tally.shed,
-                level="PARTIAL_MATCHES" if matching else "EVENTS",
+                level=_level(shedding),
                 latency_ms=shedding.unshed_latency_ms,
                 latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
                 cost_ms=None if cost_ns is None else cost_ns / 1e6,
             )
         )
     return (*reports, *_memory_reports(directive, totals, plans), *_limit_reports(directive, totals, plans))
+
+
+def _level(shedding: QueryShedding) -> Level:
+    if METHODS[shedding.shedder].level == "events per partial match":
+        return "PAIRS"
+    return "PARTIAL_MATCHES" if shedding.place == "matching" else "EVENTS"
 
 
 def _afterwards(totals: BatchTotals, plans: Mapping[str, Plan]) -> dict[str, QueryShedding]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.control.directives import Directive
-from app.control.levels import shedder_of_matches, sheds_matches
+from app.control.levels import hides_events, shedder_of_matches, sheds_matches
 from app.control.reports import ENDS, SourceProgress
 from app.control.totals import BatchTotals
 from app.events.batch import source_number
@@ -123,10 +123,16 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
             metrics.add("cep_audit_verdicts_total", count, query=query, verdict=verdict)
         metrics.set("cep_partial_matches", tally.partial_matches, query=query)
         metrics.add_counts("cep_detection_latency_seconds", tally.latencies, tally.latency_sum_ms / 1000, query=query)
-        metrics.add("cep_partial_matches_shed_total", tally.ended_matches, query=query, shedder=shedder_of_matches(plan))
+        metrics.add(
+            "cep_partial_matches_shed_total",
+            0 if hides_events(plan) else tally.ended_matches,
+            query=query,
+            shedder=shedder_of_matches(plan),
+        )
         if plan.shedding.state_bytes is not None:
             metrics.set("cep_query_state_bytes", tally.state_bytes, query=query)
-        dropped, judged = (tally.ended_matches, tally.judged_matches) if sheds_matches(plan) else (tally.shed, tally.candidates)
+        matching = sheds_matches(plan) or hides_events(plan)
+        dropped, judged = (tally.ended_matches, tally.judged_matches) if matching else (tally.shed, tally.candidates)
         realised = dropped / judged if judged else 0.0
         metrics.set("cep_realised_drop_ratio", realised, query=query, shedder=shedder)
     watermarks = [batch.watermarks.get(stream) for stream in plan.streams]

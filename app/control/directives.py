@@ -27,7 +27,7 @@ class QueryShedding:
     Attributes:
         drop_ratio: share of the query's candidate events to drop, 0 to 1.
         shedder: name in `shedding.registry`.
-        place: where to drop: whole events at the ingress, or in the bucket, where what was kept is remembered; partial matches in matching.
+        place: where to drop: whole events at the ingress, or in the bucket, where what was kept is remembered; partial matches, and events that are hidden from single ones, in matching.
         unshed_latency_ms: latency that was predicted without shedding; for the report only.
         reference: in matching, partial matches that the query would have without shedding, as far as known; the drop ratio speaks of these.
         share: in matching, the share of live partial matches to end before the batch, so that no more than those that the ratio leaves are there.

@@ -9,7 +9,7 @@ then a tenth less work may be half of the events, and a law that takes work for 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log
+from math import exp, log
 
 JOINED = 2.0
 """Exponent before anything is known: of a join of which every event is as dear as any."""
@@ -33,10 +33,12 @@ class Elasticity:
 
     Attributes:
         exponent: of the work by the share that is kept.
+        most: that the exponent can be.
         levels: by level of shares, how many batches it stands for (at most as many as its mean remembers), and means of the logarithms of the share and of the work per candidate.
     """
 
     exponent: float = JOINED
+    most: float = JOINED
     levels: list[list[float]] = field(default_factory=list)
 
     @property
@@ -69,13 +71,25 @@ class Elasticity:
             known[2] += weight * (spent - known[2])
         self._fit()
 
-    def _fit(self) -> None:
-        """Least squares through the levels' means, from where the exponent was."""
+    def at(self, kept: float) -> float | None:
+        """What was learned, for such a share; None before there was anything to learn from."""
+        if not self.levels:
+            return None
+        shares, works = self._means()
+        return exp(works + self.exponent * (log(max(LEAST_SHARE, kept)) - shares))
+
+    def _means(self) -> tuple[float, float]:
+        """Of the shares' and of the works' logarithms."""
         total = sum(weight for weight, _, _ in self.levels)
         shares, works = (sum(one[0] * one[place] for one in self.levels) / total for place in (1, 2))
+        return shares, works
+
+    def _fit(self) -> None:
+        """Least squares through the levels' means, from where the exponent was."""
+        shares, works = self._means()
         spread = sum(weight * (share - shares) ** 2 for weight, share, _ in self.levels)
         common = sum(weight * (share - shares) * (work - works) for weight, share, work in self.levels)
-        self.exponent = min(JOINED, max(LEAST, (common + INERTIA * self.exponent) / (spread + INERTIA)))
+        self.exponent = min(self.most, max(LEAST, (common + INERTIA * self.exponent) / (spread + INERTIA)))
 
 
 def _level(share: float) -> int:

@@ -22,6 +22,11 @@ def sheds_matches(plan: Plan) -> bool:
     return METHODS[plan.shedding.shedder].level == "partial matches"
 
 
+def hides_events(plan: Plan) -> bool:
+    """Whether the query's shedder hides events from single partial matches."""
+    return METHODS[plan.shedding.shedder].level == "events per partial match"
+
+
 FULL = 1.05
 """Times as many partial matches as behind the batch before: a state that grows by more is still filling up, and says nothing of how many there would be."""
 LEAST_PROGRESS = "least-progress"
@@ -50,6 +55,8 @@ class Levels:
             unshed_latency_ms: for the report.
         """
         shedder = plan.shedding.shedder
+        if hides_events(plan):
+            return QueryShedding(ratio, shedder, "matching", unshed_latency_ms)
         if not sheds_matches(plan):
             return QueryShedding(ratio, shedder, "bucket" if METHODS[shedder].remembers else "ingress", unshed_latency_ms)
         live = _live(totals, plan.name)

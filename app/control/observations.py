@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from app.control.directives import Directive
-from app.control.levels import sheds_matches
+from app.control.levels import hides_events, sheds_matches
 from app.control.query_cost import QueryObservation
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
@@ -67,6 +67,7 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams) -> Batch
         if (stream := streams.of_topic(topic)) is not None:
             arrived[stream] = arrived.get(stream, 0) + max(progress.latest.get((topic, partition), end), end)
     by_matches = {plan.name for plan in listed if sheds_matches(plan)}
+    by_pairs = {plan.name for plan in listed if hides_events(plan)}
     names = {*totals.queries, *totals.slowest_ns}
     return BatchObservation(
         batch=progress.batch,
@@ -78,19 +79,21 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams) -> Batch
         shipped=totals.counts.get("matched", 0),
         shed=totals.counts.get("shed", 0),
         oldest_broker_ms=min(oldest, default=None),
-        queries={query: _query(query, done, by_matches=query in by_matches) for query in sorted(names)},
+        queries={query: _query(query, done, by_matches=query in by_matches, by_pairs=query in by_pairs) for query in sorted(names)},
     )
 
 
-def _query(query: str, done: Done, *, by_matches: bool) -> QueryObservation:
+def _query(query: str, done: Done, *, by_matches: bool, by_pairs: bool) -> QueryObservation:
+    """Of a query whose events are hidden from single partial matches, the share of these that they were hidden from counts as shed events."""
     totals = done.totals
     tally = totals.queries.get(query, QueryTally(query))
     earlier = tally if done.before is None else done.before.queries.get(query, QueryTally(query))
     orders = None if done.directive is None else done.directive.shedding.get(query)
     reference = 0 if not by_matches else tally.partial_matches if orders is None else orders.reference
+    hidden = tally.ended_matches / max(1, tally.judged_matches)
     return QueryObservation(
         candidates=tally.candidates,
-        shed=0 if by_matches else tally.shed,
+        shed=round(tally.candidates * hidden) if by_pairs else 0 if by_matches else tally.shed,
         work_ms=totals.slowest_ns.get(query, 0) / 1e6,
         matches=_held_against(earlier.partial_matches, tally),
         reference=reference,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import exp, log, log2
+from math import log, log2
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ NOISY = 0.35
 """Of its scatter: batches whose costs miss what was known by so little on average miss it by chance."""
 SURE = 0.6
 """The same, above which costs by partial matches are taken to go somewhere: all that is remembered moves with them."""
+AGREEING = 0.2
+"""Of what the curve misses a batch's cost by, so much must be missed by what was seen with about so many partial matches as well."""
 MOST_MOVE = 0.5
 """How much of the way that goes in one batch."""
 LEAST_GAIN = 0.2
@@ -44,6 +46,10 @@ FOLLOWED = 1.3
 """So many times what is kept, or less: what the state was made from. Then it has followed, and work says what that share costs."""
 LEAST_RETAINED = 0.02
 """Of what there would be without shedding: below, there is nothing left to be measured."""
+LONGEST = 4.0
+"""Power of the share that is kept by which partial matches of many items may get fewer."""
+TURNED = 0.5
+"""Of the state replaced in a batch: it is what the batch's ratio made of it."""
 FORGIVEN = 0.003
 """Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked."""
 
@@ -71,6 +77,11 @@ class QueryObservation:
     latency_ms: float | None = None
 
 
+def _in_proportion() -> Elasticity:
+    """What the number of partial matches is taken for before anything is known: in proportion."""
+    return Elasticity(exponent=1.0, most=LONGEST)
+
+
 @dataclass(slots=True)
 class QueryCost:
     """What is known of one query; all of it goes through `snapshot`.
@@ -87,8 +98,9 @@ class QueryCost:
         offset_ms: by how much its composite events are later than the batches explain.
         reference: partial matches without shedding.
         matches: partial matches when that was measured.
+        newest_matches: in the batch before.
         samples: partial matches, and ms per event with so many, by levels of `LEVELS`.
-        fuller: by how much there are more partial matches while some are shed than the reference and the ratio say, as a logarithm: shedding may have begun while the state was still growing.
+        fullness: how many partial matches there are, of the reference, by the share that is kept of those that are made: longer ones are made of kept ones, so they may be as few as its square; or more, where shedding began while the state was still growing.
         bias: by how much an event cost more than was known, as a logarithm, on average.
         scatter: the same without its sign: how lumpy the query's work is.
     """
@@ -104,8 +116,9 @@ class QueryCost:
     offset_ms: float = 0.0
     reference: float = 0.0
     matches: float = 0.0
+    newest_matches: float = 0.0
     samples: list[list[float]] = field(default_factory=list)
-    fuller: float = 0.0
+    fullness: Elasticity = field(default_factory=_in_proportion)
     bias: float = 0.0
     scatter: float = 0.0
 
@@ -145,7 +158,8 @@ class QueryCost:
         if warm:
             gain = self._gain(each_ms, before)
             if curve is not None and min(each_ms, before) > 0:
-                self._scale_levels((each_ms / before) ** min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE))))
+                move = min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE)))
+                self._scale_levels(self._surely(seen.matches, each_ms, each_ms / before) ** move)
             keep = 1 - NEWEST * gain
             self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
             self.offered = keep * self.offered + offered
@@ -153,30 +167,40 @@ class QueryCost:
                 self.elasticity.learn(passed, spent / offered)
         elif self.events == 0 or each_ms < before:
             self.spent_ms, self.events, self.offered = spent, float(kept), float(offered)
-        self.matches = seen.matches if before == 0 or not warm else followed(self.matches, seen.matches)
-        if seen.reference:
+        if seen.reference and warm:
             self._learn_level(seen.matches, spent / kept)
-            self._learn_reference(seen)
+            self._learn_reference(seen, self.newest_matches, turned)
+        self.matches = seen.matches if before == 0 or not warm else followed(self.matches, seen.matches)
+        self.newest_matches = seen.matches
 
     def _learn_level(self, matches: float, each_ms: float) -> None:
+        sample = self._sample(matches)
+        if sample is None:
+            self.samples.append([matches, each_ms])
+        else:
+            sample[0], sample[1] = smoothed(sample[0], matches, SLOW), smoothed(sample[1], each_ms, SLOW)
+
+    def _sample(self, matches: float) -> list[float] | None:
+        """Of the level of so many partial matches."""
         level = round(LEVELS * log2(max(1.0, matches)))
-        for sample in self.samples:
-            if round(LEVELS * log2(max(1.0, sample[0]))) == level:
-                sample[0], sample[1] = smoothed(sample[0], matches, SLOW), smoothed(sample[1], each_ms, SLOW)
-                return
-        self.samples.append([matches, each_ms])
+        return next((one for one in self.samples if round(LEVELS * log2(max(1.0, one[0]))) == level), None)
+
+    def _surely(self, matches: float, each_ms: float, times: float) -> float:
+        """So many times dearer than the curve says, where it is also dearer than what was seen with about so many partial matches; else once: a curve that misses its own samples is no reason to move them."""
+        sample = self._sample(matches)
+        if sample is None or sample[1] <= 0 or times == 1:
+            return 1.0
+        return times if log(each_ms / sample[1]) / log(times) >= AGREEING else 1.0
 
     def _scale_levels(self, times: float) -> None:
         """What makes events dearer at this number of partial matches makes them dearer at others, which shedding may have to come to now."""
         for sample in self.samples:
             sample[1] *= times
 
-    def _learn_reference(self, seen: QueryObservation) -> None:
-        left = seen.reference * (1 - seen.asked)
-        if seen.asked > 0 and min(left, seen.matches) > 0:
-            self.fuller = smoothed(self.fuller, log(seen.matches / left), SLOW)
-        else:
-            self.fuller *= 1 - SLOW
+    def _learn_reference(self, seen: QueryObservation, before: float, turned: float) -> None:
+        """What a batch's ratio left of the reference, where the state has followed it."""
+        if min(seen.matches, before) > 0 and (turned >= TURNED or max(seen.matches, before) <= FOLLOWED * min(seen.matches, before)):
+            self.fullness.learn(1 - seen.asked, seen.matches / seen.reference)
 
     def _gain(self, each_ms: float, before_ms: float) -> float:
         """How much a batch counts: little while costs only scatter, all while they go somewhere (Trigg and Leach 1967, the tracking signal)."""
@@ -219,11 +243,15 @@ class QueryCost:
 
         The curve is fitted once; a decision asks it hundreds of times.
         """
-        curve, there = self._curve(), self.reference * exp(self.fuller)
+        curve, each = self._curve(), self.per_event_ms
         if curve is not None:
-            return lambda ratio: curve.latency_s(there * (1 - ratio))
-        each = self.per_event_ms
-        return lambda ratio: each * there * (1 - ratio) / self.matches if self.matches > 0 else each
+            return lambda ratio: curve.latency_s(self._left(ratio))
+        return lambda ratio: each * self._left(ratio) / self.matches if self.matches > 0 else each
+
+    def _left(self, ratio: float) -> float:
+        """Partial matches at this drop ratio."""
+        known = self.fullness.at(1 - ratio)
+        return self.reference * (1 - ratio if known is None else known)
 
     def _curve(self) -> Curve | None:
         counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T
@@ -235,6 +263,13 @@ class QueryCost:
 
 def restored(values: Mapping[str, Any]) -> QueryCost:
     """Of what an earlier version wrote, what it says; that version took work for that of a join."""
-    known = QueryCost(**{**values, "elasticity": Elasticity(**values.get("elasticity", {}))})
+    own = {name: value for name, value in values.items() if name in QueryCost.__slots__}
+    known = QueryCost(
+        **{
+            **own,
+            "elasticity": Elasticity(**own.get("elasticity", {})),
+            "fullness": Elasticity(**own["fullness"]) if "fullness" in own else _in_proportion(),
+        }
+    )
     known.offered = known.offered or known.events
     return known

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+Level = Literal["EVENTS", "PAIRS", "PARTIAL_MATCHES", "TUPLES"]
+"""What was dropped; pairs: events that were hidden from single partial matches."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShedReport:
@@ -33,7 +36,7 @@ class ShedReport:
     asked_drop_ratio: float
     considered: int
     dropped: int
-    level: Literal["EVENTS", "PARTIAL_MATCHES", "TUPLES"] = "EVENTS"
+    level: Level = "EVENTS"
     utility_threshold: float | None = None
     latency_ms: float | None = None
     latency_bound_ms: int | None = None

@@ -14,6 +14,7 @@ from app.evaluation.decided import Asking, KeptEvents, KeptPairs
 from app.evaluation.features import Features
 from app.evaluation.observing import event_observations, opened_observations, window_observations
 from app.evaluation.operator import Operator, Outcome, candidate_items, protected_events
+from app.evaluation.pairs import PairOperator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.shares import Asked, as_asked, of_candidates
@@ -25,9 +26,10 @@ from app.events.batch import EventBatch, take
 from app.query.plan import Plan
 from shedding.candidates import JudgedEvents
 from shedding.interface import Level, Method, Model, Priced, Training
+from shedding.partial_matches.hspice import HspiceModel
 from shedding.registry import METHODS
 
-LEVELS: tuple[Level, ...] = ("events", "events per window", "partial matches")
+LEVELS: tuple[Level, ...] = ("events", "events per window", "events per partial match", "partial matches")
 """What operators here can drop."""
 
 
@@ -191,6 +193,10 @@ class Contest:
     def _matches(self) -> MatchOperator:
         return MatchOperator(self.plan, self._arrived)
 
+    @cached_property
+    def _pairs(self) -> PairOperator:
+        return PairOperator(self.plan, self._arrived)
+
     def _answer(self, kept: NDArray[np.bool_] | None) -> Outcome:
         """Composite events when only some events are let through."""
         if not windowed(self.plan):
@@ -232,6 +238,8 @@ class Contest:
             return self._event_observations
         if method.level == "events per window":
             return self._window_observations
+        if method.level == "events per partial match":
+            return PairOperator(self.plan, self._learned).observations()
         return self._match_observations
 
     @cached_property
@@ -240,8 +248,12 @@ class Contest:
 
     @cached_property
     def _match_observations(self) -> object:
-        learning = take(self.learning, self._arriving(self.learning)) if self.terms.selected else self.learning
-        return MatchOperator(self.plan, learning).observations()
+        return MatchOperator(self.plan, self._learned).observations()
+
+    @property
+    def _learned(self) -> EventBatch:
+        """What of the learning recording arrives at the operator."""
+        return take(self.learning, self._arriving(self.learning)) if self.terms.selected else self.learning
 
     @cached_property
     def _window_observations(self) -> object:
@@ -250,7 +262,7 @@ class Contest:
 
     def standings(self, method: Method[Any], model: Model[Any], rates: Sequence[float]) -> Iterator[Standing]:
         """How a shedder does at some rates (multiples of the capacity)."""
-        if method.level == "partial matches":
+        if method.level in ("partial matches", "events per partial match"):
             yield from (self._judge_matches(method, model, rate) for rate in rates)
             return
         curve = self._work(method, model) if self.terms.measured else None
@@ -338,7 +350,7 @@ class Contest:
             usual=calm if terms.priced and isinstance(model, Priced) else 0.0,
         )
         timed = TimedModel(model)
-        course = self._matches.run(load, timed)
+        course = self._pairs.run(load, model) if isinstance(model, HspiceModel) else self._matches.run(load, timed)
         shares = course.dropped[course.dropped > 0] / course.matches[course.dropped > 0]
         ever = max(1, int(course.dropped.sum()) + len(course.outcome))
         return Standing(

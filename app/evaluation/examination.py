@@ -129,7 +129,7 @@ class Examination:
         """See `Lesson.harm`."""
         name = model.manifest.method
         contest = self._contest(name)
-        if METHODS[name].level == "partial matches":
+        if METHODS[name].of_matches:
             found = [one.quality for one in contest.standings(self.query.method(name), model, RATES)]
         else:
             own = calibrated(model, self.query.plan, self._judging)
@@ -171,7 +171,7 @@ class Examination:
         return not METHODS[shedder].remembers or without_chains(self.query.plan) is None
 
     def _contest(self, shedder: str) -> Contest:
-        of_matches = METHODS[shedder].level == "partial matches"
+        of_matches = METHODS[shedder].of_matches
         if of_matches not in self._contests:
             plan, terms = self.query.plan_for(shedder), Terms(seed=self._seed, fixed=True)
             self._contests[of_matches] = Contest(plan, self._learning, self._judging, terms)

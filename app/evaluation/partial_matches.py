@@ -143,6 +143,11 @@ class MatchOperator:
         self._negations = Negations.of(plan, self._features.judged(batch).key, self._items)
         self.branches = branching(plan)
 
+    @property
+    def items(self) -> NDArray[np.uint64]:
+        """uint64 (events,), bit i: the event can be item i."""
+        return self._items
+
     def run(self, load: MatchLoad, model: Model[JudgedMatches] | None) -> MatchCourse:
         """Lets the recording arrive at the load's rate.
 
@@ -176,7 +181,7 @@ class MatchOperator:
         for start in range(0, len(self.batch), every):
             live = live_runs(engine)
             end_runs(engine, live, gate.keep(self.judged(engine, live, start)))
-            found.append(self._fed(engine, start, min(len(self.batch), start + every), ends=start + every >= len(self.batch)))
+            found.append(self.fed(engine, start, min(len(self.batch), start + every), ends=start + every >= len(self.batch)))
         return [one for one in found if one.news]
 
     def judged(self, engine: RunsEngine, live: LiveRuns, row: int) -> JudgedMatches:
@@ -287,9 +292,13 @@ class MatchOperator:
         return self._beginnings_of(self.feed(RunsEngine(self.plan), 0, len(self.batch), ends=True))
 
     def _beginnings_of(self, matches: Matches) -> tuple[Beginnings, NDArray[np.int64]]:
+        return self.beginnings_with(matches)[:2]
+
+    def beginnings_with(self, matches: Matches) -> tuple[Beginnings, NDArray[np.int64], NDArray[np.int64]]:
+        """Beginnings of matches, the row of the event that each ends with, and the item that this is."""
         bound = matches.constituents([item.index for item in self.plan.positive])
         rows = self._operator.rows(matches.events.source[bound.rows], matches.events.offset[bound.rows])
-        return Beginnings.of(bound.starts, bound.items, rows), rows
+        return Beginnings.of(bound.starts, bound.items, rows), rows, bound.items
 
     def _uneventful(self, start: int, live: LiveRuns) -> int:
         """The row up to which no event is of interest and no partial match runs out of window; at least the next one."""
@@ -319,9 +328,10 @@ class MatchOperator:
 
     def feed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Matches:
         """Gives an engine of the query the rows ``start..stop``; ``ends``: nothing comes after them."""
-        return self._fed(engine, start, stop, ends=ends).matches
+        return self.fed(engine, start, stop, ends=ends).matches
 
-    def _fed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Found:
+    def fed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Found:
+        """The same with what the engine tells beside matches."""
         part = rows_between(self.batch, start, stop)
         watermarks = Watermarks(FOREVER, end_ms=int(part.time[-1])) if ends else Watermarks(int(part.time[-1]))
         matches, tally = engine.feed(part, self._items[start:stop], watermarks)

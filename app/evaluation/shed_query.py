@@ -34,7 +34,7 @@ class ShedQuery:
 
     def plan_for(self, shedder: str) -> Plan:
         """The plan that a shedder works on."""
-        return self.as_runs if METHODS[shedder].level == "partial matches" else self.plan
+        return self.as_runs if METHODS[shedder].of_matches else self.plan
 
     def method(self, shedder: str) -> Method[Any]:
         """The shedder with the settings that the query gives it."""

@@ -8,11 +8,13 @@ from typing import Any
 from app.bucket.matching import Found
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator, protected_events
+from app.evaluation.pairs import PairOperator
 from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.windows import EventWindows, WindowedOperator, shed_window, windowed
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from shedding.interface import Model
+from shedding.partial_matches.hspice import HspiceModel
 from shedding.registry import METHODS
 
 LOOK_EVENTS = 100
@@ -26,7 +28,7 @@ def match_shedding(plan: Plan, batch: EventBatch, model: Model[Any], drop_ratio:
         plan: of a pattern query; for models that drop partial matches one for the runs evaluator.
         batch: in total order.
         model: of the query.
-        drop_ratio: share of the events, of the pairs of event and window, or, at every look, of the live partial matches.
+        drop_ratio: share of the events, of the pairs of event and window, of those of event and partial match, or, at every look, of the live partial matches.
 
     Raises:
         ValueError: the query has none of what the model drops.
@@ -57,8 +59,14 @@ def _matches(plan: Plan, batch: EventBatch, model: Model[Any], drop_ratio: float
     return MatchOperator(plan, batch).shed(model, drop_ratio, LOOK_EVENTS)
 
 
+def _hidden(plan: Plan, batch: EventBatch, model: Model[Any], drop_ratio: float) -> list[Found]:
+    assert isinstance(model, HspiceModel)  # noqa: S101 - who else knows pairs
+    return PairOperator(plan, batch).shed(model, drop_ratio)
+
+
 _WAYS: dict[str, Callable[[Plan, EventBatch, Model[Any], float], list[Found]]] = {
     "events": _events,
     "events per window": _pairs,
+    "events per partial match": _hidden,
     "partial matches": _matches,
 }

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from app.bucket.engines import QueryEngine
 from app.bucket.matching import NO_ENDINGS, Ended, Ending
-from app.cep.door import LiveRuns, RunsEngine, end_runs, live_runs, new_runs, tells_partial_matches
+from app.cep.door import LiveRuns, RunsEngine, end_runs, hide, hide_nothing, live_runs, new_runs, pairs_by, pairs_met, tells_partial_matches
 from app.cep.engine import Looking, Watermarks
 from app.control.directives import Directive
-from app.control.levels import sheds_matches
+from app.control.levels import hides_events, sheds_matches
 from app.evaluation.known_matches import known_matches, progress_of_items
+from app.evaluation.pairs import BINS
 from app.events.batch import EventBatch
 from app.owners.deployment import load_deployment
 from app.owners.least_progress import LeastProgress
@@ -24,6 +25,7 @@ from app.query.plan import Plan
 from shedding.candidates import JudgedMatches, Mask
 from shedding.identity import identities
 from shedding.interface import Gate, Model
+from shedding.partial_matches.hspice import HspiceModel
 from shedding.registry import METHODS, unlearned
 
 LOOKS = 8
@@ -43,6 +45,21 @@ class Judge:
     plan: Plan
     model: Model[Any] | LeastProgress
     progress: NDArray[np.int32]
+
+    def hiding(self, ratio: float, seed: int) -> Ending:
+        """Hides events from so many of the partial matches that they meet in the batch."""
+        assert isinstance(self.model, HspiceModel)  # noqa: S101 - who else knows pairs
+        shares = self.model.gate(ratio).hidden(0, pairs_by(self.plan, BINS))
+
+        def feed(engine: QueryEngine, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks, _: int) -> Ended:
+            assert tells_partial_matches(engine), "shedders of partial matches have plans for the runs evaluator"  # noqa: S101
+            hide(engine, shares, seed)
+            matches, tally = engine.feed(batch, items, watermarks)
+            met, hidden = (int(one.sum()) for one in pairs_met(engine))
+            hide_nothing(engine)
+            return (met, hidden), matches, tally
+
+        return feed
 
     def ending(self, share: float, ratio: float = 0.0) -> Ending:
         """Ends partial matches of an engine before it is fed, and while it is.
@@ -128,11 +145,15 @@ def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
     if not shares:
         return NO_ENDINGS
     plans = load_deployment(checkpoint, directive.deployment).catalog.plans
-    return {
-        number: _judge(checkpoint, directive.deployment, number, directive.seed).ending(shares[plan.name], ratios[plan.name])
-        for number, plan in enumerate(plans)
-        if plan.name in shares and plan.draining is None
-    }
+    endings = {}
+    for number, plan in enumerate(plans):
+        if plan.name in shares and plan.draining is None:
+            judge = _judge(checkpoint, directive.deployment, number, directive.seed)
+            hides = hides_events(plan)
+            endings[number] = (
+                judge.hiding(ratios[plan.name], directive.seed) if hides else judge.ending(shares[plan.name], ratios[plan.name])
+            )
+    return endings
 
 
 @lru_cache(maxsize=256)
@@ -140,6 +161,6 @@ def _judge(checkpoint: str, deployment: str, query: int, seed: int) -> Judge:
     known = load_deployment(checkpoint, deployment)
     plan = known.catalog.plans[query]
     shedder = plan.shedding.shedder
-    if not sheds_matches(plan):
+    if not (sheds_matches(plan) or hides_events(plan)):
         return Judge(plan, LeastProgress(seed=seed), progress_of_items(plan))
     return Judge(plan, known.learned(query) if METHODS[shedder].learns else unlearned(shedder, seed), progress_of_items(plan))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.bucket.composition import emission_delay_ms, stream_of
 from app.bucket.hold import TimeRules
+from app.cep.door import only_loses, pairs_by
 from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
@@ -169,6 +170,8 @@ def _not_run(compiled: Compilation) -> list[Finding]:
             message, hint = f"the shedder {shedder} keeps whole chains; {why}", "write for instance gspice or random"
         elif shedder != AUTO and METHODS[shedder].level == "events per window" and (why := _without_time(query.plan)):
             message, hint = f"the shedder {shedder} goes by positions in windows of time; {why}", "write for instance gspice or bl"
+        elif shedder == "hspice" and (why := _without_pairs(query.plan)):
+            message, hint = f"the shedder hspice hides events from single partial matches; {why}", "write for instance pspice"
         else:
             continue
         findings.append(Finding(f'query "{query.name}": {message}', query.document.location("shedding"), hint))
@@ -178,6 +181,21 @@ def _not_run(compiled: Compilation) -> list[Finding]:
 def _partitioned(plan: Plan) -> bool:
     """Whether events of the query are in partitions that can be told apart wherever they are."""
     return bool(plan.equivalence) and plan.ranks != "stream"
+
+
+def _without_pairs(plan: Plan) -> str | None:
+    """Why events of the query cannot be hidden from partial matches; None where they can, and it only loses by it."""
+    try:
+        pairs_by(plan, 1)
+    except ValueError as error:
+        return str(error)
+    if plan.shedding.state_bytes is not None:
+        return "limits.state_bytes ends partial matches, and both together cannot be told apart"
+    return (
+        None
+        if only_loses(plan)
+        else "this query could find what is not so: nobody could tell (it can under skip-till-any-match, without until, after or timeouts)"
+    )
 
 
 def _without_time(plan: Plan) -> str | None:

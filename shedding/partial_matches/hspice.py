@@ -55,6 +55,25 @@ class HspiceGate:
         part = np.minimum((candidates.position * len(self.cuts)).astype(np.int32), np.int32(len(self.cuts) - 1))
         return keep_by_part(self.cuts, self.table.look_up(candidates), candidates.identity, part)
 
+    def hidden(self, query: int, shape: tuple[int, int, int]) -> NDArray[np.float64]:
+        """The same as shares of equal pairs that are hidden, for who looks them up where event and partial match meet.
+
+        Args:
+            query: number of the query.
+            shape: of the result, float64 (types, states, bins); pairs of others than the model learned from are as rare as any.
+        """
+        types, states, bins = shape
+        at = (np.arange(bins) + 0.5) / bins
+        cells = np.indices((types, states)).reshape(2, -1, 1)
+        place = [np.broadcast_to(one, (types * states, bins)).ravel() for one in (cells[0], cells[1], at)]
+        count = len(place[0])
+        pairs = JudgedInMatches(
+            np.zeros(count, np.uint64), np.full(count, query, np.int32), place[0].astype(np.int32), place[1].astype(np.int32), place[2]
+        )
+        utility, part = self.table.look_up(pairs), np.minimum((place[2] * len(self.cuts)).astype(np.int64), len(self.cuts) - 1)
+        limits, shares = (np.array([getattr(cut, name) for cut in self.cuts])[part] for name in ("utility", "tie_share"))
+        return np.where(utility == limits, shares, (utility < limits).astype(np.float64)).reshape(shape)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HspiceModel:
@@ -125,12 +144,13 @@ class Hspice:
         cells = PairTable(np.empty(shape), np.empty(shape), 0.0).cells(pairs)
         learned = cells >= 0
         size = int(np.prod(shape))
-        met = np.bincount(cells[learned], minlength=size).astype(np.float64).reshape(shape)
+        times = observations.times if len(observations.times) else np.ones(len(pairs))
+        met = np.bincount(cells[learned], times[learned], minlength=size).astype(np.float64).reshape(shape)
         used = np.bincount(cells[learned], observations.use[learned], minlength=size).reshape(shape)
-        unknown = float(observations.use.mean())
+        unknown = float(observations.use.sum() / times.sum())
         anywhere = np.divide(used.sum(axis=-1), met.sum(axis=-1), out=np.full(shape[:-1], unknown), where=met.sum(axis=-1) > 0)
         utility = np.divide(used, met, out=np.repeat(anywhere[..., None], self.bins, axis=-1), where=met > 0)
-        manifest = training.manifest(self.name, len(pairs))
+        manifest = training.manifest(self.name, round(times.sum()))
         return _model(manifest, PairTable(utility, met, unknown), self.parts, self.ties)
 
     def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> HspiceModel:

@@ -9,6 +9,7 @@ import pytest
 
 from app.asc.selection import Selection
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.pairs import PairOperator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.evaluation.windows import EventWindows
 from app.events.batch import Column, EventBatch, events_of_types
@@ -20,7 +21,7 @@ from shedding.registry import METHODS, method
 
 STREAM = StreamSchema("s", tuple(EventType(name, (Attribute("v", Kind.INTEGER),)) for name in "ABC"))
 EVENTS = 1500
-LEVELS = ("events", "events per window", "partial matches")
+LEVELS = ("events", "events per window", "events per partial match", "partial matches")
 RATIOS = (0.2, 0.5, 0.9)
 
 
@@ -56,8 +57,9 @@ def found(one: Contest, name: str, ratio: float) -> set[int]:
         model = one.train(made)
     except ValueError as cause:
         pytest.skip(f"the harness cannot teach it yet: {cause}")
-    if made.level == "partial matches":
-        course = MatchOperator(one.plan, one.judging).run(MatchLoad(1.0, 0.0, 1.0, most=50 * (1 - ratio)), model if ratio else None)
+    if METHODS[name].of_matches:
+        operator = MatchOperator if made.level == "partial matches" else PairOperator
+        course = operator(one.plan, one.judging).run(MatchLoad(1.0, 0.0, 1.0, most=50 * (1 - ratio)), model if ratio else None)
         return set(course.outcome.identity.tolist())
     events = one.features.judged(one.judging)
     if made.level == "events":
@@ -73,7 +75,7 @@ def truth(one: Contest, name: str) -> set[int]:
 @pytest.mark.parametrize("strategy", [ANY, NEXT])
 def test_without_negation_nothing_is_invented(name: str, strategy: str) -> None:
     """Under skip-till-any-match; shedders of partial matches may not invent anything under skip-till-next-match either."""
-    if METHODS[name].level == "partial matches":
+    if METHODS[name].of_matches and (strategy == ANY or METHODS[name].level == "partial matches"):
         one = contest(WITHOUT_NEGATION, strategy, "within: 12 s")
     elif strategy == ANY:
         one = contest(WITHOUT_NEGATION, ANY)

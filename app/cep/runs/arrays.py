@@ -203,15 +203,32 @@ class RunMemory(NamedTuple):
     expired: Integers
 
 
+class RunHiding(NamedTuple):
+    """Which events are hidden from which runs, see `app.cep.runs.hiding`; without rows: none.
+
+    Attributes:
+        hidden: int64 (2**items * items, bins), of `ALL_OF_THEM`, how many pairs of an event that can be these items and a run whose newest event is this one; by the part of the window that is over.
+        met: int64 (as many, 2 * bins), how many such pairs there were; behind these, how many of them were hidden.
+        seed: int64 (1,), of what decides where some of the pairs are.
+    """
+
+    hidden: Integers
+    met: Integers
+    seed: Integers
+
+
+ALL_OF_THEM = 1 << 53
+NOTHING_HIDDEN = RunHiding(np.zeros((0, 1), np.int64), np.zeros((0, 2), np.int64), np.zeros(1, np.int64))
+
 # world: the tables by number, see `app.cep.runs.kernels_world`
 T_SHAPE, T_ITEMS, T_WAYS, T_STATES, T_EDGES, T_ASKS, T_TESTS, T_CROSSES = 0, 1, 2, 3, 4, 5, 6, 7
 T_BESIDE, T_PREDICATES, T_REFERENCES, T_ARGUMENTS, T_REGISTERS, T_FIXED, T_NEGATIONS, T_PARTS = 8, 9, 10, 11, 12, 13, 14, 15
 T_UNTILS, T_KEYS, T_CODE, T_CONSTANTS, T_TEXT_DATA, T_TEXT_OFFSETS, T_TAGS, T_VALUES = 16, 17, 18, 19, 20, 21, 22, 23
 T_BOUND, T_NODES, T_CELLS, T_SLOTS, T_NEGATED, T_CROSSED, T_WAITING, T_WINDOWS = 24, 25, 26, 27, 28, 29, 30, 31
-T_STATE, T_FOUND, T_EXPIRED = 32, 33, 34
+T_STATE, T_FOUND, T_EXPIRED, T_HIDDEN, T_MET, T_SEED = 32, 33, 34, 35, 36, 37
 
 
-def world_of(tables: RunTables, machine: RunMachine, memory: RunMemory) -> Integers:
+def world_of(tables: RunTables, machine: RunMachine, memory: RunMemory, hiding: RunHiding = NOTHING_HIDDEN) -> Integers:
     """Addresses and shapes of all tables; the caller keeps the arrays alive while kernels read it."""
     programs, texts, scratch = machine.programs, machine.texts, machine.scratch
     arrays: tuple[NDArray[Any], ...] = (
@@ -224,6 +241,7 @@ def world_of(tables: RunTables, machine: RunMachine, memory: RunMemory) -> Integ
         scratch.values,
         machine.bound,
         *memory,
+        *hiding,
     )
     words = np.empty(3 * len(arrays), np.int64)
     for number, array in enumerate(arrays):

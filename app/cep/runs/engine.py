@@ -19,7 +19,7 @@ from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Looking, Tally, Watermarks
 from app.cep.matches import Matches
 from app.cep.runs import arrays as at
-from app.cep.runs.arrays import RunMachine, RunTables
+from app.cep.runs.arrays import NOTHING_HIDDEN, RunMachine, RunTables
 from app.cep.runs.automaton.grammar import grammar_of
 from app.cep.runs.automaton.terms_text import terms_from_bytes, terms_to_bytes
 from app.cep.runs.kernels_scan import advance
@@ -48,6 +48,8 @@ class RunsEngine:
         self.options = options or EngineOptions()
         self.timeouts: Matches | None = None
         """Partial matches that timed out in the last feed; None unless the plan emits them."""
+        self.hiding = NOTHING_HIDDEN
+        """What is hidden from runs (`app.cep.runs.hiding`); no state: who sheds says it anew for an engine that is restored."""
         self._known = Known(TextTable(pinned_texts(plan)))
         self._grammar = grammar_of(plan)
         self._lay_out()
@@ -123,7 +125,7 @@ class RunsEngine:
 
     def parts(self) -> RunParts:
         """The engine's arrays as they stand now, for those who look inside (`app.cep.runs.live`)."""
-        return RunParts(self._layout, self._tables, self._machine(), self._known.texts, self._store)
+        return RunParts(self._layout, self._tables, self._machine(), self._known.texts, self._store, self.hiding)
 
     def _world(self) -> Integers:
         """The tables as they stand now: they move when they grow."""

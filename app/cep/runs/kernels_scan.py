@@ -79,6 +79,7 @@ from app.cep.runs.arrays import (
     T_EDGES,
     T_EXPIRED,
     T_FOUND,
+    T_HIDDEN,
     T_ITEMS,
     T_KEYS,
     T_NEGATED,
@@ -106,6 +107,7 @@ from app.cep.runs.arrays import (
     WITHIN_EVENTS,
 )
 from app.cep.runs.kernels_bind import bind
+from app.cep.runs.kernels_hiding import hides
 from app.cep.runs.kernels_meet import meet, meet_stopped, stops, take
 from app.cep.runs.kernels_outside import note_reaching
 from app.cep.runs.kernels_predicates import tests_hold
@@ -167,16 +169,18 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
     within = shape[WITHIN]
     timed = within >= 0 and shape[GAP] < 0 and shape[WINDOW_KIND] == NO_WINDOW and not by_rank
     before = state[NODES]
+    hiding = mask != 0 and len(table(world, T_HIDDEN)) > 0
     while node >= 0:
         following = nodes[node, NEXT_RUN]
         # the usual run needs neither call: it is in its window, and nothing ends a closure of it
         alive = (timed and time - load(nodes, node, FIRST_TIME) < within) or not outlived(world, slot, node, time, partition_rank, low)
         if alive:
-            own = load(nodes, node, STATE)
-            if load(states, own, ASKS) == load(states, own, ASKS_END):
-                alive = meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank)
-            else:
-                alive = meet(world, slot, node, mask, row, stream_rank, partition_rank)
+            if not (hiding and hides(world, node, mask, row, time)):
+                own = load(nodes, node, STATE)
+                if load(states, own, ASKS) == load(states, own, ASKS_END):
+                    alive = meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank)
+                else:
+                    alive = meet(world, slot, node, mask, row, stream_rank, partition_rank)
             if alive and by_rank:
                 alive = not closed_by_rank(world, slot, node, time, partition_rank)
         if alive:

@@ -15,7 +15,7 @@ from app.cep.cells.texts import TextTable
 from app.cep.matches import Constituents, Lists, Matches
 from app.cep.returns.columns import event_table, typed_column
 from app.cep.runs import arrays as at
-from app.cep.runs.arrays import RunMachine, RunTables, world_of
+from app.cep.runs.arrays import NOTHING_HIDDEN, RunHiding, RunMachine, RunTables, world_of
 from app.cep.runs.kernels_returns import chain_events, chain_starts, field_values, key_values, list_starts, list_values
 from app.cep.runs.layout import RunField, RunLayout
 from app.cep.runs.store import RunStore
@@ -31,10 +31,11 @@ class RunParts:
     machine: RunMachine
     texts: TextTable
     store: RunStore
+    hiding: RunHiding = NOTHING_HIDDEN
 
     def world(self) -> Integers:
         """The tables as they stand now."""
-        return world_of(self.tables, self.machine, self.store.memory())
+        return world_of(self.tables, self.machine, self.store.memory(), self.hiding)
 
 
 def chains(world: Integers, nodes: Integers) -> Constituents:

@@ -33,7 +33,7 @@ def best_shedder(query: ShedQuery, seed: int) -> str:
     harm: dict[str, float] = {}
     progress = Progress(f"{query.plan.name}: competitors", len(COMPETITORS))
     for name in COMPETITORS:
-        of_matches = METHODS[name].level == "partial matches"
+        of_matches = METHODS[name].of_matches
         if of_matches not in contests:
             contests[of_matches] = Contest(query.plan_for(name), learning, judging, Terms(seed=seed, fixed=True))
         try:

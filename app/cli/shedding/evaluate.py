@@ -117,8 +117,7 @@ def _judged(query: ShedQuery, names: list[str], rates: list[float], terms: Terms
     standings, left_out = [], {}
     progress = Progress(f"judging {query.plan.name}, runs", len(names) * len(rates))
     for name in names:
-        level = METHODS[name].level
-        kind = "runs" if level == "partial matches" else "own"
+        kind = "runs" if METHODS[name].of_matches else "own"
         if kind not in contests:
             contests[kind] = Contest(query.plan_for(name), rows_between(events, 0, cut), rows_between(events, cut, len(events)), terms)
         try:

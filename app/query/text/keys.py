@@ -14,7 +14,7 @@ MATCH_SHEDDERS = ("pm-random", "pspice", "pspice-minus", "hspice", "stateful")
 TUPLE_SHEDDERS = ("cals", "cals-v", "cals-i", "rand")
 AUTO = "auto"
 """The application finds out which shedder loses least; `random` until it knows."""
-_LATER = ("hspice", "stateful")
+_LATER = ("stateful",)
 RUN_SHEDDERS = tuple(
     one for one in ("none", AUTO, *EVENT_SHEDDERS, *WINDOW_SHEDDERS, *MATCH_SHEDDERS, *TUPLE_SHEDDERS) if one not in _LATER
 )

@@ -61,7 +61,7 @@ class Workload:
         >>> [WORKLOADS["engine"].matched_for(shedder).label for shedder in ("bl", "pspice")]
         ['engine', 'engine-runs']
         """
-        if METHODS[shedder].level != "partial matches":
+        if not METHODS[shedder].of_matches:
             return self
         queries = {name: text + ("evaluator: runs\n" if name in self.bounds_ms else "") for name, text in self.queries.items()}
         return replace(self, queries=queries, runs=True)
