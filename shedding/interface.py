@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from shedding.candidates import Mask
 
 Level = Literal["events", "events per window", "events per partial match", "partial matches", "tuples"]
+MATCH_LEVELS: tuple[Level, ...] = ("events per partial match", "partial matches")
+"""Levels at which partial matches are decided about, or what meets them: they want an engine that has any."""
 Arrays = dict[str, NDArray[Any]]
 Json = dict[str, Any]
 

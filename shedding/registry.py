@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from shedding.interface import Level, Method, Model, Training
+from shedding.interface import MATCH_LEVELS, Level, Method, Model, Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Entry:
     @property
     def of_matches(self) -> bool:
         """Whether it decides about partial matches, or what meets them: of an engine that has any."""
-        return self.level in ("partial matches", "events per partial match")
+        return self.level in MATCH_LEVELS
 
 
 METHODS: dict[str, Entry] = {

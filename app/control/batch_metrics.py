@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.control.directives import Directive
-from app.control.levels import hides_events, shedder_of_matches, sheds_matches
+from app.control.levels import hides_events, shedder_of_matches
 from app.control.reports import ENDS, SourceProgress
 from app.control.totals import BatchTotals
 from app.events.batch import source_number
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress
 from app.query.plan import Plan
+from shedding.registry import METHODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         )
         if plan.shedding.state_bytes is not None:
             metrics.set("cep_query_state_bytes", tally.state_bytes, query=query)
-        matching = sheds_matches(plan) or hides_events(plan)
+        matching = METHODS[plan.shedding.shedder].of_matches
         dropped, judged = (tally.ended_matches, tally.judged_matches) if matching else (tally.shed, tally.candidates)
         realised = dropped / judged if judged else 0.0
         metrics.set("cep_realised_drop_ratio", realised, query=query, shedder=shedder)

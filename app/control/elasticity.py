@@ -8,6 +8,7 @@ then a tenth less work may be half of the events, and a law that takes work for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp, log
 
@@ -71,12 +72,12 @@ class Elasticity:
             known[2] += weight * (spent - known[2])
         self._fit()
 
-    def at(self, kept: float) -> float | None:
-        """What was learned, for such a share; None before there was anything to learn from."""
+    def by_share(self) -> Callable[[float], float] | None:
+        """What was learned, by the share that is kept; None before there was anything to learn from. A decision asks it hundreds of times."""
         if not self.levels:
             return None
-        shares, works = self._means()
-        return exp(works + self.exponent * (log(max(LEAST_SHARE, kept)) - shares))
+        (shares, works), exponent = self._means(), self.exponent
+        return lambda kept: exp(works + exponent * (log(max(LEAST_SHARE, kept)) - shares))
 
     def _means(self) -> tuple[float, float]:
         """Of the shares' and of the works' logarithms."""

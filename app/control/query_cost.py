@@ -243,15 +243,17 @@ class QueryCost:
 
         The curve is fitted once; a decision asks it hundreds of times.
         """
-        curve, each = self._curve(), self.per_event_ms
+        curve, each, left = self._curve(), self.per_event_ms, self._left()
         if curve is not None:
-            return lambda ratio: curve.latency_s(self._left(ratio))
-        return lambda ratio: each * self._left(ratio) / self.matches if self.matches > 0 else each
+            return lambda ratio: curve.latency_s(left(ratio))
+        return lambda ratio: each * left(ratio) / self.matches if self.matches > 0 else each
 
-    def _left(self, ratio: float) -> float:
-        """Partial matches at this drop ratio."""
-        known = self.fullness.at(1 - ratio)
-        return self.reference * (1 - ratio if known is None else known)
+    def _left(self) -> Callable[[float], float]:
+        """Partial matches by drop ratio."""
+        known = self.fullness.by_share()
+        if known is None:
+            return lambda ratio: self.reference * (1 - ratio)
+        return lambda ratio: self.reference * known(1 - ratio)
 
     def _curve(self) -> Curve | None:
         counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T

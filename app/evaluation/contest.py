@@ -25,7 +25,7 @@ from app.evaluation.work import WorkCurve, measured
 from app.events.batch import EventBatch, take
 from app.query.plan import Plan
 from shedding.candidates import JudgedEvents
-from shedding.interface import Level, Method, Model, Priced, Training
+from shedding.interface import MATCH_LEVELS, Level, Method, Model, Priced, Training
 from shedding.partial_matches.hspice import HspiceModel
 from shedding.registry import METHODS
 
@@ -262,7 +262,7 @@ class Contest:
 
     def standings(self, method: Method[Any], model: Model[Any], rates: Sequence[float]) -> Iterator[Standing]:
         """How a shedder does at some rates (multiples of the capacity)."""
-        if method.level in ("partial matches", "events per partial match"):
+        if method.level in MATCH_LEVELS:
             yield from (self._judge_matches(method, model, rate) for rate in rates)
             return
         curve = self._work(method, model) if self.terms.measured else None

@@ -15,7 +15,7 @@ from app.bucket.matching import NO_ENDINGS, Ended, Ending
 from app.cep.door import LiveRuns, RunsEngine, end_runs, hide, hide_nothing, live_runs, new_runs, pairs_by, pairs_met, tells_partial_matches
 from app.cep.engine import Looking, Watermarks
 from app.control.directives import Directive
-from app.control.levels import hides_events, sheds_matches
+from app.control.levels import hides_events
 from app.evaluation.known_matches import known_matches, progress_of_items
 from app.evaluation.pairs import BINS
 from app.events.batch import EventBatch
@@ -161,6 +161,6 @@ def _judge(checkpoint: str, deployment: str, query: int, seed: int) -> Judge:
     known = load_deployment(checkpoint, deployment)
     plan = known.catalog.plans[query]
     shedder = plan.shedding.shedder
-    if not (sheds_matches(plan) or hides_events(plan)):
+    if not METHODS[shedder].of_matches:
         return Judge(plan, LeastProgress(seed=seed), progress_of_items(plan))
     return Judge(plan, known.learned(query) if METHODS[shedder].learns else unlearned(shedder, seed), progress_of_items(plan))
