@@ -87,6 +87,11 @@ class QueryCosts:
             np.array([one.scatter for one in known], dtype=np.float64),
         )
 
+    @property
+    def of_matches(self) -> set[str]:
+        """Queries whose partial matches are what is shed."""
+        return {query for query, known in self._known.items() if known.reference}
+
     def rows(self, ratios: Mapping[str, float]) -> NDArray[np.float64]:
         """float64 (queries,): ratios in the order of `queries`; 0 where there is none."""
         return np.array([ratios.get(query, 0.0) for query in self.queries], dtype=np.float64)

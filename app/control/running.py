@@ -17,6 +17,8 @@ class Running:
     Attributes:
         ratios: of the batch that was planned last.
         steady: the same without what only that batch needed: the next ratios follow these.
+        aimed: the same before they were put in steps.
+        strain: what was foreseen at the steady ratios, as a multiple of what a batch may take, on average.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -31,6 +33,8 @@ class Running:
     behind: list[str] = field(default_factory=list)
     ratios: dict[str, float] = field(default_factory=dict)
     steady: dict[str, float] = field(default_factory=dict)
+    aimed: dict[str, float] = field(default_factory=dict)
+    strain: float = 1.0
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""

@@ -31,16 +31,15 @@ from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_
 from app.control.outlook import Outlook
 from app.control.query_cost import NO_EFFECT, QueryObservation
 from app.control.query_costs import QueryCosts
-from app.control.running import JUMP, Running, smoothed
-from app.control.sharing import FINE, Goal, Ratios, next_step, shared_out
+from app.control.running import Running, smoothed
+from app.control.settling import settle
+from app.control.sharing import Goal, Ratios, next_step, shared_out
 from app.query.plan import Plan
 from app.query.text.keys import TUPLE_SHEDDERS
 from shedding.overload import Share
 
 LARGEST_OFFSET = 0.25
 """Of the plateau: measured waiting that batches do not explain is believed up to here; beyond, producers' clocks are wrong, or events wait for their watermark."""
-FOLLOW = 0.5
-"""How much of the way to a slightly different ratio is gone at once; what keeps `JUMP` times as much, or as little, is another load."""
 CLEARLY = 0.9
 """Of what a batch may take: a rate that needs no more is no overload, and shedding ends at once. Nearer to the border it falls in steps: the border is known as well as batches can be foretold."""
 KNOWN_BATCHES = 8
@@ -248,7 +247,7 @@ class Watchdog:
         self._catch_up(outlook)
         goals, shares = self._goals(outlook), self._shares(outlook)
         shared = shared_out(goals, shares)
-        running.steady = self._settled(shared.ratios, outlook)
+        self._settle(shared.ratios, outlook, goals)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = {**running.steady, **self._in_steps(admitted)}
         self._forecast = self._foreseen(outlook, in_reach=shared.in_reach)
@@ -351,19 +350,14 @@ class Watchdog:
             for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
         }
 
-    def _settled(self, wanted: Ratios, outlook: Outlook) -> dict[str, float]:
-        """Small changes of what is kept are gone half of the way, large ones at once; downwards in steps, as long as it is not clear that there is no overload. See `next_step`."""
-        settled, step = {}, self._settings.smallest_step
+    def _settle(self, wanted: Ratios, outlook: Outlook, goals: Sequence[Goal]) -> None:
+        """Goes some of the way to the ratios that are wanted; see `app.control.settling`."""
         plateaus = [one.safety * one.latency_bound_ms for one in self._shedding if one.latency_bound_ms is not None]
         length_ms = outlook.length_ms(min(plateaus, default=1.0))
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
-        for query, asked in sorted(wanted.items()):
-            before, ratio = self._running.steady.get(query, 0.0), asked
-            if max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
-                ratio = before + FOLLOW * (asked - before) if abs(asked - before) > min(step, (1 - before) / FINE) else asked
-            fall = max(self._settings.largest_fall, FOLLOW * (before - asked))
-            settled[query] = ratio if clear else max(ratio, before - fall)
-        return self._in_steps(settled)
+        strain = max((goal.excess(self._running.steady) for goal in goals), default=0.0)
+        settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches, clear=clear)
+        self._running.steady = self._in_steps(self._running.aimed)
 
     def _in_steps(self, ratios: Ratios) -> dict[str, float]:
         """In steps; without those that are nothing."""

@@ -56,6 +56,8 @@ def test_a_steady_overload_is_told_when_it_begins_and_not_in_every_batch() -> No
 
 def test_what_is_told_is_what_was_decided() -> None:
     teller, plant = overloaded(1.6)
+    teller.decisions = Decisions()  # who has told nothing tells what holds now
+    plant.run(teller, batches=1)
     for one in teller.told:
         assert one.drop_ratio == plant.ratios[one.batch].get("q", 0.0)
         assert (one.latency_bound_ms, one.bottleneck, one.shedder, one.version) == (BOUND, "MATCHING", "random", 3)
