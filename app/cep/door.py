@@ -18,7 +18,7 @@ from app.cep.runs import explain as explain_runs
 from app.cep.runs import regroup as regroup_runs
 from app.cep.runs.drawing import Drawn, Edge, drawn
 from app.cep.runs.engine import RunsEngine
-from app.cep.runs.hiding import hide, hide_nothing, only_loses, pairs_by, pairs_met
+from app.cep.runs.hiding import hide, hide_limits, hide_nothing, limits_of, only_loses, pairs_by, pairs_met
 from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs, new_runs
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import Owner
@@ -42,7 +42,9 @@ __all__ = [
     "drawn",
     "end_runs",
     "hide",
+    "hide_limits",
     "hide_nothing",
+    "limits_of",
     "live_runs",
     "merged_states",
     "new_engine",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from app.bucket.matching import Found
 from app.cep.door import RunsEngine, count_live, hide, pairs_by, pairs_met
 from app.cep.matches import Matches
+from app.evaluation.features import partitions_of
 from app.evaluation.partial_matches import MatchCourse, MatchLoad, MatchOperator
 from app.evaluation.virtual_time import Queue
 from app.events.batch import EventBatch
@@ -66,11 +67,23 @@ class PairOperator:
         first = np.repeat(rows[starts[:-1]], np.diff(starts))
         later = np.setdiff1d(np.arange(len(rows)), starts[:-1], assume_unique=True)
         later = later[np.unique(beginnings.name[later], return_index=True)[1]]
-        window_ms = self._plan.within.size if self._plan.within is not None else 1
-        place = (self._batch.time[rows[later]] - self._batch.time[first[later]]) * BINS // window_ms
+        window, at = self._plan.within.size if self._plan.within is not None else 1, self._at
+        place = (at[rows[later]] - at[first[later]]) * BINS // window
         used = np.zeros(self._shape, np.int64)
         np.add.at(used, (self._items[rows[later]], items[later - 1], np.minimum(place, BINS - 1)), 1)
         return used
+
+    @property
+    def _at(self) -> NDArray[np.int64]:
+        """int64 (events,): where they are in windows: their times, or how many of their partition came before."""
+        if self._plan.within is None or self._plan.within.unit == "ms":
+            return self._batch.time
+        key = partitions_of(self._plan, self._batch, np.arange(len(self._batch)))
+        order = np.argsort(key, kind="stable")
+        starts = np.flatnonzero(np.diff(key[order], prepend=~key[order[:1]]))
+        place = np.empty(len(key), np.int64)
+        place[order] = np.arange(len(key)) - np.repeat(starts, np.diff(starts, append=len(key)))
+        return place
 
     def run(self, load: MatchLoad, model: HspiceModel | None) -> MatchCourse:
         """Lets the recording arrive at the load's rate.

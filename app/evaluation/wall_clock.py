@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.asc.selection import Selection
 from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
-from app.cep.door import RunsEngine, count_live, end_runs, live_runs
+from app.cep.door import RunsEngine, count_live, end_runs, hide_limits, limits_of, live_runs, pairs_met
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.evaluation.operator import Operator, Outcome
@@ -35,6 +36,8 @@ _WARM = 0.5
 """Share of a calibration that is not measured: windows and partial matches must be there first."""
 _REFIT = 20
 _RECENT = 100
+_COUNTED, _ENOUGH = 10, 1000
+"""Hidden pairs are counted every so many batches, and believed when there are so many: a batch takes milliseconds, and adding up all kinds of pairs one."""
 
 
 class WorkingOperator(Protocol):
@@ -307,6 +310,76 @@ class MatchShedding:
             self._detector.learn(alive, left, deciding_s / (stop - start) if gone else 0.0, working_s)
         self._lost += gone
         return Step(asked, deciding_s)
+
+
+class PairShedding:
+    """Events are hidden from single partial matches, which the engine asks where both meet: that is work, deciding is finding the shares.
+
+    Args:
+        operator: fresh.
+        hidden: by drop ratio the shares of pairs to hide, float64 (kinds, states, bins); see `app.cep.runs.hiding`.
+        detector: tells how much.
+        clock: times decisions.
+        asking_s: what asking takes for a pair: the part of the engine's work that is a decision.
+
+    Attributes:
+        dropped: share of the pairs so far.
+    """
+
+    def __init__(
+        self,
+        operator: WholeStream,
+        hidden: Callable[[float], NDArray[np.float64]],
+        detector: EventDetector,
+        clock: Clock,
+        asking_s: float = 0.0,
+    ) -> None:
+        self.operator = operator
+        self._hidden, self._detector, self._clock, self._asking_s = hidden, detector, clock, asking_s
+        self._per_event, self._since = 0.0, 0
+        self._limits: dict[float, NDArray[np.int64]] = {}
+        self._asked, self._passing, self._batches = -1.0, 1.0, 0
+        self._pairs, self._seen = np.zeros(2), np.zeros(2)
+
+    @property
+    def dropped(self) -> float:  # noqa: D102 - see the class
+        met, gone = self._pairs + self._newest()
+        return float(gone / met) if met else 0.0
+
+    def work(self, start: int, stop: int, waiting_s: float) -> Step:
+        """See `paced.Worker.work`."""
+        began = self._clock.now()
+        ratio = self._detector.ratio(waiting_s)
+        if ratio != self._asked:
+            self._hide(ratio)
+        decided = self._clock.now()
+        self.operator.feed(start, stop, None)
+        done, events = self._clock.now(), stop - start
+        self._batches, self._since = self._batches + 1, self._since + events
+        if self._batches % _COUNTED == 0:
+            self._count()
+        deciding_s = decided - began if ratio else 0.0
+        self._detector.learn(events, events * self._passing, deciding_s, done - decided)
+        return Step(ratio, deciding_s + self._asking_s * self._per_event * events)
+
+    def _hide(self, ratio: float) -> None:
+        if self._asked >= 0:
+            self._count()
+            self._pairs += self._newest()
+        if ratio not in self._limits:
+            self._limits[ratio] = limits_of(self._hidden(ratio))
+        hide_limits(self.operator.engine, self._limits[ratio])
+        self._asked, self._seen, self._since = ratio, np.zeros(2), 0
+
+    def _count(self) -> None:
+        """What passed since the last count; little says nothing."""
+        now = self._newest()
+        met, gone = now - self._seen
+        if met >= _ENOUGH:
+            self._passing, self._per_event, self._seen, self._since = 1.0 - gone / met, met / max(1, self._since), now, 0
+
+    def _newest(self) -> NDArray[np.float64]:
+        return np.array([one.sum() for one in pairs_met(self.operator.engine)], np.float64) if self._asked >= 0 else np.zeros(2)
 
 
 def throughput(events: int, batch: int, feed: Callable[[int, int], None], clock: Clock) -> float:

@@ -54,7 +54,7 @@ LATE_BUSES, BUSES_BETWEEN = (3, 10), (4, 7, 8)
 FACTORS, FACTORS_BETWEEN = (1, 4, 16), (2, 8, 12)
 RATES, RATES_BETWEEN = (1.2, 1.6, 2.0), (1.4, 1.8)
 PAPERS = ("pspice", "pm-random", "e-bl")
-USUAL = (*PAPERS, "stateful", "prefix")
+USUAL = (*PAPERS, "hspice", "stateful", "prefix")
 
 
 FULL = Size(10, 1_500, 3_000)
@@ -139,7 +139,7 @@ def e_a_buses(size: Size, seed: int) -> Iterator[Point]:
     for name, batch in streams.items():
         for count in LATE_BUSES if name == "MTA-2017" or seed else (*LATE_BUSES, *BUSES_BETWEEN):
             one = contest(queries.p4(count), batch, len(batch) // 2, seed)
-            yield from _varied(f"Ea-Q4-{name}", one, count, taking_part=(*PAPERS, "stateful"))
+            yield from _varied(f"Ea-Q4-{name}", one, count, taking_part=(*PAPERS, "hspice", "stateful"))
 
 
 def _soccer(size: Size, seed: int) -> Iterator[tuple[str, EventBatch]]:
@@ -259,7 +259,7 @@ PLOTS = [
 
 def _own(points: Points) -> str:
     """Where our methods win and lose."""
-    others = (*PAPERS, "gspice")
+    others = (*PAPERS, "hspice", "gspice")
     return own_table("stateful", others)(points) + "\n\n" + own_table("prefix", (*others, "stateful"))(points)
 
 

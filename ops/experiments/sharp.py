@@ -36,7 +36,7 @@ INTERVALS = {90: 5, 70: 5, 50: 3, 30: 2, 10: 1}
 """Events between two looks, by bound; SHARP selects at every event. What comes between two looks counts as work."""
 FEW = 3
 """Seeds for the shedders of events, whose work must be measured at many drop ratios first."""
-MATCHES = ("stateful", "pspice", "pspice-minus", "pm-random")
+MATCHES = ("stateful", "pspice", "pspice-minus", "hspice", "pm-random")
 STRICT = ("stateful", "pm-random")
 SETTINGS = {"stateful": {"depth": 12, "leaf": 100}}
 """Deeper trees and larger leaves than usual: where partial matches branch there are hundreds of thousands of outcomes."""

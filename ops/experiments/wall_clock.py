@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
+from app.cep.door import hide, pairs_by, pairs_met
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator, Outcome, candidate_items
@@ -33,6 +34,7 @@ from app.evaluation.wall_clock import (
     EventShedding,
     MatchDetector,
     MatchShedding,
+    PairShedding,
     WholeStream,
     WindowsApart,
     batch_for,
@@ -47,8 +49,10 @@ from ops.experiments.gspice import PANE_STOCKS, four_symbols
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.wall_verdicts import means, wall_verdicts
+from shedding.events.baseline import drop_shares
 from shedding.interface import Method, Model
 from shedding.panes import Pane
+from shedding.partial_matches.hspice import HspiceModel
 from shedding.registry import method
 
 SECONDS = 5.0
@@ -67,6 +71,9 @@ MATCH_SIZE = (8_000, 8_000)
 BATCH_S, MATCH_BATCH_S = 0.005, 0.01
 """Of the operator's work without shedding; partial matches are looked at once in a batch, and a look costs half a millisecond."""
 COURSE_S = 0.1
+OF_MATCHES, OF_PAIRS = ("pspice", "stateful", "pm-random"), ("e-bl", "hspice")
+BINS = 20
+"""Of a window, as hSPICE has them."""
 
 Methods = Mapping[str, Method[Any] | None]
 
@@ -159,8 +166,42 @@ def _behind_selection(
 def _match_models() -> dict[str, tuple[Method[Any], Model[Any]]]:
     """Shedders for pSPICE's Q1; learned once for all seeds, from a stream of its own: every step of a thousand partial matches takes its time to observe."""
     learning = data.steps(MATCH_SIZE[0], 2_000, LEADERS)
-    contest = Contest(queries.p1(MATCH_WINDOW, LEADERS), learning, rows_between(learning, 0, 0), Terms())
-    return {name: (one, contest.train(one)) for name in ("pspice", "stateful", "pm-random", "bl") for one in (method(name),)}
+    contest = Contest(queries.p1(MATCH_WINDOW, LEADERS), learning, rows_between(learning, 0, 0), Terms(opened=True))
+    return {name: (one, contest.train(one)) for name in (*OF_MATCHES, *OF_PAIRS, "bl") for one in (method(name),)}
+
+
+def _hidden(plan: Plan, model: Model[Any], known: EventBatch) -> Callable[[float], NDArray[np.float64]]:
+    """By drop ratio which share of the pairs to hide; of a shedder of events in windows (E-BL) the share that an event of such a kind loses: a window is a partial match here, and what opens it is in no pair."""
+    shape = pairs_by(plan, BINS)
+    if isinstance(model, HspiceModel):
+        return lambda ratio: model.gate(ratio).hidden(0, shape)
+    kinds, types = candidate_items(plan, known).astype(np.int64), Features.of(plan).judged(known).type
+    count = np.maximum(1, np.bincount(kinds, minlength=shape[0]))
+
+    def by_type(ratio: float) -> NDArray[np.float64]:
+        lost = drop_shares(model.repetition, model.frequency, ratio)[types]
+        return np.broadcast_to((np.bincount(kinds, lost, shape[0]) / count)[:, None, None], shape)
+
+    return by_type
+
+
+def _asking_s(plan: Plan, known: EventBatch, size: int, clock: Clock) -> float:
+    """What it takes to ask for a pair whether it is hidden: the least of three rounds with, less that without."""
+
+    def fed(operator: WholeStream) -> float:
+        began = clock.now()
+        for start in range(0, len(known), size):
+            operator.feed(start, min(start + size, len(known)), None)
+        return clock.now() - began
+
+    without, asking, met = np.inf, np.inf, 1
+    for _ in range(3):
+        without = min(without, fed(WholeStream(plan, known)))
+        operator = WholeStream(plan, known)
+        hide(operator.engine, np.zeros(pairs_by(plan, BINS)))
+        asking = min(asking, fed(operator))
+        met = max(1, int(pairs_met(operator.engine)[0].sum()))
+    return max(0.0, (asking - without) / met)
 
 
 def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
@@ -174,13 +215,16 @@ def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
         free.work(start, min(start + size, measure), 0.0)
     stream = setting.judging(_needed(capacity, max(RATES)))
     truth, matches, judged = Operator(plan, stream).run(), MatchOperator(plan, stream), Features.of(plan).judged(stream)
+    hidden, asking_s = {name: _hidden(plan, models[name][1], known) for name in OF_PAIRS}, _asking_s(plan, known, size, clock)
     for rate in RATES:
         pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
         events = min(len(stream), _needed(capacity, rate))
         for name, (one, model) in models.items():
             operator = WholeStream(plan, stream)
-            worker: EventShedding | MatchShedding
-            if one.level == "events":
+            worker: EventShedding | MatchShedding | PairShedding
+            if name in OF_PAIRS:
+                worker = PairShedding(operator, hidden[name], EventDetector(pace), clock, asking_s)
+            elif one.level == "events":
                 worker = EventShedding(operator, Candidates(judged), model, EventDetector(pace), clock)
             else:
                 worker = MatchShedding(operator, matches, model, MatchDetector(pace, free.samples), clock)

@@ -18,6 +18,7 @@ _COLUMNS = {
     "shedding": "deciding, % of the work",
     "capacity": "capacity, events/s",
 }
+MATCH_CURVES = ("pspice", "stateful", "hspice", "pm-random", "e-bl", "bl")
 LATE_SHARE = 1.0
 """Percent of the events that may exceed the bound for the shape to hold: a pause of the machine is no fault of the shedder."""
 
@@ -125,8 +126,8 @@ def _s8(clock: str) -> Callable[[Points], Verdict]:
         figure = f"{clock}-pSPICE-Q1"
         xs = points.xs(figure, "pspice")
         gaps = {x: difference(points, figure, "pspice", "pm-random", x) for x in xs}
-        best = all(points.mean(figure, "pspice", x) < min(points.mean(figure, name, x) for name in ("pm-random", "bl")) for x in xs)
-        numbers = "; ".join(_listed(points, figure, ("pspice", "stateful", "pm-random", "bl"), x, "lost") for x in xs)
+        best = all(points.mean(figure, "pspice", x) < min(points.mean(figure, name, x) for name in ("pm-random", "e-bl")) for x in xs)
+        numbers = "; ".join(_listed(points, figure, MATCH_CURVES, x, "lost") for x in xs)
         numbers += "; pspice minus pm-random " + ", ".join(f"{gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]" for gap in gaps.values())
         text = "what pSPICE loses grows with the rate and is least at all rates"
         below = all(gap[2] < 0 for gap in gaps.values())
@@ -139,8 +140,8 @@ def _s10(clock: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         figure = f"{clock}-pSPICE-Q1"
         xs = points.xs(figure, "pspice")
-        own, events = (points.line(figure, name, "shedding") for name in ("pspice", "bl"))
-        numbers = "; ".join(_listed(points, figure, ("pspice", "stateful", "pm-random", "bl"), x, "shedding") for x in xs)
+        own, events = (points.line(figure, name, "shedding") for name in ("pspice", "e-bl"))
+        numbers = "; ".join(_listed(points, figure, MATCH_CURVES, x, "shedding") for x in xs)
         below = [o < e for o, e in zip(own, events, strict=True)]
         text = "deciding about partial matches takes less of the work than deciding about events"
         return verdict(f"S10, {clock} clock", text, numbers, figures=all(below), shape=any(below))

@@ -21,11 +21,12 @@ from shedding.interface import Training
 from shedding.registry import method
 
 STREAM = StreamSchema("s", tuple(EventType(name, (Attribute("v", Kind.INTEGER),)) for name in "ABC"))
-WITHIN_MS, SEQUENCE = 8_000, "SEQ(A a, B b, C c)"
+SEQUENCE = "SEQ(A a, B b, C c)"
+IN_TIME, IN_EVENTS = "within: 8 s", "within: 15 events"
 TOLD = dict[tuple[int, int, int], int]
 
 
-def a_plan(more: str = "", event: str = SEQUENCE, within: str = "within: 8 s") -> Plan:
+def a_plan(more: str = "", event: str = SEQUENCE, within: str = IN_TIME) -> Plan:
     text = f'name: q\nfrom: s\nevent: {event}\nwhere: "a.v <= 6 AND c.v >= b.v"\n{within}\nevaluator: runs\n{more}'
     compiled = compile_texts([("q.yaml", text)], {"s": STREAM})
     assert not compiled.errors, compiled.errors
@@ -40,23 +41,30 @@ def a_stream(seed: int, events: int = 300) -> EventBatch:
     )
 
 
+def places_in(plan: Plan, batch: EventBatch) -> tuple[list[int], int]:
+    """Where events are in windows, and how long these are."""
+    assert plan.within is not None
+    return batch.time.tolist() if plan.within.unit == "ms" else list(range(len(batch))), plan.within.size
+
+
 def by_definition(
     plan: Plan, batch: EventBatch, hidden: np.ndarray, *, branching: bool
 ) -> tuple[set[tuple[int, ...]], TOLD, TOLD, list[tuple[int, ...]]]:
     """Matches as rows, pairs that met and that were hidden by (kind, state, part of the window), and the pairs that took: beginnings that grew."""
     masks, values = candidate_items(plan, batch).tolist(), batch.columns["v"].values.tolist()
+    place, within = places_in(plan, batch)
     live: list[tuple[int, ...]] = []
     matches: set[tuple[int, ...]] = set()
     met: TOLD = {}
     gone: TOLD = {}
-    for row, (mask, time) in enumerate(zip(masks, batch.time.tolist(), strict=True)):
+    for row, (mask, now) in enumerate(zip(masks, place, strict=True)):
         if not mask:
             continue
-        live = [one for one in live if time - int(batch.time[one[0]]) < WITHIN_MS]
+        live = [one for one in live if now - place[one[0]] < within]
         new, old = [], []
         for one in live:
             state = len(one) - 1
-            cell = (mask, state, min((time - int(batch.time[one[0]])) * hidden.shape[2] // WITHIN_MS, hidden.shape[2] - 1))
+            cell = (mask, state, min((now - place[one[0]]) * hidden.shape[2] // within, hidden.shape[2] - 1))
             met[cell] = met.get(cell, 0) + 1
             if hidden[cell]:
                 gone[cell] = gone.get(cell, 0) + 1
@@ -102,9 +110,10 @@ def as_table(told: TOLD, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("strategy", ["skip-till-any-match", "skip-till-next-match"])
+@pytest.mark.parametrize("within", [IN_TIME, IN_EVENTS])
 @pytest.mark.parametrize("seed", range(4))
-def test_pairs_are_counted_and_hidden_as_defined(strategy: str, seed: int) -> None:
-    plan, batch = a_plan(f"strategy: {strategy}\n"), a_stream(seed)
+def test_pairs_are_counted_and_hidden_as_defined(strategy: str, within: str, seed: int) -> None:
+    plan, batch = a_plan(f"strategy: {strategy}\n", within=within), a_stream(seed)
     shape = pairs_by(plan, 5)
     chance = np.random.default_rng(seed)
     for share in (0.0, 0.3, 1.0):
@@ -130,18 +139,19 @@ def test_of_some_pairs_just_a_share_is_hidden_whatever_the_batches() -> None:
     assert whole[0] < by_engine(plan, batch, np.zeros_like(shares))[0]
 
 
+@pytest.mark.parametrize("within", [IN_TIME, IN_EVENTS])
 @pytest.mark.parametrize("strategy", ["skip-till-any-match", "skip-till-next-match"])
-def test_what_is_learned_is_use_per_encounter(strategy: str) -> None:
-    plan, batch = a_plan(f"strategy: {strategy}\n"), a_stream(2)
+def test_what_is_learned_is_use_per_encounter(strategy: str, within: str) -> None:
+    plan, batch = a_plan(f"strategy: {strategy}\n", within=within), a_stream(2)
     shape = pairs_by(plan, BINS)
     _, met, _, took = by_definition(plan, batch, np.zeros(shape), branching="any" in strategy)
     seen = PairOperator(plan, batch).observations()
     cells = list(zip(seen.pairs.type.tolist(), seen.pairs.state.tolist(), (seen.pairs.position * BINS).astype(int).tolist(), strict=True))
     assert dict(zip(cells, seen.times.astype(int).tolist(), strict=True)) == met
     masks, used = candidate_items(plan, batch).tolist(), {}
+    place, size = places_in(plan, batch)
     for one in set(took):
-        gap = int(batch.time[one[-1]] - batch.time[one[0]])
-        cell = (masks[one[-1]], len(one) - 2, min(gap * BINS // WITHIN_MS, BINS - 1))
+        cell = (masks[one[-1]], len(one) - 2, min((place[one[-1]] - place[one[0]]) * BINS // size, BINS - 1))
         used[cell] = used.get(cell, 0) + 1
     assert {cell: int(use) for cell, use in zip(cells, seen.use.tolist(), strict=True) if use} == used
 
@@ -166,7 +176,7 @@ def test_what_is_useless_goes_first_and_loses_nothing() -> None:
     ("plan", "why"),
     [
         (a_plan(within="window: {size: 8 s, slide: 4 s}"), "with `within`"),
-        (a_plan(within="within: 8 events"), "with `within`"),
+        (a_plan("strategy: partition-contiguity\n"), "which event comes next"),
         (a_plan("strategy: strict-contiguity\n"), "which event comes next"),
     ],
 )

@@ -64,7 +64,9 @@ def test_what_is_told_is_what_was_decided() -> None:
     last = teller.told[-1]
     assert last.arrivals_per_s == pytest.approx(1000 * plant.rate(plant.now), rel=0.2)
     kept = 1 - plant.asked("q", 30_000).mean()
-    assert last.capacity_per_s == pytest.approx(last.arrivals_per_s * kept, rel=0.2), "the law: 1 - capacity / input, and a little for lumps"
+    assert last.capacity_per_s == pytest.approx(last.arrivals_per_s * kept, rel=0.2), (
+        "the law: 1 - capacity / input, and a little for lumps"
+    )
     assert last.backlog > 0
     assert last.unshed_latency_ms > last.latency_ms
 

@@ -17,7 +17,7 @@ from app.cep.runs import arrays as at
 from app.cep.runs.engine import RunsEngine
 from app.query.plan import Either, Every, Ordered, Pattern, Plan, Repeated, Take
 
-MOST_ITEMS = 10
+MOST_ITEMS = 11
 """Items of a pattern: what an event can be is looked up by all of them at once."""
 
 
@@ -25,11 +25,11 @@ def pairs_by(plan: Plan, bins: int) -> tuple[int, int, int]:
     """Shape of what is known of pairs: items that an event can be as bits (its kind), the partial match's newest item (its state), parts of the window.
 
     Raises:
-        ValueError: the query's partial matches cannot pass over a single event, or have no window in time.
+        ValueError: the query's partial matches cannot pass over a single event, or have no window of their own.
     """
-    if plan.runs is None or plan.runs.window is not None or plan.within is None or plan.within.unit != "ms":
-        raise ValueError("events can be hidden from partial matches only where windows are in time, with `within`")
-    if plan.ranks != "none":
+    if plan.runs is None or plan.runs.window is not None or plan.within is None:
+        raise ValueError("events can be hidden from partial matches only where these have windows of their own, with `within`")
+    if any(one.endswith("contiguity") for ways in plan.runs.ways for one in (ways.first, ways.further)):
         raise ValueError("events cannot be hidden from partial matches where it matters which event comes next")
     if len(plan.items) > MOST_ITEMS:
         raise ValueError(f"events can be hidden from partial matches of at most {MOST_ITEMS} items")
@@ -65,9 +65,18 @@ def hide(engine: RunsEngine, shares: NDArray[np.float64], seed: int = 0) -> None
         shares: float64 (kinds, states, bins), 0 to 1; zeros count pairs and hide none.
         seed: chooses where some of the pairs are hidden.
     """
+    hide_limits(engine, limits_of(shares), seed)
+
+
+def limits_of(shares: NDArray[np.float64]) -> Integers:
+    """int64 (kinds * states, bins): what the kernel asks, for who hides by the same shares again and again."""
     kinds, states, bins = shares.shape
-    hidden = np.round(shares * at.ALL_OF_THEM).astype(np.int64).reshape(kinds * states, bins)
-    engine.hiding = at.RunHiding(hidden, np.zeros((kinds * states, 2 * bins), np.int64), np.array([seed], np.int64))
+    return np.round(shares * at.ALL_OF_THEM).astype(np.int64).reshape(kinds * states, bins)
+
+
+def hide_limits(engine: RunsEngine, limits: Integers, seed: int = 0) -> None:
+    """As `hide`, by limits that are made already."""
+    engine.hiding = at.RunHiding(limits, np.zeros((len(limits), 2 * limits.shape[1]), np.int64), np.array([seed], np.int64))
 
 
 def hide_nothing(engine: RunsEngine) -> None:

@@ -10,7 +10,22 @@ from numba import types
 from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE
 from app.cep.cells.kernels_memory import load
 from app.cep.kernel import kernel
-from app.cep.runs.arrays import FIRST_ROW, FIRST_TIME, ITEM, ROW, T_CELLS, T_HIDDEN, T_ITEMS, T_MET, T_NODES, T_SEED, T_SHAPE, WITHIN
+from app.cep.runs.arrays import (
+    FIRST_P_RANK,
+    FIRST_ROW,
+    FIRST_TIME,
+    ITEM,
+    ROW,
+    T_CELLS,
+    T_HIDDEN,
+    T_ITEMS,
+    T_MET,
+    T_NODES,
+    T_SEED,
+    T_SHAPE,
+    WITHIN,
+    WITHIN_EVENTS,
+)
 from app.cep.runs.kernels_world import WORLD, line, table
 
 
@@ -23,15 +38,18 @@ def stirred(h, number):
     return h ^ (h >> types.uint64(29))
 
 
-@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64), counted=False)
-def hides(world, node, mask, row, time):
+@kernel(types.boolean(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)
+def hides(world, node, mask, row, time, partition_rank):
     """Whether an event is hidden from a run; notes that they met. Who they are decides, so a repeated batch hides the same."""
     hidden = table(world, T_HIDDEN)
     met = table(world, T_MET)
     nodes = table(world, T_NODES)
     bins = hidden.shape[1]
     at = mask * len(table(world, T_ITEMS)) + load(nodes, node, ITEM)
-    place = min(max(0, time - load(nodes, node, FIRST_TIME)) * bins // line(world, T_SHAPE)[WITHIN], bins - 1)
+    since, window = time - load(nodes, node, FIRST_TIME), line(world, T_SHAPE)[WITHIN]
+    if window < 0:
+        since, window = partition_rank - load(nodes, node, FIRST_P_RANK), line(world, T_SHAPE)[WITHIN_EVENTS]
+    place = min(max(0, since) * bins // window, bins - 1)
     met[at, place] += 1
     limit = load(hidden, at, place)
     if limit == 0:

@@ -175,7 +175,7 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
         # the usual run needs neither call: it is in its window, and nothing ends a closure of it
         alive = (timed and time - load(nodes, node, FIRST_TIME) < within) or not outlived(world, slot, node, time, partition_rank, low)
         if alive:
-            if not (hiding and hides(world, node, mask, row, time)):
+            if not (hiding and hides(world, node, mask, row, time, partition_rank)):
                 own = load(nodes, node, STATE)
                 if load(states, own, ASKS) == load(states, own, ASKS_END):
                     alive = meet_stopped(world, slot, node, mask, row, stream_rank, partition_rank)
