@@ -226,7 +226,7 @@ def test_what_drops_from_single_windows_drops_whole_events_where_all_windows_agr
         (WINDOWED.replace("window: {size: 20 s, slide: 10 s}\n", ""), "this query has none"),
         (WINDOWED.replace("SHEDDER", "stateful"), "does not run the shedder stateful yet"),
         (CHAINED.replace("within: 60 s", "within: 60 events"), "it goes by windows of time"),
-        (CHAINED.replace("prefix", "hspice").replace("within: 60 s", "within: 60 events"), "windows are in time, with `within`"),
+        (WINDOWED.replace("SHEDDER", "hspice"), "windows of their own, with `within`"),
         (CHAINED.replace("prefix", "hspice") + "strategy: skip-till-next-match\n", "this query could find what is not so"),
         (CHAINED.replace("prefix", "hspice") + "limits: {state_bytes: 100000}\n", "cannot be told apart"),
         (CHAINED.replace("SEQ(ShelfReading s, ExitReading e)", "AND(ShelfReading s, ExitReading e)"), "one sequence with a window"),
