@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 JUMP = 1.25
@@ -19,6 +20,7 @@ class Running:
         steady: the same without what only that batch needed: the next ratios follow these.
         aimed: the same before they were put in steps.
         strain: what was foreseen at the steady ratios, as a multiple of what a batch may take, on average.
+        late_ms: by how much later the batch before was begun than its records were chosen: these are in the next one.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -35,6 +37,7 @@ class Running:
     steady: dict[str, float] = field(default_factory=dict)
     aimed: dict[str, float] = field(default_factory=dict)
     strain: float = 1.0
+    late_ms: float = 0.0
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""
@@ -42,11 +45,17 @@ class Running:
         jumps = known is None or newest > JUMP * known or newest < known / JUMP
         self.rates[stream] = newest if jumps or known is None else smoothed(known, newest)
 
-    def learn_planned(self, stream: str, count: float, since_ms: float) -> None:
-        """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells."""
-        newest = count / since_ms
-        if newest > JUMP * self.rates.get(stream, 0.0):
-            self.rates[stream] = newest
+    def learn_planned(self, planned: Mapping[str, float], since_ms: float) -> None:
+        """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells.
+
+        Between choosing a batch's records and beginning it the driver may be held up (a garbage collection): then what came meanwhile is in the next batch, which begins the sooner, and is no rise.
+        """
+        for stream, count in planned.items():
+            newest = count / (since_ms + self.late_ms)
+            if newest > JUMP * self.rates.get(stream, 0.0):
+                self.rates[stream] = newest
+        rate = sum(self.rates.values())
+        self.late_ms = max(0.0, since_ms - sum(planned.values()) / rate) if rate > 0 else 0.0
 
 
 def smoothed(average: float, newest: float, weight: float = NEWEST) -> float:

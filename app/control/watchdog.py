@@ -301,8 +301,7 @@ class Watchdog:
             records = {stream: float(count) for stream, count in planned.records.items()}
             full = sum(records.values()) >= FULL * self._largest_batch
             if not full and running.remaining == 0:
-                for stream, count in records.items():
-                    running.learn_planned(stream, count, since_ms)
+                running.learn_planned(records, since_ms)
             there = running.remaining + sum(came.values())
             more = max(1.0, there / max(1.0, sum(records.values()))) if full else 1.0
             waiting = {stream: count * more for stream, count in records.items()}
