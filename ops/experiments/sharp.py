@@ -20,6 +20,7 @@ from typing import Any
 from app.evaluation.contest import Contest, Terms
 from ops.experiments import sharp_streams as streams
 from ops.experiments.sharp_events import at_bounds
+from ops.experiments.sharp_laws import LawsModel
 from ops.experiments.sharp_oracle import Oracle
 from ops.experiments.sharp_verdicts import BOUNDS, COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
@@ -65,7 +66,8 @@ def of_matches(name: str, size: Size, seed: int) -> Iterator[Point]:
     """Shedders of partial matches."""
     one = contest(name, size, seed)
     taking_part = {shedder: one.train(method(shedder, **SETTINGS.get(shedder, {}))) for shedder in MATCHES}
-    for shedder, model in {**taking_part, "oracle": Oracle.of(one)}.items():
+    references: dict[str, Model[Any]] = {"oracle": Oracle.of(one), **({"laws": LawsModel()} if name == "Q3+Q4" else {})}
+    for shedder, model in {**taking_part, **references}.items():
         for bound in BOUNDS if shedder == "stateful" else COMPARED:
             terms = replace(one.terms, match_interval=INTERVALS[bound], priced=True)
             yield from points(one, terms, model, name, shedder, bound)

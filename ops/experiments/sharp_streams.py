@@ -61,15 +61,20 @@ def ds2(events: int, seed: int) -> EventBatch:
     )
 
 
-def plan_of(name: str) -> Plan:
+def plan_of(name: str, evaluator: str = "runs") -> Plan:
     """A query, or a pair.
+
+    Args:
+        name: of `QUERIES`.
+        evaluator: which must match it; empty: which the product takes.
 
     Raises:
         ValueError: its text is no query.
     """
     event, where, schema, window = QUERIES[name]
     conditions = f"[id] AND {where}" if where else "[id]"
-    text = f'name: {name.lower().replace("+", "-")}\nfrom: s\nevent: "{event}"\nwhere: "{conditions}"\nwithin: {window} ms\nevaluator: runs\nreturn: {{id: a.id}}\n'
+    way = f"evaluator: {evaluator}\n" if evaluator else ""
+    text = f'name: {name.lower().replace("+", "-")}\nfrom: s\nevent: "{event}"\nwhere: "{conditions}"\nwithin: {window} ms\n{way}return: {{id: a.id}}\n'
     compilation = compile_texts([("query.yaml", text)], {"s": schema})
     if compilation.errors:
         raise ValueError(compilation.errors[0].render())

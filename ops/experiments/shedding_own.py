@@ -16,7 +16,7 @@ from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, differe
 from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY
 
 OWN = ("prefix", "stateful")
-_NO_SHEDDER = ("oracle", PROBABILITY, BY_WINDOW)
+_NO_SHEDDER = ("oracle", "laws", PROBABILITY, BY_WINDOW)
 _NO_QUALITY = ("-work", "Ee", "Ef", "E1-charged")
 """Figures that show something else than what is lost, or are read off the processor's clock."""
 PAPERS = ("gspice", "pspice", "sharp")

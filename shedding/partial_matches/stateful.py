@@ -3,7 +3,7 @@
 pSPICE knows a partial match by its state and the rest of its window, and multiplies single steps to a probability. Here outcomes themselves are learned: which of the
 partial matches that were seen at some moment became composite events, and how much work they took until they ended. Two small forests of regression trees estimate both
 from all that is known of a partial match: query, state, rest of the window, newest event's type, attributes of its events, and what pSPICE's chain says. So where attributes
-decide (``b.x > a.x``: a large ``a.x`` hardly completes), the choice is by attributes; where they do not, the chain's answer remains.
+decide (``b.x > a.x``: a large ``a.x`` hardly completes), the choice is by attributes; where they do not, the chain's answer remains. Where partial matches branch, steps are learned instead of outcomes (`shedding.partial_matches.branching`).
 
 **Source:** after Zhao, Hung, Weidlich (ICDE 2020), who class partial matches by attributes, and pSPICE, whose ratio it keeps; see ops/decisions/0023.
 """
@@ -11,6 +11,7 @@ decide (``b.x > a.x``: a large ``a.x`` hardly completes), the choice is by attri
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from shedding.events.gspice_trees import Trees, compiled
 from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations, Succession
+from shedding.partial_matches.branching import BranchingOutlook, learned
 from shedding.partial_matches.kernels_forest import mean_of_leaves
 from shedding.partial_matches.markov import prospects
 from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
@@ -76,12 +78,18 @@ class Outlook:
             mean_of_leaves(rows, trees.feature, trees.child, trees.content, trees.roots, found)
         return gain / np.maximum(self.least_s, cost_s)
 
+    def arrays(self) -> Arrays:
+        """For a file."""
+        trees = {"gain": self.gain, "cost_s": self.cost_s}
+        nodes = {f"{label}_{name}": getattr(one, name) for label, one in trees.items() for name in Trees.__slots__}
+        return {"chance": self.chance.utility, "bin_size": self.chance.bin_size, **nodes}
+
 
 @dataclass(frozen=True, slots=True)
 class StatefulGate:
     """Drops a share of the partial matches at hand, those that promise least per second."""
 
-    outlook: Outlook
+    outlook: Outlook | BranchingOutlook
     seed: int
     drop_ratio: float
 
@@ -95,7 +103,7 @@ class StatefulGate:
 class PricedGate:
     """Drops every partial match that promises less per second than a price, however many there are."""
 
-    outlook: Outlook
+    outlook: Outlook | BranchingOutlook
     price: float
 
     def keep(self, candidates: JudgedMatches) -> Mask:
@@ -114,11 +122,11 @@ class StatefulModel:
     """
 
     manifest: Manifest
-    outlook: Outlook
+    outlook: Outlook | BranchingOutlook
     prices: NDArray[np.float64]
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
-        """Expected weight per second, float64 (matches,)."""
+        """Weight per second, float64 (matches,): expected, or where partial matches branch the price at which each is only just worth its work."""
         return self.outlook.utilities(matches)
 
     def gate(self, drop_ratio: float) -> StatefulGate:
@@ -131,13 +139,11 @@ class StatefulModel:
 
     def arrays(self) -> Arrays:
         """For a file."""
-        trees = {"gain": self.outlook.gain, "cost_s": self.outlook.cost_s}
-        nodes = {f"{label}_{name}": getattr(one, name) for label, one in trees.items() for name in Trees.__slots__}
-        return {"chance": self.outlook.chance.utility, "bin_size": self.outlook.chance.bin_size, "prices": self.prices, **nodes}
+        return {"prices": self.prices, **self.outlook.arrays()}
 
     def parameters(self) -> Json:
         """For a file."""
-        return {"values": self.outlook.values, "least_s": self.outlook.least_s}
+        return {"values": self.outlook.values, "least_s": 0.0 if isinstance(self.outlook, BranchingOutlook) else self.outlook.least_s}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +155,13 @@ class Stateful:
         depth: of a tree, at most.
         leaf: a leaf is learned from at least so many outcomes.
         bins: of the chain's table, see `shedding.partial_matches.pspice`.
-        rounds: where partial matches branch, so often are the forests learned, each time from what is left when the last ones have dropped.
-        share: of the partial matches that are left then.
-        samples: where partial matches branch, so many of the outcomes does each tree learn from.
+        samples: where partial matches branch, so many of what was seen does each tree learn from.
     """
 
     trees: int = 10
     depth: int = 10
     leaf: int = 30
     bins: int = 256
-    rounds: int = 2
-    share: float = 0.3
     samples: int = 40_000
 
     name = "stateful"
@@ -173,37 +175,23 @@ class Stateful:
         """
         if observations is None or not len(observations.sample):
             raise ValueError("no outcomes of partial matches to learn from")
-        chain = Pspice(bins=self.bins).train(observations, training)
-        chance = _completion(chain, observations, self.bins)
-        sample, values = observations.sample, len(observations.sample.values)
-        rows = Outlook(chance, _NOTHING, _NOTHING, values, 1.0).rows(sample)
-        least_s = float(observations.cost_s.mean()) * 1e-3 or 1.0
-        outlook = self._learned(Outlook(chance, _NOTHING, _NOTHING, values, least_s), rows, observations, training.seed)
+        sample, succession, values = observations.sample, observations.succession, len(observations.sample.values)
         manifest = training.manifest(self.name, len(observations.query) + len(sample))
-        return StatefulModel(manifest, outlook, _prices(outlook.worth(rows), observations.succession))
+        if succession is not None:
+            branching = learned(sample, succession, partial(self._forest, seed=training.seed, samples=self.samples))
+            return StatefulModel(manifest, branching, _prices(branching.utilities(sample), succession))
+        chance = _completion(Pspice(bins=self.bins).train(observations, training), observations, self.bins)
+        least_s = float(observations.cost_s.mean()) * 1e-3 or 1.0
+        blank = Outlook(chance, _NOTHING, _NOTHING, values, least_s)
+        rows = blank.rows(sample)
+        chosen = np.arange(len(rows))
+        if len(chosen) > _MOST_ROWS:
+            chosen = np.sort(np.random.default_rng(training.seed).choice(chosen, _MOST_ROWS, replace=False))
+        gain, cost_s = (self._forest(rows[chosen], one[chosen], training.seed) for one in (observations.gain, observations.cost_s))
+        outlook = replace(blank, gain=gain, cost_s=cost_s)
+        return StatefulModel(manifest, outlook, _prices(outlook.worth(rows), None))
 
-    def _learned(self, blank: Outlook, rows: NDArray[np.float32], observations: MatchObservations, seed: int) -> Outlook:
-        """With forests for weight and seconds.
-
-        Where partial matches branch, those that nobody would keep cost nothing: what is left of each when the least of all are dropped is learned again, some rounds.
-        """
-        succession = observations.succession
-        if succession is None:
-            chosen = np.arange(len(rows))
-            if len(chosen) > _MOST_ROWS:
-                chosen = np.sort(np.random.default_rng(seed).choice(chosen, _MOST_ROWS, replace=False))
-        else:
-            chosen = np.flatnonzero(succession.ended())
-        outlook, labels = blank, (observations.gain, observations.cost_s)
-        for again in range(1 if succession is None else self.rounds):
-            if succession is not None and again:
-                worth = outlook.worth(rows)
-                labels = succession.totals(worth >= _prices(worth, succession)[round((1 - self.share) * _PRICES)])
-            gain, cost_s = (self._forest(rows[chosen], one[chosen], self.samples if succession else len(chosen), seed) for one in labels)
-            outlook = replace(blank, gain=gain, cost_s=cost_s)
-        return outlook
-
-    def _forest(self, rows: NDArray[np.float32], labels: NDArray[np.float64], samples: int, seed: int) -> Trees:
+    def _forest(self, rows: NDArray[np.float32], labels: NDArray[np.float64], seed: int, samples: int = _MOST_ROWS) -> Trees:
         from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - a second, which models in use do not need
 
         settings: dict[str, Any] = {"max_depth": self.depth, "min_samples_leaf": min(self.leaf, len(rows)), "max_features": 0.7}
@@ -212,6 +200,8 @@ class Stateful:
 
     def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> StatefulModel:
         """The model of a file."""
+        if "branching_kinds" in arrays:
+            return StatefulModel(manifest, BranchingOutlook.restored(arrays, parameters["values"]), arrays["prices"])
         chance = UtilityTable(np.ascontiguousarray(arrays["chance"]), arrays["bin_size"])
         gain, cost_s = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost_s"))
         return StatefulModel(manifest, Outlook(chance, gain, cost_s, parameters["values"], parameters["least_s"]), arrays["prices"])

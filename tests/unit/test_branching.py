@@ -7,6 +7,7 @@ from math import isnan
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
 from app.cep.runs.engine import RunsEngine
@@ -19,7 +20,11 @@ from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.events.batch import EventBatch
 from app.query import expressions as e
 from ops.experiments.sharp_streams import plan_of, stream_of
+from shedding.candidates import JudgedMatches
+from shedding.events.gspice_trees import Trees
 from shedding.observations import Succession
+from shedding.partial_matches.branching import Learning
+from shedding.partial_matches.kernels_forest import just_worth
 from shedding.registry import method
 
 WINDOW = {"Q1+Q2": 500, "Q3+Q4": 1000, "Q5+Q6": 1000}
@@ -156,3 +161,66 @@ def test_a_bound_on_the_average_is_used_up_and_not_exceeded() -> None:
 def test_saved_work_may_be_used_later() -> None:
     load = MatchLoad(1.0, 0.0, 0.0, most=10.0, average_over=100)
     assert [load.allowed(0.0, 50, saved) for saved in (0.0, 1000.0, -2000.0)] == [10, 20, 0]
+
+
+def test_rates_are_looked_for_where_they_meet_the_price() -> None:
+    """By every forest asked, price by price, in plain Python."""
+    random = np.random.default_rng(3)
+    rows, kinds = random.random((200, 2)).astype(np.float32), random.integers(-1, 2, 200).astype(np.int32)
+    prices = np.array([0.0, 1.0, 2.0, 4.0])
+    stump = {}
+    for place, price in enumerate(prices):
+        for kind in (0, 1):  # rates fall with the price
+            stump[place, kind] = [(0.5, scale * (5 + kind) / (1 + price), scale / (1 + price)) for scale in (0.5, 1.0)]
+    nodes = [one for key in sorted(stump) for one in stump[key]]
+    feature = np.array([part for _ in nodes for part in (0, -1, -1)], np.int32)
+    child = np.array([part for number in range(len(nodes)) for part in (3 * number + 1, -1, -1)], np.int32)
+    content = np.array([part for cut, left, right in nodes for part in (cut, left, right)])
+    roots = np.arange(0, 3 * len(nodes), 3, dtype=np.int32)
+    starts = np.arange(0, len(nodes) + 1, 2, dtype=np.int32)
+    found = np.empty(200)
+    just_worth(rows, kinds, feature, child, content, roots, starts, prices, found)
+
+    def rate(place: int, kind: int, row: NDArray[np.float32]) -> float:
+        return float(np.mean([left if row[0] <= cut else right for cut, left, right in stump[place, kind]]))
+
+    seen = set()
+    for row, kind, worth in zip(rows, kinds.tolist(), found.tolist(), strict=True):
+        if kind < 0:
+            assert worth == 0
+            continue
+        over = [place for place in range(4) if rate(place, kind, row) >= prices[place]][-1]
+        seen.add(over)
+        if over == 3:
+            assert worth == rate(3, kind, row)
+        else:
+            ends = [rate(place, kind, row) - prices[place] for place in (over, over + 1)]
+            assert worth == pytest.approx(prices[over] + (prices[over + 1] - prices[over]) * ends[0] / (ends[0] - ends[1]))
+    assert len(seen) > 1
+
+
+def test_what_is_learned_at_a_price_is_what_the_definition_says() -> None:
+    """Two stages, three looks (and one at which nothing is left), work of 1 per look, rates known exactly: trees that give each row its label back."""
+    # look 0: a, b; look 1: a, b, and c, which grew from a; look 2: a, c, and d, which grew from b. c brings a composite event of weight 5 after look 1, b one of 1 after look 0.
+    state = np.array([0, 0, 0, 0, 1, 0, 1, 1], np.int32)
+    name = np.array([1, 2, 1, 2, 3, 1, 3, 4], np.uint64)
+    owner = np.array([-1, -1, 0, 1, 0, 2, 4, 3])
+    gain = np.array([0.0, 1, 0, 0, 5, 0, 0, 0])
+    succession = Succession(np.array([0, 2, 5, 8, 8]), owner, gain, np.ones(8))
+    sample = JudgedMatches(
+        name, np.zeros(8, np.int32), state, np.arange(8.0), np.zeros(8), np.zeros(8, np.int32), np.zeros(8, np.int32), np.zeros((0, 8))
+    )
+
+    def by_heart(rows: NDArray[np.float32], labels: NDArray[np.float64]) -> Trees:
+        """A chain of stumps: the window's rest is the number of the row."""
+        feature, child, content = [], [], []
+        for row, label in sorted(zip(rows[:, 0].tolist(), labels.tolist(), strict=True)):
+            place = len(feature)
+            feature, child, content = [*feature, 0, -1], [*child, place + 1, -1], [*content, row + 0.5, label]
+        feature, child, content = [*feature, -1], [*child, -1], [*content, 0.0]
+        return Trees(np.array(feature, np.int32), np.array(child, np.int32), np.array(content), np.zeros(1, np.int32))
+
+    learning = Learning.of(sample, succession, np.array([[0, 0], [1, 0]], np.int32), by_heart)
+    for price in (0.0, 2.0, 6.0):
+        learning.at(price)
+        assert learning.rates.tolist() == [max(0.0, 5 - price), 1, 0, 0, 5, 0, 0, 0]

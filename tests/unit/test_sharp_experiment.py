@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from math import comb
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ops.experiments import sharp, shedding_own
+from ops.experiments.sharp_laws import EARTH_RADIUS_M, FITTING, LARGEST, STARTING, WINDOW, Laws, LawsGate
+from ops.experiments.sharp_streams import DS1_TYPES
 from ops.experiments.sharp_verdicts import COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
 from ops.experiments.shedding_command import Size
 from ops.experiments.shedding_figures import Point, Points, kept
+from shedding.candidates import JudgedMatches
 
-LOST = {"stateful": 3.0, "prefix": 40.0, "pm-random": 94.0, "random": 99.0, "oracle": 0.0}
+LOST = {"stateful": 3.0, "prefix": 40.0, "pm-random": 94.0, "random": 99.0, "oracle": 0.0, "laws": 0.0}
 
 
 def made(**other: float) -> Points:
@@ -33,6 +38,8 @@ def test_verdicts_follow_from_the_points() -> None:
     worse = statuses(made(stateful=28.0, prefix=40.0))
     assert worse["SHARP 1"] == "not reproduced"
     assert worse["SHARP 2"] == "reproduced"
+    assert worse["within reach"] == "not reproduced"
+    assert statuses(made(stateful=28.0, laws=25.0))["within reach"] == "reproduced"
     assert worse["SHARP 3, Q5+Q6"] == "reproduced", "72 % are reported there"
     assert worse["SHARP 3, Q3+Q4"] == "not reproduced"
     assert statuses(made(random=1.0))["SHARP 5, Q1+Q2"] == "not reproduced"
@@ -48,6 +55,50 @@ def test_a_small_run_gives_points_of_every_kind() -> None:
     assert points.xs("Q5+Q6", "stateful") == sorted(sharp.BOUNDS)
     assert points.mean("Q5+Q6", "oracle", 50) < points.mean("Q5+Q6", "pm-random", 50)
     assert points.mean("Q5+Q6" + WORK, "random", 10) < 30
+
+
+def test_who_knows_the_laws_expects_what_combinatorics_says() -> None:
+    """Without a price: every choice of six later events of a window, times the chance that they fit; the place by drawing it."""
+    unshed = Laws.at(0.0)
+    random = np.random.default_rng(5)
+    a, b, c, d, reach = random.random((5, 400_000))
+    places = [np.radians(random.uniform(-limit, limit, 400_000)) for limit in (90, 180, 90, 180)]
+    h = np.sin((places[2] - places[0]) / 2) ** 2 + np.cos(places[0]) * np.cos(places[2]) * np.sin((places[3] - places[1]) / 2) ** 2
+    far = 2 * EARTH_RADIUS_M * np.arcsin(np.sqrt(h))
+    fits = np.mean((a < b) & (b + c < d)) * np.mean(far <= reach * LARGEST)
+    expected = STARTING * comb(WINDOW, 6) * FITTING**6 * 2 * fits
+    assert unshed.found == pytest.approx(expected, rel=0.03)
+
+
+def test_no_other_price_is_better_at_a_price() -> None:
+    prices = [0.0, 1e-4, 5e-4, 1e-3, 2e-3]
+    policies = [Laws.at(price) for price in prices]
+    assert [one.work for one in policies] == sorted((one.work for one in policies), reverse=True)
+    for price, own in zip(prices, policies, strict=True):
+        assert all(own.found - price * own.work >= other.found - price * other.work - 1e-12 for other in policies)
+
+
+def test_partial_matches_are_judged_by_the_laws_as_the_table_has_it() -> None:
+    """One of each stage, cells looked up by hand."""
+    laws = Laws.at(5e-4)
+    nothing = np.nan
+    # by row: v, x, y of the first event, of the newest one, what is known of the four comparisons
+    values = np.array([
+        [0.3e6, 0, 0, 0.3e6, 0, 0, -0.3e6, nothing, nothing, nothing],
+        [0.3e6, 0, 0, 1.5e6, 0, 0, 1.2e6, -1.5e6, nothing, nothing],
+        [0.3e6, 0, 0, 0.9e6, 0, 0, 1.2e6, -2.4e6, nothing, nothing],
+        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, nothing, nothing],
+        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, -0.6e6, nothing],
+        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, nothing, -4e6],
+        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, 0.1e6, nothing],
+    ]).T
+    kinds = np.array([DS1_TYPES.index(one) for one in "ABCDEHF"], np.int32)
+    matches = JudgedMatches(
+        np.arange(7, dtype=np.uint64), np.zeros(7, np.int32), kinds, np.full(7, 700.0), np.full(7, 700.0), kinds, np.zeros(7, np.int32), values
+    )
+    cells = [("A", 6), ("B", 32), ("C", 13), ("D", 27), ("E", 40), ("H", 0), ("F", 0)]
+    assert LawsGate(laws, 5e-4).utilities(matches).tolist() == [laws.flow[stage][cell, 700] for stage, cell in cells]
+    assert laws.flow["H"][0, 700] == 0
 
 
 def test_the_table_of_own_methods_says_where_they_lose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
