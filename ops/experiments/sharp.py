@@ -29,7 +29,7 @@ from ops.experiments.shedding_runs import divided, point_of, under
 from shedding.interface import Model
 from shedding.registry import method
 
-FULL = Size(10, 6_000, 2_000)
+FULL = Size(10, 10_000, 4_000)
 QUICK = Size(3, 3_000, 1_000)
 AVERAGE_OVER = 300
 """Events."""
@@ -39,8 +39,6 @@ FEW = 3
 """Seeds for the shedders of events, whose work must be measured at many drop ratios first."""
 MATCHES = ("stateful", "pspice", "pspice-minus", "hspice", "pm-random")
 STRICT = ("stateful", "pm-random")
-SETTINGS = {"stateful": {"depth": 12, "leaf": 100}}
-"""Deeper trees and larger leaves than usual: where partial matches branch there are hundreds of thousands of outcomes."""
 EVENTS = ("prefix", "gspice", "gspice-tree", "gspice-forest", "espice", "bl", "e-bl", "random")
 
 
@@ -65,7 +63,7 @@ def points(one: Contest, terms: Terms, model: Model[Any], figure: str, curve: st
 def of_matches(name: str, size: Size, seed: int) -> Iterator[Point]:
     """Shedders of partial matches."""
     one = contest(name, size, seed)
-    taking_part = {shedder: one.train(method(shedder, **SETTINGS.get(shedder, {}))) for shedder in MATCHES}
+    taking_part = {shedder: one.train(method(shedder)) for shedder in MATCHES}
     references: dict[str, Model[Any]] = {"oracle": Oracle.of(one), **({"laws": LawsModel()} if name == "Q3+Q4" else {})}
     for shedder, model in {**taking_part, **references}.items():
         for bound in BOUNDS if shedder == "stateful" else COMPARED:

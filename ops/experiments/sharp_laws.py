@@ -14,7 +14,7 @@ its price is never again. So it is kept as long as r E[V(child)] is at least the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 import numpy as np
@@ -83,7 +83,8 @@ class Laws:
         flow: dict[str, Floats] = {}
         near, cells = _nearness(), np.arange(VALUES)
         reach = np.concatenate([[0.0], (np.arange(NEARNESS) + 0.5) / NEARNESS])
-        sums = np.zeros((VALUES, VALUES + 1))  # chance of what d.v must exceed, by b.v: cell k stands for a chance of k / VALUES that it does
+        # by b.v, how likely it is that d.v exceeds b.v + c.v with a chance of k / VALUES
+        sums = np.zeros((VALUES, VALUES + 1))
         for other in cells:
             left = VALUES - cells - other - 1
             sums[cells[left >= 0], left[left >= 0]] += 1 / VALUES
@@ -102,7 +103,8 @@ class Laws:
             kept = worth >= price  # column s - 1: with s events left, the next of which may be taken
             flow[stage] = np.concatenate([np.zeros((len(worth), 1)), worth], axis=1)
             future = Future(_summed(kept, worth - price), _summed(kept, found), _summed(kept, work + 1))
-        return Laws({**flow, "H": flow["E"], "I": flow["F"]}, *(STARTING * float(one[:, WINDOW].mean()) for one in (future.found, future.work)))
+        found, work = (STARTING * float(one[:, WINDOW].mean()) for one in (future.found, future.work))
+        return Laws({**flow, "H": flow["E"], "I": flow["F"]}, found, work)
 
 
 def _summed(kept: Mask, each: Floats) -> Floats:
@@ -124,7 +126,7 @@ def _nearness() -> Floats:
 class LawsModel:
     """As a shedder of partial matches, by price."""
 
-    manifest: Manifest = Manifest("laws")
+    manifest: Manifest = field(default_factory=lambda: Manifest("laws"))
 
     @cached_property
     def at_prices(self) -> list[Laws]:

@@ -173,8 +173,13 @@ def gspice_forest(**settings: Any) -> GspiceTrees:
     return GspiceTrees("gspice-forest", settings.pop("trees", 10), **settings)
 
 
-def compiled(fitted: Sequence[Any]) -> Trees:
-    """Trees of scikit-learn as arrays, with the two ways out of a node side by side."""
+def compiled(fitted: Sequence[Any], prior: float = 0.0) -> Trees:
+    """Trees of scikit-learn as arrays, with the two ways out of a node side by side.
+
+    Args:
+        fitted: the trees.
+        prior: weight of samples of value 1 that every leaf counts beside its own.
+    """
     features, children, contents, roots, offset = [], [], [], [], 0
     for tree in (one.tree_ for one in fitted):
         places, order = np.zeros(tree.node_count, dtype=np.int32), [0]
@@ -182,10 +187,12 @@ def compiled(fitted: Sequence[Any]) -> Trees:
             if tree.children_left[node] >= 0:
                 places[tree.children_left[node]] = len(order)
                 order += [tree.children_left[node], tree.children_right[node]]
-        leaf = tree.children_left < 0
+        leaf, value = tree.children_left < 0, tree.value[:, 0, 0]
+        if prior:
+            value = (value * tree.weighted_n_node_samples + prior) / (tree.weighted_n_node_samples + prior)
         features.append(np.where(leaf, -1, tree.feature)[order])
         children.append(np.where(leaf, -1, places[tree.children_left] + offset)[order])
-        contents.append(np.where(leaf, tree.value[:, 0, 0], tree.threshold)[order])
+        contents.append(np.where(leaf, value, tree.threshold)[order])
         roots.append(offset)
         offset += tree.node_count
     trees = Trees(

@@ -34,7 +34,7 @@ def mean_of_leaves(
 
 
 @kernel(types.float64(_ROWS, types.int64, _INT32, _INT32, _FLOAT64, _INT32, types.int64, types.int64))
-def mean_of(  # noqa: PLR0917 - arrays of one record
+def mean_of(
     rows: NDArray[np.float32],
     row: int,
     feature: NDArray[np.int32],
@@ -55,7 +55,7 @@ def mean_of(  # noqa: PLR0917 - arrays of one record
 
 
 @kernel(types.void(_ROWS, _INT32, _INT32, _INT32, _FLOAT64, _INT32, _INT32, _FLOAT64, types.float64[::1]))
-def just_worth(  # noqa: PLR0917 - arrays of one record
+def just_worth(
     rows: NDArray[np.float32],
     kind: NDArray[np.int32],
     feature: NDArray[np.int32],

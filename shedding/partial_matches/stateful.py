@@ -1,11 +1,12 @@
-"""Ours: partial matches by the recall that they still promise per second of work, learned from what became of others like them.
+"""Ours: pSPICE's chain, mended by what attributes say; where partial matches branch, the price at which each is just worth its work.
 
-pSPICE knows a partial match by its state and the rest of its window, and multiplies single steps to a probability. Here outcomes themselves are learned: which of the
-partial matches that were seen at some moment became composite events, and how much work they took until they ended. Two small forests of regression trees estimate both
-from all that is known of a partial match: query, state, rest of the window, newest event's type, attributes of its events, and what pSPICE's chain says. So where attributes
-decide (``b.x > a.x``: a large ``a.x`` hardly completes), the choice is by attributes; where they do not, the chain's answer remains. Where partial matches branch, steps are learned instead of outcomes (`shedding.partial_matches.branching`).
+pSPICE knows a partial match by its state and the rest of its window, and multiplies single steps to a probability. Here it is also asked what became of partial matches that were seen at some moment, compared with what the chain expected of them: two small forests
+of regression trees learn how many more (or fewer) composite events came, and how much more work there was, by all that is known of a partial match: query, state, rest of the window, newest event's type, attributes of its events. A leaf counts as if it had also seen `prior` cases that went
+as the chain says, so where attributes decide (``b.x > a.x``: a large ``a.x`` hardly completes) the choice is by attributes, and where they say nothing, or little was seen, it is pSPICE's.
 
-**Source:** after Zhao, Hung, Weidlich (ICDE 2020), who class partial matches by attributes, and pSPICE, whose ratio it keeps; see ops/decisions/0023.
+Where partial matches branch, a chain does not describe them: steps are learned instead (`shedding.partial_matches.branching`).
+
+**Source:** after Zhao, Hung, Weidlich (ICDE 2020), who class partial matches by attributes, and pSPICE, whose ratio it keeps; see ops/decisions/0023 and 0029.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ _MOST_ROWS = 200_000
 _PRICES = 100
 
 
-_NOTHING = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.zeros(1), np.zeros(1, np.int32))
-"""Not learned yet."""
+_AS_EXPECTED = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.ones(1), np.zeros(1, np.int32))
+"""Of whom nothing was seen."""
+_LEAST_COST = 0.01
+"""Of the work that the chain expects: what divides at least."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,43 +49,35 @@ class Outlook:
     """What is expected of a partial match.
 
     Attributes:
-        chance: completion probability of pSPICE's chain, as a table.
-        gain: trees for the weight of composite events.
-        cost_s: trees for seconds of processing.
+        chain: pSPICE's utilities.
+        gain: trees for composite events, as a multiple of what the chain expects.
+        cost: trees for the work, likewise.
         values: attributes that they know.
-        least_s: the shortest time that divides.
     """
 
-    chance: UtilityTable
+    chain: UtilityTable
     gain: Trees
-    cost_s: Trees
+    cost: Trees
     values: int
-    least_s: float
 
     def rows(self, matches: JudgedMatches) -> NDArray[np.float32]:
         """float32 (matches, features), what trees ask for."""
         last_type = matches.last_type if len(matches.last_type) else np.full(len(matches), -1)
-        known = (matches.query, matches.state, matches.remaining, self.chance.look_up(matches), last_type)
         attributes = matches.values if len(matches.values) == self.values else np.full((self.values, len(matches)), np.nan)
+        known = (matches.query, matches.state, matches.remaining, last_type)
         table = np.stack([*(np.asarray(one, dtype=np.float64) for one in known), *attributes], axis=1)
         return np.clip(np.where(np.isnan(table), _ABSENT, table), -_LARGEST, _LARGEST).astype(np.float32)
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
-        """Expected weight per second, float64 (matches,)."""
-        return self.worth(self.rows(matches))
-
-    def worth(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The same of `rows`."""
-        gain, cost_s = np.empty(len(rows)), np.empty(len(rows))
-        for trees, found in ((self.gain, gain), (self.cost_s, cost_s)):
-            mean_of_leaves(rows, trees.feature, trees.child, trees.content, trees.roots, found)
-        return gain / np.maximum(self.least_s, cost_s)
+        """Utilities of pSPICE times gain over cost, float64 (matches,)."""
+        rows = self.rows(matches)
+        return self.chain.look_up(matches) * _asked(self.gain, rows) / np.maximum(_LEAST_COST, _asked(self.cost, rows))
 
     def arrays(self) -> Arrays:
         """For a file."""
-        trees = {"gain": self.gain, "cost_s": self.cost_s}
+        trees = {"gain": self.gain, "cost": self.cost}
         nodes = {f"{label}_{name}": getattr(one, name) for label, one in trees.items() for name in Trees.__slots__}
-        return {"chance": self.chance.utility, "bin_size": self.chance.bin_size, **nodes}
+        return {"chain": self.chain.utility, "bin_size": self.chain.bin_size, **nodes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +121,7 @@ class StatefulModel:
     prices: NDArray[np.float64]
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
-        """Weight per second, float64 (matches,): expected, or where partial matches branch the price at which each is only just worth its work."""
+        """float64 (matches,): pSPICE's, mended; where partial matches branch the price at which each is only just worth its work, weight per second."""
         return self.outlook.utilities(matches)
 
     def gate(self, drop_ratio: float) -> StatefulGate:
@@ -143,7 +138,7 @@ class StatefulModel:
 
     def parameters(self) -> Json:
         """For a file."""
-        return {"values": self.outlook.values, "least_s": 0.0 if isinstance(self.outlook, BranchingOutlook) else self.outlook.least_s}
+        return {"values": self.outlook.values}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,58 +148,103 @@ class Stateful:
     Attributes:
         trees: of each forest.
         depth: of a tree, at most.
-        leaf: a leaf is learned from at least so many outcomes.
+        leaf: a leaf is learned from at least so many partial matches.
+        prior: a leaf counts so many more that went as the chain says: composite events of those expected, and partial matches.
         bins: of the chain's table, see `shedding.partial_matches.pspice`.
-        samples: where partial matches branch, so many of what was seen does each tree learn from.
+        branching_depth: where partial matches branch, of a tree.
+        branching_leaf: likewise; steps are many and alike.
+        samples: likewise, so many of what was seen does each tree learn from.
     """
 
     trees: int = 10
-    depth: int = 10
-    leaf: int = 30
+    depth: int = 5
+    leaf: int = 300
+    prior: float = 100.0
     bins: int = 256
+    branching_depth: int = 12
+    branching_leaf: int = 300
     samples: int = 40_000
 
     name = "stateful"
     level: Level = "partial matches"
 
     def train(self, observations: MatchObservations | None, training: Training) -> StatefulModel:
-        """Learns the chain from steps and the forests from outcomes.
+        """Learns the chain from steps, and forests from what became of partial matches, or from how they went on.
 
         Raises:
             ValueError: no steps or no outcomes were observed.
         """
         if observations is None or not len(observations.sample):
             raise ValueError("no outcomes of partial matches to learn from")
-        sample, succession, values = observations.sample, observations.succession, len(observations.sample.values)
+        sample, succession = observations.sample, observations.succession
         manifest = training.manifest(self.name, len(observations.query) + len(sample))
         if succession is not None:
-            branching = learned(sample, succession, partial(self._forest, seed=training.seed, samples=self.samples))
+            branching = learned(sample, succession, partial(self._steps, seed=training.seed))
             return StatefulModel(manifest, branching, _prices(branching.utilities(sample), succession))
-        chance = _completion(Pspice(bins=self.bins).train(observations, training), observations, self.bins)
-        least_s = float(observations.cost_s.mean()) * 1e-3 or 1.0
-        blank = Outlook(chance, _NOTHING, _NOTHING, values, least_s)
-        rows = blank.rows(sample)
-        chosen = np.arange(len(rows))
-        if len(chosen) > _MOST_ROWS:
-            chosen = np.sort(np.random.default_rng(training.seed).choice(chosen, _MOST_ROWS, replace=False))
-        gain, cost_s = (self._forest(rows[chosen], one[chosen], training.seed) for one in (observations.gain, observations.cost_s))
-        outlook = replace(blank, gain=gain, cost_s=cost_s)
-        return StatefulModel(manifest, outlook, _prices(outlook.worth(rows), None))
+        chain = Pspice(bins=self.bins).train(observations, training)
+        outlook = Outlook(chain.table, _AS_EXPECTED, _AS_EXPECTED, len(sample.values))
+        outlook = self._mended(outlook, chain, observations, training.seed)
+        return StatefulModel(manifest, outlook, _prices(outlook.utilities(sample), None))
 
-    def _forest(self, rows: NDArray[np.float32], labels: NDArray[np.float64], seed: int, samples: int = _MOST_ROWS) -> Trees:
+    def _mended(self, outlook: Outlook, chain: PspiceModel, observations: MatchObservations, seed: int) -> Outlook:
+        """With forests for what came of partial matches beyond what the chain expected; each partial match counts once, however often it was looked at."""
+        sample = observations.sample
+        completion, seconds = (table.look_up(sample) for table in _expectations(chain, self.bins))
+        weight = observations.weight[sample.query] * completion
+        known = np.flatnonzero((weight > 0) & (seconds > 0))
+        if len(known) > _MOST_ROWS:
+            known = np.sort(np.random.default_rng(seed).choice(known, _MOST_ROWS, replace=False))
+        if len(known) < 2 * self.leaf:
+            return outlook
+        _, number, looks = np.unique(sample.identity[known], return_inverse=True, return_counts=True)
+        rows, once = outlook.rows(sample)[known], 1 / looks[number]
+        prior = self.prior / float(np.average(completion[known], weights=once))
+        gain = self._forest(rows, observations.gain[known], weight[known], once, prior, seed)
+        cost = self._forest(rows, observations.cost_s[known], seconds[known], once, self.prior, seed)
+        return replace(outlook, gain=gain, cost=cost)
+
+    def _forest(  # noqa: PLR0917 - a regression's parts
+        self,
+        rows: NDArray[np.float32],
+        came: NDArray[np.float64],
+        expected: NDArray[np.float64],
+        once: NDArray[np.float64],
+        prior: float,
+        seed: int,
+    ) -> Trees:
+        """What came as a multiple of what was expected, 1 on average."""
+        if not came.any():
+            return _AS_EXPECTED
         from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - a second, which models in use do not need
 
-        settings: dict[str, Any] = {"max_depth": self.depth, "min_samples_leaf": min(self.leaf, len(rows)), "max_features": 0.7}
-        settings["max_samples"] = min(1.0, samples / len(rows))
+        weights = once * expected / np.average(expected, weights=once)
+        multiple = came / expected
+        multiple /= np.average(multiple, weights=weights)
+        settings: dict[str, Any] = {"max_depth": self.depth, "min_samples_leaf": self.leaf, "max_features": 0.7}
+        forest = RandomForestRegressor(self.trees, n_jobs=1, random_state=seed % 2**32, **settings)
+        return compiled(forest.fit(rows, multiple, sample_weight=weights).estimators_, prior)
+
+    def _steps(self, rows: NDArray[np.float32], labels: NDArray[np.float64], seed: int) -> Trees:
+        from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - as above
+
+        leaf = min(self.branching_leaf, len(rows))
+        settings: dict[str, Any] = {"max_depth": self.branching_depth, "min_samples_leaf": leaf, "max_features": 0.7}
+        settings["max_samples"] = min(1.0, self.samples / len(rows))
         return compiled(RandomForestRegressor(self.trees, n_jobs=1, random_state=seed % 2**32, **settings).fit(rows, labels).estimators_)
 
     def restored(self, manifest: Manifest, parameters: Json, arrays: Arrays) -> StatefulModel:
         """The model of a file."""
         if "branching_kinds" in arrays:
             return StatefulModel(manifest, BranchingOutlook.restored(arrays, parameters["values"]), arrays["prices"])
-        chance = UtilityTable(np.ascontiguousarray(arrays["chance"]), arrays["bin_size"])
-        gain, cost_s = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost_s"))
-        return StatefulModel(manifest, Outlook(chance, gain, cost_s, parameters["values"], parameters["least_s"]), arrays["prices"])
+        chain = UtilityTable(np.ascontiguousarray(arrays["chain"]), arrays["bin_size"])
+        gain, cost = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost"))
+        return StatefulModel(manifest, Outlook(chain, gain, cost, parameters["values"]), arrays["prices"])
+
+
+def _asked(trees: Trees, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    found = np.empty(len(rows))
+    mean_of_leaves(rows, trees.feature, trees.child, trees.content, trees.roots, found)
+    return found
 
 
 def _prices(worth: NDArray[np.float64], succession: Succession | None) -> NDArray[np.float64]:
@@ -217,10 +257,11 @@ def _prices(worth: NDArray[np.float64], succession: Succession | None) -> NDArra
     return np.interp(wanted, np.maximum.accumulate([*gone, 1.0]), [*tried, np.inf if not len(tried) else np.nextafter(tried[-1], np.inf)])
 
 
-def _completion(model: PspiceModel, observations: MatchObservations, bins: int) -> UtilityTable:
-    """The chains' completion probabilities, as a table of the same shape."""
-    table = np.zeros_like(model.table.utility)
+def _expectations(model: PspiceModel, bins: int) -> tuple[UtilityTable, UtilityTable]:
+    """The chains' completion probabilities, and their seconds of processing, as tables of the same shape."""
+    tables = np.zeros((2, *model.table.utility.shape))
     for number, chain in enumerate(model.chains):
-        completion, _ = prospects(chain, bins, int(model.table.bin_size[number]))
-        table[number, : completion.shape[1]] = completion.T
-    return UtilityTable(table, model.table.bin_size)
+        for table, ahead in zip(tables, prospects(chain, bins, int(model.table.bin_size[number])), strict=True):
+            table[number, : ahead.shape[1]] = ahead.T
+    completion, seconds = (UtilityTable(table, model.table.bin_size) for table in tables)
+    return completion, seconds

@@ -83,18 +83,27 @@ def test_partial_matches_are_judged_by_the_laws_as_the_table_has_it() -> None:
     laws = Laws.at(5e-4)
     nothing = np.nan
     # by row: v, x, y of the first event, of the newest one, what is known of the four comparisons
-    values = np.array([
-        [0.3e6, 0, 0, 0.3e6, 0, 0, -0.3e6, nothing, nothing, nothing],
-        [0.3e6, 0, 0, 1.5e6, 0, 0, 1.2e6, -1.5e6, nothing, nothing],
-        [0.3e6, 0, 0, 0.9e6, 0, 0, 1.2e6, -2.4e6, nothing, nothing],
-        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, nothing, nothing],
-        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, -0.6e6, nothing],
-        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, nothing, -4e6],
-        [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, 0.1e6, nothing],
-    ]).T
+    values = np.array(
+        [
+            [0.3e6, 0, 0, 0.3e6, 0, 0, -0.3e6, nothing, nothing, nothing],
+            [0.3e6, 0, 0, 1.5e6, 0, 0, 1.2e6, -1.5e6, nothing, nothing],
+            [0.3e6, 0, 0, 0.9e6, 0, 0, 1.2e6, -2.4e6, nothing, nothing],
+            [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, nothing, nothing],
+            [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, -0.6e6, nothing],
+            [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, nothing, -4e6],
+            [0.3e6, 0, 0, 2.7e6, 45, 0, 1.2e6, 0.3e6, 0.1e6, nothing],
+        ]
+    ).T
     kinds = np.array([DS1_TYPES.index(one) for one in "ABCDEHF"], np.int32)
     matches = JudgedMatches(
-        np.arange(7, dtype=np.uint64), np.zeros(7, np.int32), kinds, np.full(7, 700.0), np.full(7, 700.0), kinds, np.zeros(7, np.int32), values
+        np.arange(7, dtype=np.uint64),
+        np.zeros(7, np.int32),
+        kinds,
+        np.full(7, 700.0),
+        np.full(7, 700.0),
+        kinds,
+        np.zeros(7, np.int32),
+        values,
     )
     cells = [("A", 6), ("B", 32), ("C", 13), ("D", 27), ("E", 40), ("H", 0), ("F", 0)]
     assert LawsGate(laws, 5e-4).utilities(matches).tolist() == [laws.flow[stage][cell, 700] for stage, cell in cells]
