@@ -24,6 +24,7 @@ class Entry:
         panes: whether its decisions depend on the events before; all others are about an event alone.
         keyed: whether it asks for partitions; without any, it would know nothing.
         remembers: whether it must know what was kept of a whole window.
+        reads: whether it asks what partial matches have bound.
     """
 
     level: Level
@@ -33,6 +34,7 @@ class Entry:
     panes: bool = False
     keyed: bool = False
     remembers: bool = False
+    reads: bool = False
 
     @property
     def of_matches(self) -> bool:
@@ -58,7 +60,9 @@ METHODS: dict[str, Entry] = {
     "hspice": Entry("events per partial match", "hSPICE: by type, position and state", "shedding.partial_matches.hspice:Hspice"),
     "pspice": Entry("partial matches", "pSPICE: completion probability over remaining time", "shedding.partial_matches.pspice:Pspice"),
     "pspice-minus": Entry("partial matches", "pSPICE without time", "shedding.partial_matches.pspice:PSPICE_MINUS"),
-    "stateful": Entry("partial matches", "ours: recall per second, by state and attributes", "shedding.partial_matches.stateful:Stateful"),
+    "stateful": Entry(
+        "partial matches", "ours: recall per second, by state and attributes", "shedding.partial_matches.stateful:Stateful", reads=True
+    ),
     "pm-random": Entry("partial matches", "drops partial matches at random", "shedding.partial_matches.pm_random:PmRandom", learns=False),
     "cals": Entry("tuples", "CALS: extraneous tuples and shortened intervals", "shedding.tuples.cals:CALS", learns=False),
     "cals-v": Entry("tuples", "CALS-V: extraneous tuples only", "shedding.tuples.cals:CALS_V", learns=False),

@@ -19,7 +19,7 @@ from app.cep.runs import regroup as regroup_runs
 from app.cep.runs.drawing import Drawn, Edge, drawn
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.hiding import hide, hide_limits, hide_nothing, limits_of, only_loses, pairs_by, pairs_met
-from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs, new_runs
+from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs, new_runs, numbers_of
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import Owner
 from app.cep.snapshot.state import engine_of
@@ -49,6 +49,7 @@ __all__ = [
     "merged_states",
     "new_engine",
     "new_runs",
+    "numbers_of",
     "only_loses",
     "pairs_by",
     "pairs_met",

@@ -20,7 +20,7 @@ from app.evaluation.operator import candidate_items
 from app.evaluation.shed_query import ShedQuery
 from app.events.batch import EventBatch
 from app.query.plan import Plan
-from app.query.text.keys import AUTO, RUN_SHEDDERS
+from app.query.text.keys import AUTO, EVENT_SHEDDERS, WINDOW_SHEDDERS
 from shedding.candidates import JudgedEvents
 from shedding.drift import mean_squared_difference
 from shedding.identity import identities
@@ -180,9 +180,7 @@ class Examination:
 
 def competitors() -> tuple[str, ...]:
     """Who competes under `AUTO`: shedders of whole events, which any engine of a query can have, so that changing them costs no state. The cheaper to decide first."""
-    return tuple(
-        name for name in RUN_SHEDDERS if name != AUTO and METHODS[name].learns and METHODS[name].level in ("events", "events per window")
-    )
+    return tuple(name for name in (*EVENT_SHEDDERS, *WINDOW_SHEDDERS) if METHODS[name].learns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
-"""Live partial matches of an engine as shedders see them, as far as the engine alone tells: where they stand, and how long they may still live."""
+"""Live partial matches of an engine as shedders see them, as far as the engine alone tells: where they stand, how long they may still live, and what they have bound."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.door import LiveRuns
+from app.cep.door import BoundEvents, LiveRuns, RunsEngine, bound_events, numbers_of
+from app.evaluation.features import Features
+from app.evaluation.slack import Bound, Comparisons
 from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
 from shedding.identity import identities
@@ -31,3 +35,51 @@ def known_matches(live: LiveRuns, progress: NDArray[np.int32], events_per_ms: fl
     remaining = live.events_left.astype(np.float64) if live.window_ms is None else left_ms * events_per_ms
     first = identities(live.first[:, 0].copy(), live.first[:, 1].copy())
     return JudgedMatches(first, np.zeros(len(live), np.int32), progress[live.item], remaining, left_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Describing:
+    """What is told about what the partial matches of a query have bound, to shedders that ask for it: the same in training, in evaluation and in the application.
+
+    Attributes:
+        attributes: numeric attributes that the query looks at.
+        comparisons: of the query, between items.
+        binding: int64 (items,), what the events of each item are bound to.
+        negated: how many negated items the query has.
+    """
+
+    attributes: tuple[str, ...]
+    comparisons: Comparisons
+    binding: NDArray[np.int64]
+    negated: int
+
+    @staticmethod
+    def of(plan: Plan) -> Describing:
+        """That of a query."""
+        binding = np.array([item.bound_to for item in plan.items], np.int64)
+        return Describing(Features.of(plan).attributes, Comparisons.of(plan), binding, sum(item.negated for item in plan.items))
+
+    def described(
+        self, known: JudgedMatches, engine: RunsEngine, live: LiveRuns, since: NDArray[np.float64] | None = None
+    ) -> JudgedMatches:
+        """With the item of the newest event, attributes of the first and of the newest one, what is known of the query's comparisons (`app.evaluation.slack`), and whether an event came since that a negation asks for.
+
+        Args:
+            known: where they stand.
+            engine: not fed since ``live`` was taken.
+            live: the partial matches.
+            since: float64 (negated items, matches), whether such an event came since the newest one; None: nobody knows.
+        """
+        bound = bound_events(engine, live)
+        numbers = numbers_of(engine, bound.rows, self.attributes)
+        since = np.full((self.negated, len(live)), np.nan) if since is None else since
+        values = [numbers[:, bound.starts[:-1]], numbers[:, bound.starts[1:] - 1], since, self._slack(bound, numbers)]
+        return replace(
+            known, last_type=live.item.astype(np.int32), last_position=np.zeros(len(live), np.int32), values=np.concatenate(values)
+        )
+
+    def _slack(self, bound: BoundEvents, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        runs = len(bound.starts) - 1
+        run = np.repeat(np.arange(runs), np.diff(bound.starts))
+        row = np.arange(len(bound.items))
+        return self.comparisons.slack(Bound(run, self.binding[bound.items], row, runs, numbers, self.attributes))

@@ -20,11 +20,10 @@ from app.cep.door import LiveRuns, RunsEngine, bound_events, end_runs, live_runs
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.evaluation.branching import Beginnings, Branches, furthest
-from app.evaluation.features import Features
-from app.evaluation.known_matches import known_matches, progress_of_items
+from app.evaluation.features import partitions_of
+from app.evaluation.known_matches import Describing, known_matches, progress_of_items
 from app.evaluation.looks import Looks, first_keys
 from app.evaluation.operator import Operator, Outcome, candidate_items
-from app.evaluation.slack import Bound, Comparisons
 from app.evaluation.virtual_time import Queue
 from app.events.batch import EventBatch, place_numbers
 from app.query.plan import Plan
@@ -134,13 +133,11 @@ class MatchOperator:
         if kept is not None:
             self._items = np.where(kept, self._items, np.uint64(0))
         self._interesting = np.flatnonzero(self._items)
-        self._features = Features.of(plan)
-        self._kinds, self._values = self._features.kinds(batch), self._features.values(batch)
         self._operator = Operator(plan, batch)
         self._progress = progress_of_items(plan)
         self._event_ms = max(1.0, float(np.ptp(batch.time)) / max(1, len(batch) - 1)) if len(batch) else 1.0
-        self._comparisons = Comparisons.of(plan)
-        self._negations = Negations.of(plan, self._features.judged(batch).key, self._items)
+        self._describing = Describing.of(plan)
+        self._negations = Negations.of(plan, partitions_of(plan, batch, np.arange(len(batch))), self._items)
         self.branches = branching(plan)
 
     @property
@@ -187,26 +184,14 @@ class MatchOperator:
     def judged(self, engine: RunsEngine, live: LiveRuns, row: int) -> JudgedMatches:
         """Partial matches as shedders see them before the event of this row is fed; ``remaining`` in events of the stream, by the recording's mean rate where the window is in time.
 
-        What they bound is known by the attributes of the first and of the newest event, by what is known of the query's comparisons (`app.evaluation.slack`), and by whether
-        an event came since that a negation asks for.
+        What they bound is told as in the application (`Describing`), and beside it whether an event came since that a negation asks for.
         """
-        first, newest = (self._operator.rows(one[:, 0], one[:, 1]) for one in (live.first, live.newest))
-        values = [self._values[:, first], self._values[:, newest], self._negations.since(newest, row)]
+        newest = self._operator.rows(live.newest[:, 0], live.newest[:, 1])
         now_ms = int(self.batch.time[min(row, len(self.batch) - 1)])
         known = known_matches(live, self._progress, 1 / self._event_ms, now_ms)
-        if self.branches or self._comparisons.terms:
-            starts, items, rows = self._bound(engine, live)
-            run = np.repeat(np.arange(len(live)), np.diff(starts))
-            binding = np.array([item.bound_to for item in self.plan.items], np.int64)[items]
-            values.append(self._comparisons.slack(Bound(run, binding, rows, len(live), self._values, self._features.attributes)))
-            if self.branches:
-                known = replace(known, identity=Beginnings.of(starts, items, rows).whole)
-        return replace(
-            known,
-            last_type=self._kinds[newest],
-            last_position=np.zeros(len(live), np.int32),
-            values=np.concatenate(values),
-        )
+        if self.branches:
+            known = replace(known, identity=Beginnings.of(*self._bound(engine, live)).whole)
+        return self._describing.described(known, engine, live, self._negations.since(newest, row))
 
     def _bound(self, engine: RunsEngine, live: LiveRuns) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Starts, items and rows of what live partial matches bound."""

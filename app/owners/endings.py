@@ -16,7 +16,7 @@ from app.cep.door import LiveRuns, RunsEngine, end_runs, hide, hide_nothing, liv
 from app.cep.engine import Looking, Watermarks
 from app.control.directives import Directive
 from app.control.levels import hides_events
-from app.evaluation.known_matches import known_matches, progress_of_items
+from app.evaluation.known_matches import Describing, known_matches, progress_of_items
 from app.evaluation.pairs import BINS
 from app.events.batch import EventBatch
 from app.owners.deployment import load_deployment
@@ -40,11 +40,13 @@ class Judge:
         plan: the query's, for the runs evaluator.
         model: of its shedder; of one that knows nothing of partial matches, what goes by their progress.
         progress: int32 (items,), see `app.evaluation.known_matches.progress_of_items`.
+        describing: tells the model what partial matches have bound; None where it does not ask.
     """
 
     plan: Plan
     model: Model[Any] | LeastProgress
     progress: NDArray[np.int32]
+    describing: Describing | None = None
 
     def hiding(self, ratio: float, seed: int) -> Ending:
         """Hides events from so many of the partial matches that they meet in the batch."""
@@ -100,6 +102,8 @@ class Judge:
         events_per_ms = (self.model.manifest.window_events or window_ms) / window_ms if window_ms else 1.0
         judged = known_matches(live, self.progress, events_per_ms, now_ms)
         judged = replace(judged, identity=_identities(judged.identity, live))
+        if self.describing is not None:
+            judged = self.describing.described(judged, engine, live)
         return len(live), end_runs(engine, live, together(gate.keep(judged), judged.identity))
 
 
@@ -163,4 +167,5 @@ def _judge(checkpoint: str, deployment: str, query: int, seed: int) -> Judge:
     shedder = plan.shedding.shedder
     if not METHODS[shedder].of_matches:
         return Judge(plan, LeastProgress(seed=seed), progress_of_items(plan))
-    return Judge(plan, known.learned(query) if METHODS[shedder].learns else unlearned(shedder, seed), progress_of_items(plan))
+    model = known.learned(query) if METHODS[shedder].learns else unlearned(shedder, seed)
+    return Judge(plan, model, progress_of_items(plan), Describing.of(plan) if METHODS[shedder].reads else None)

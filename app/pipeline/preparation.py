@@ -30,7 +30,7 @@ from app.pipeline.draining import Past, old_versions
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import UNKNOWN
-from app.query.text.keys import AUTO, RUN_SHEDDERS
+from app.query.text.keys import AUTO
 from app.query.text.similar import did_you_mean
 from app.storage.open import open_store
 from shedding.registry import METHODS
@@ -150,18 +150,13 @@ def errors_of(settings: Settings, compiled: Compilation) -> Sequence[Finding]:
 
 
 def _not_run(compiled: Compilation) -> list[Finding]:
-    """Queries whose shedder the application does not run yet, or not on such a query."""
+    """Queries whose shedder cannot be run on them."""
     findings = []
     for query in compiled.queries:
         if query.plan is None or not query.enabled:
             continue
         shedder, hint = query.plan.shedding.shedder, None
-        if shedder not in RUN_SHEDDERS:
-            message, hint = (
-                f"the application of this version does not run the shedder {shedder} yet",
-                f"write one of {', '.join(RUN_SHEDDERS)}",
-            )
-        elif shedder != AUTO and METHODS[shedder].keyed and not _partitioned(query.plan):
+        if shedder != AUTO and METHODS[shedder].keyed and not _partitioned(query.plan):
             message, hint = (
                 f"the shedder {shedder} keeps whole partitions, and this query has none",
                 "add [attribute] to where, or write for instance random or gspice",

@@ -27,7 +27,7 @@ shedding: {shedder: %s, latency_bound: 1 s}
 """
 
 
-@pytest.fixture(scope="module", params=["random", "gspice", "prefix", "pspice", "hspice"])
+@pytest.fixture(scope="module", params=["random", "gspice", "prefix", "pspice", "stateful", "hspice"])
 def world(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeated")
     query = QUERY % request.param

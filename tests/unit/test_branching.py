@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import isnan
 
@@ -10,21 +11,27 @@ import pytest
 from numpy.typing import NDArray
 
 from app.bucket.recording import rows_between
+from app.cep.engine import Watermarks
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.live import bound_events, live_runs
 from app.cep.why_not.plain_values import MISSING, aggregate, value
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.features import Features
+from app.evaluation.known_matches import Describing, known_matches, progress_of_items
 from app.evaluation.observing import shape_of
 from app.evaluation.operator import Operator
 from app.evaluation.partial_matches import MatchLoad, MatchOperator
 from app.events.batch import EventBatch
+from app.owners.endings import Judge
 from app.query import expressions as e
 from ops.experiments.sharp_streams import plan_of, stream_of
 from shedding.candidates import JudgedMatches
 from shedding.events.gspice_trees import Trees
+from shedding.interface import Manifest
 from shedding.observations import Succession
 from shedding.partial_matches.branching import Learning
 from shedding.partial_matches.kernels_forest import just_worth
+from shedding.partial_matches.stateful import StatefulGate
 from shedding.registry import method
 
 WINDOW = {"Q1+Q2": 500, "Q3+Q4": 1000, "Q5+Q6": 1000}
@@ -77,11 +84,63 @@ def test_slack_is_what_is_known_of_right_minus_left(name: str) -> None:
     assert len(set(judged.identity.tolist())) == len(chains)
 
 
+@pytest.mark.parametrize("name", WINDOW)
+def test_an_engine_tells_of_what_was_bound_what_the_recording_says(name: str) -> None:
+    batch = stream_of(name, 700, 5)
+    operator = MatchOperator(plan_of(name), batch)
+    engine, chains = chains_after(operator, 600)
+    live = live_runs(engine)
+    features = Features.of(operator.plan)
+    values = features.values(batch)
+    judged = Describing.of(operator.plan).described(known_matches(live, progress_of_items(operator.plan), 1.0, 600), engine, live)
+    count = len(features.attributes)
+    assert len(chains) > 20
+    assert count
+    assert judged.values[:count].tolist() == values[:, [chain[0][1] for chain in chains]].tolist()
+    assert judged.values[count : 2 * count].tolist() == values[:, [chain[-1][1] for chain in chains]].tolist()
+    assert judged.last_type.tolist() == [chain[-1][0] for chain in chains]
+    known_since = operator.judged(engine, live, 600)
+    negated = sum(item.negated for item in operator.plan.items)
+    assert np.isnan(judged.values[2 * count : 2 * count + negated]).all()
+    assert np.array_equal(judged.values[2 * count + negated :], known_since.values[2 * count + negated :], equal_nan=True)
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Worth is a sum of all that is told; not a number counts as nothing."""
+
+    manifest: Manifest
+
+    def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
+        return np.nan_to_num(matches.values).sum(axis=0) + matches.last_type
+
+    def gate(self, drop_ratio: float) -> StatefulGate:
+        return StatefulGate(self, 0, drop_ratio)  # type: ignore[arg-type]
+
+
+def test_the_application_ends_those_that_the_model_says_by_what_they_have_bound() -> None:
+    batch, plan = stream_of("Q3+Q4", 800, 9), plan_of("Q3+Q4")
+    operator, model, describing = MatchOperator(plan, batch), Greedy(Manifest("greedy")), Describing.of(plan)
+    engine, _ = chains_after(operator, 700)
+    live = live_runs(engine)
+    worth = model.utilities(describing.described(known_matches(live, progress_of_items(plan), 1.0, 700), engine, live))
+    at_hand = sorted(zip(worth.tolist(), map(tuple, live.newest.tolist()), live.item.tolist(), strict=True))
+    judge = Judge(plan, model, progress_of_items(plan), describing)
+    (asked, gone), _, _ = judge.ending(0.6)(engine, rows_between(batch, 700, 700), operator.items[700:700], Watermarks(699), 700)
+    left = live_runs(engine)
+    assert asked == len(live)
+    assert gone == len(live) - len(left)
+    assert gone == pytest.approx(0.6 * len(live), rel=0.1), "those that cannot be told apart stay together"
+    kept_worth = model.utilities(describing.described(known_matches(left, progress_of_items(plan), 1.0, 700), engine, left))
+    threshold = at_hand[round(0.6 * len(live))][0]
+    assert np.mean(kept_worth >= threshold) > 0.95
+
+
 def test_it_is_known_whether_a_negated_event_came_since() -> None:
     batch = stream_of("Q5+Q6", 600, 6)
     operator = MatchOperator(plan_of("Q5+Q6"), batch)
     engine, chains = chains_after(operator, 500)
-    came = operator.judged(engine, live_runs(engine), 500).values[2 * len(operator._features.attributes)]
+    came = operator.judged(engine, live_runs(engine), 500).values[2 * len(operator._describing.attributes)]
     types, own = batch.type.values, batch.columns["id"].values
     expected = [any(types[row] == 2 and own[row] == own[chain[-1][1]] for row in range(chain[-1][1] + 1, 500)) for chain in chains]
     assert came.tolist() == expected

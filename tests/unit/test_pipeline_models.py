@@ -224,7 +224,6 @@ def test_what_drops_from_single_windows_drops_whole_events_where_all_windows_agr
     [
         (WINDOWED.replace("20 s", "200 events").replace("10 s", "100 events"), "in events, which no task can count"),
         (WINDOWED.replace("window: {size: 20 s, slide: 10 s}\n", ""), "this query has none"),
-        (WINDOWED.replace("SHEDDER", "stateful"), "does not run the shedder stateful yet"),
         (CHAINED.replace("within: 60 s", "within: 60 events"), "it goes by windows of time"),
         (WINDOWED.replace("SHEDDER", "hspice"), "windows of their own, with `within`"),
         (CHAINED.replace("prefix", "hspice") + "strategy: skip-till-next-match\n", "this query could find what is not so"),

@@ -6,17 +6,20 @@ end_runs(engine, live, live.time_left_ms(now) > limit)       # bool: True = keep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, Integers
+from app.cep.cells.arrays import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, STATES_PER_WORD, Integers
 from app.cep.runs import arrays as at
 from app.cep.runs import kernels_live
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.kernels_time import count_runs
 from app.cep.runs.returns import chains
+from app.events.batch import PRESENT
+from app.events.types import Kind
 
 _ENDLESS = np.int64(2**62)
 
@@ -111,11 +114,13 @@ class BoundEvents:
     Attributes:
         starts: int64 (runs + 1,), the events of run k stand at ``starts[k] : starts[k + 1]``.
         items: int64 (bound,), index in `Plan.items`.
+        rows: int64 (bound,), numbers of the events in the engine; equal for one event in many partial matches.
         places: int64 (bound, 2), source and offset.
     """
 
     starts: Integers
     items: Integers
+    rows: Integers
     places: Integers
 
 
@@ -123,4 +128,27 @@ def bound_events(engine: RunsEngine, live: LiveRuns) -> BoundEvents:
     """The events of live partial matches; the engine was not fed since ``live`` was taken."""
     parts = engine.parts()
     bound = chains(parts.world(), live.node)
-    return BoundEvents(bound.starts, bound.items, parts.store.cells[bound.rows][:, [CELL_SOURCE, CELL_OFFSET]])
+    return BoundEvents(bound.starts, bound.items, bound.rows, parts.store.cells[bound.rows][:, [CELL_SOURCE, CELL_OFFSET]])
+
+
+def numbers_of(engine: RunsEngine, rows: Integers, attributes: Sequence[str]) -> NDArray[np.float64]:
+    """Numeric attributes of events that an engine remembers, float64 (attributes, rows); NaN where an event has no number, or the engine does not remember it.
+
+    Args:
+        engine: not fed since the rows were told.
+        rows: int64 (rows,), of `bound_events`.
+        attributes: names.
+    """
+    parts = engine.parts()
+    taking, cells = parts.layout.taking, parts.store.cells[rows]
+    found = np.full((len(attributes), len(rows)), np.nan)
+    for number, name in enumerate(attributes):
+        cell, kind = taking.attributes.get(name), taking.kinds.get(name)
+        if cell is None or kind is None or kind.textual:
+            continue
+        states = cells[:, taking.states_at + cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3
+        values = np.ascontiguousarray(cells[:, cell])
+        real = (kind is Kind.FLOAT) | (states == BECAME_FLOAT)
+        known = (states == PRESENT) | (states == BECAME_FLOAT)
+        found[number] = np.where(known, np.where(real, values.view(np.float64), values), np.nan)
+    return found

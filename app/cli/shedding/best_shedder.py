@@ -10,10 +10,10 @@ from app.cli.progress import Progress
 from app.errors import CepError
 from app.evaluation.contest import Contest, Standing, Terms
 from app.evaluation.shed_query import ShedQuery
-from app.query.text.keys import AUTO, RUN_SHEDDERS
+from app.query.text.keys import EVENT_SHEDDERS, MATCH_SHEDDERS, WINDOW_SHEDDERS
 from shedding.registry import METHODS
 
-COMPETITORS = tuple(name for name in RUN_SHEDDERS if name != AUTO and METHODS[name].learns)
+COMPETITORS = tuple(name for name in (*EVENT_SHEDDERS, *WINDOW_SHEDDERS, *MATCH_SHEDDERS) if METHODS[name].learns)
 RATES = (1.3, 1.8)
 _LEARN = 0.6
 """Share of the recording that all learn from; they are judged on the rest."""

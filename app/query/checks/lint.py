@@ -8,7 +8,6 @@ from app.config.durations import format_duration
 from app.errors import Finding, Location, Severity
 from app.query.resolved import resolved as r
 from app.query.resolved.resolve_keys import strategies
-from app.query.text import keys as k
 from app.query.tree import tree as t
 
 
@@ -197,15 +196,6 @@ def _never_of_that_type(query: r.Resolved) -> Iterator[Finding]:
             )
 
 
-def _shedder(query: r.Resolved) -> Iterator[Finding]:
-    shedder = query.document.record("shedding").get("shedder")
-    if shedder is not None and shedder.value not in k.RUN_SHEDDERS:
-        message = (
-            f"cep replay, train and evaluate know the shedder {shedder.value}, but the application of this version does not run it yet"
-        )
-        yield _warning(message, shedder.node.location(), f"before you deploy the query, write one of {', '.join(k.RUN_SHEDDERS)}")
-
-
 RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _unbounded,
     _no_partition,
@@ -217,5 +207,4 @@ RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _waiting_after,
     _late_negation,
     _never_of_that_type,
-    _shedder,
 )

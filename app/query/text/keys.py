@@ -14,11 +14,6 @@ MATCH_SHEDDERS = ("pm-random", "pspice", "pspice-minus", "hspice", "stateful")
 TUPLE_SHEDDERS = ("cals", "cals-v", "cals-i", "rand")
 AUTO = "auto"
 """The application finds out which shedder loses least; `random` until it knows."""
-_LATER = ("stateful",)
-RUN_SHEDDERS = tuple(
-    one for one in ("none", AUTO, *EVENT_SHEDDERS, *WINDOW_SHEDDERS, *MATCH_SHEDDERS, *TUPLE_SHEDDERS) if one not in _LATER
-)
-"""Those that the application of this version runs; `cep replay`, `train` and `evaluate` know all of them."""
 SHEDDERS = ("none", AUTO, *EVENT_SHEDDERS, *WINDOW_SHEDDERS, *MATCH_SHEDDERS, *TUPLE_SHEDDERS)
 STRATEGIES = ("skip-till-any-match", "skip-till-next-match", "strict-contiguity", "partition-contiguity")
 AFTER = ("no-skip", "skip-past-last-event", "skip-to-next", "skip-to-first", "skip-to-last")

@@ -20,7 +20,6 @@ from app.events.registry import Registry, registry_settings
 from app.events.types import Kind
 from app.local.generators.json_lines import json_lines
 from app.pipeline.preparation import compile_queries, read_streams
-from app.query.text.keys import RUN_SHEDDERS
 from ops.bench.overload.capacity import Capacity
 from ops.bench.overload.load import recorded
 from ops.bench.overload.workloads import ROOT, Workload
@@ -95,11 +94,6 @@ def foretold(
     _cep("evaluate", *options)
     names = {round(share * shortened, 3): f"{share:.0%}" for share in shares}
     return {(query, one["shedder"], names[one["rate"]]): one["recall"] for one in json.loads(out.read_text())[0]["standings"]}
-
-
-def runs_in_application(shedder: str) -> bool:
-    """Whether the application has it; `cep replay` and the laboratory have more."""
-    return shedder in RUN_SHEDDERS
 
 
 def sampled_keys(settings: Settings, query: str, keys: Iterable[str]) -> frozenset[str]:
