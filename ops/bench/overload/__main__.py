@@ -66,7 +66,7 @@ def main() -> None:
     make_class_archive()  # else the application makes it beside what is measured
     figures: dict[str, Any] = {"seconds": chosen.seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
     if chosen.add and chosen.json.exists():
-        figures |= without(json.loads(chosen.json.read_text()), chosen.workload, chosen.shedder)
+        figures |= without(json.loads(chosen.json.read_text()), chosen.workload, chosen.shedder) | {"seconds": chosen.seconds}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with embedded_services() as services:
@@ -80,12 +80,17 @@ def main() -> None:
             )
             if chosen.calm:
                 figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
-                chosen.json.write_text(json.dumps(figures, indent=1))
+                _keep(figures, chosen.json)
             else:
                 overloaded(Where(spark, folder, workload), shedders, capacity, chosen, figures)
         spark.stop()
     if chosen.plot:
         draw(figures, chosen.plot)
+
+
+def _keep(figures: dict[str, Any], file: Path) -> None:
+    """Compactly: ratios of every batch are most of it."""
+    file.write_text(json.dumps(figures, separators=(",", ":")) + "\n")
 
 
 def without(figures: dict[str, Any], workloads: Sequence[str], shedders: Sequence[str]) -> dict[str, Any]:
@@ -157,7 +162,7 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen
         tell(rows)
         figures["runs"] += [row.to_plain() for row in rows]
         figures["ratios"][f"{workload.name}/{shedder}"] = ratios_over_time(run)
-        chosen.json.write_text(json.dumps(figures, indent=1))
+        _keep(figures, chosen.json)
 
 
 def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -> tuple[Run, Run, list[Row]]:

@@ -1,8 +1,9 @@
-"""What the application manages without shedding, and what of it is a query's own: rates are multiples of the one, and `cep evaluate` is told the other."""
+"""What the application manages without shedding, beside a sender as busy as in the runs, and what of it is a query's own: rates are multiples of the one, and `cep evaluate` is told the other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from app.control.batch_log import BatchLog
 from app.control.costs import BatchCost, fit_costs
 from app.local.embedded import embedded_services
 from app.storage.open import open_store
-from ops.bench.overload.load import send_at_once
+from ops.bench.overload.load import Phase, Schedule, Sending, send_at_once
 from ops.bench.overload.workloads import Place, Workload
 from ops.bench.pipeline import application, apply_topics, batches_of, per_second
 
 CAPACITY_BATCHES, WARM_BATCHES = 10, 2
+BESIDE = 1.2
+"""Of the guessed capacity: what a sender sends while it is measured, as in the runs. It shares the machine, so an application that is measured alone would be asked for more than it can do from the first rate on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,19 @@ class Capacity:
 
 
 def measured_capacity(spark: SparkSession, folder: Path, workload: Workload) -> Capacity:
-    """In batches of about a second: how many events these are is measured first."""
-    per_trigger, known = workload.first_batch, []
+    """In batches of about a second: how many events these are is measured first, alone; then beside a sender."""
+    per_trigger, known, found = workload.first_batch, [], 0.0
     for attempt in ("guessed", "measured"):
         with embedded_services() as services:
             settings = Place(folder / workload.label / attempt, services).settings(workload, "capacity", None, per_trigger=per_trigger)
             apply_topics(settings)
-            send_at_once(folder / workload.label / attempt / "capacity" / "settings.yaml", workload, CAPACITY_BATCHES * per_trigger)
-            with application(spark, settings, available_now=True) as query:
+            own_settings = folder / workload.label / attempt / "capacity" / "settings.yaml"
+            send_at_once(own_settings, workload, CAPACITY_BATCHES * per_trigger)
+            schedule = Schedule((Phase("", BESIDE, 4 * CAPACITY_BATCHES),), found)
+            with (
+                Sending(own_settings, workload, schedule) if found else nullcontext(),
+                application(spark, settings, available_now=True) as query,
+            ):
                 query.awaitTermination()
                 batches = batches_of(query)[WARM_BATCHES:]
         log = BatchLog(open_store(settings.checkpoint.uri))

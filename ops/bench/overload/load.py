@@ -9,7 +9,7 @@ from itertools import chain
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,14 @@ class Sending:
         self._process = get_context("spawn").Process(target=_send, args=(settings, workload, schedule, writer))
         self._process.start()
         self.began_ms: float = self._reader.recv()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it, wherever it is."""
+        self._process.terminate()
+        self._process.join()
 
     @property
     def going_on(self) -> bool:
