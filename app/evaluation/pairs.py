@@ -116,7 +116,9 @@ class PairOperator:
             dropped.append(round(live * gone))
             held = live * (1 - gone)
             queue.work(start, np.full(stop - start, load.cost_s + load.match_cost_s * held + load.shedding_s * live * (ratio > 0)))
-        return MatchCourse(self._operator.outcome(parts), queue.latency_s, np.array(counts, np.int64), np.array(dropped, np.int64))
+        return MatchCourse(
+            self._operator.outcome(parts), queue.latency_s, np.array(counts, np.int64), np.array(dropped, np.int64), stay=True
+        )
 
     def shed(self, model: HspiceModel, drop_ratio: float) -> list[Found]:
         """Matches when this share of the pairs is hidden."""

@@ -104,17 +104,21 @@ class MatchCourse:
         latency_s: float64 (events,).
         matches: int64 (intervals,), partial matches at the beginning of each interval, before shedding.
         dropped: int64 (intervals,), how many of them were dropped.
+        stay: they were only hidden from the events of the interval, and are there at the next one.
     """
 
     outcome: Outcome
     latency_s: NDArray[np.float64]
     matches: NDArray[np.int64]
     dropped: NDArray[np.int64]
+    stay: bool = False
 
     @property
     def held(self) -> float:
         """Partial matches that an event was held against, on average: those after shedding, and those that came until the next look."""
         left = self.matches - self.dropped
+        if self.stay:
+            return float(left.mean()) if len(left) else 0.0
         return float((left + np.append(self.matches[1:], left[-1:])).mean() / 2) if len(left) else 0.0
 
 

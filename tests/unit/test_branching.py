@@ -283,3 +283,13 @@ def test_what_is_learned_at_a_price_is_what_the_definition_says() -> None:
     for price in (0.0, 2.0, 6.0):
         learning.at(price)
         assert learning.rates.tolist() == [max(0.0, 5 - price), 1, 0, 0, 5, 0, 0, 0]
+
+
+def test_hidden_partial_matches_count_as_not_held_and_the_bound_is_used_up() -> None:
+    batch, own = stream_of("Q1+Q2", 3000, 2), method("hspice")
+    terms = Terms(fixed=True, match_share=1.0, average_over=300, match_interval=3)
+    contest = Contest(plan_of("Q1+Q2"), rows_between(batch, 0, 1800), rows_between(batch, 1800, 3000), terms)
+    model = contest.train(own)
+    for rate in (2.0, 5.0):
+        (standing,) = contest.standings(own, model, [rate])
+        assert standing.held == pytest.approx(1 / rate, abs=0.06)
