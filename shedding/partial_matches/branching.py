@@ -13,13 +13,15 @@ The rule is the best that there is where rates fall with the window's rest, as t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches
 from shedding.events.gspice_trees import Trees
+from shedding.identity import shuffled
 from shedding.interface import Arrays
 from shedding.observations import Succession
 from shedding.partial_matches.kernels_forest import just_worth, mean_of_leaves
@@ -31,6 +33,8 @@ Fit = Callable[[NDArray[np.float32], Floats], Trees]
 
 SHARES = (0.5, 0.25, 0.1, 0.05)
 """Of the partial matches without shedding: rates are learned without a price, and at prices that leave about so many."""
+MOST = 1_000_000
+"""Partial matches, as seen at all looks, that are learned from; of more some are taken, each with all that grew from it."""
 LOOPS = 3
 """How often rates are learned where a partial match brings forth others of its own stage (a closure)."""
 _LARGEST = 3e38
@@ -103,7 +107,14 @@ def _code(state: NDArray[np.int32], kind: NDArray[np.int32]) -> Integers:
 
 
 def learned(sample: JudgedMatches, succession: Succession, fit: Fit) -> BranchingOutlook:
-    """Rates without a price, and at prices that leave less and less."""
+    """Rates without a price, and at prices that leave less and less.
+
+    Args:
+        sample: partial matches as they were seen, look by look.
+        succession: how they went on.
+        fit: learns trees.
+    """
+    sample, succession = lineages(sample, succession, MOST)
     kinds = np.unique(np.stack([sample.state, _types(sample)], axis=1).astype(np.int32), axis=0)
     learning = Learning.of(sample, succession, kinds, fit)
     prices, forests = [0.0], [learning.at(0.0)]
@@ -114,6 +125,21 @@ def learned(sample: JudgedMatches, succession: Succession, fit: Fit) -> Branchin
             forests.append(learning.at(price))
     trees, starts = _joined([one for forest in forests for one in forest])
     return BranchingOutlook(kinds, np.array(prices), trees, starts, len(sample.values))
+
+
+def lineages(sample: JudgedMatches, succession: Succession, most: int) -> tuple[JudgedMatches, Succession]:
+    """About so many of the sample: by chance some of those that grew from nothing that was seen, with all that grew from them."""
+    if len(sample) <= most:
+        return sample, succession
+    root, owner = np.arange(len(sample)), succession.owner
+    for begin, end in pairwise(succession.starts.tolist()):
+        root[begin:end] = np.where(owner[begin:end] >= 0, root[owner[begin:end]], root[begin:end])
+    kept = shuffled(sample.identity, 0)[root] < np.uint64(most / len(sample) * 2.0**64)
+    place = np.cumsum(kept) - 1
+    owners = np.where(owner[kept] >= 0, place[owner[kept]], -1)
+    starts = np.concatenate([[0], np.cumsum(kept)])[succession.starts]
+    columns = {name: getattr(sample, name)[..., kept] for name in JudgedMatches.__slots__ if getattr(sample, name).shape[-1] == len(sample)}
+    return replace(sample, **columns), Succession(starts, owners, succession.gain[kept], succession.spent_s[kept])
 
 
 def _joined(forests: Sequence[Trees]) -> tuple[Trees, NDArray[np.int32]]:

@@ -29,7 +29,7 @@ from shedding.candidates import JudgedMatches
 from shedding.events.gspice_trees import Trees
 from shedding.interface import Manifest
 from shedding.observations import Succession
-from shedding.partial_matches.branching import Learning
+from shedding.partial_matches.branching import Learning, lineages
 from shedding.partial_matches.kernels_forest import just_worth
 from shedding.partial_matches.stateful import StatefulGate
 from shedding.registry import method
@@ -293,3 +293,23 @@ def test_hidden_partial_matches_count_as_not_held_and_the_bound_is_used_up() -> 
     for rate in (2.0, 5.0):
         (standing,) = contest.standings(own, model, [rate])
         assert standing.held == pytest.approx(1 / rate, abs=0.06)
+
+
+def test_some_lineages_go_on_as_they_did_among_all() -> None:
+    observed = MatchOperator(plan_of("Q3+Q4"), stream_of("Q3+Q4", 1500, 7)).observations()
+    sample, whole = observed.sample, observed.succession
+    assert whole is not None
+    some, own = lineages(sample, whole, len(sample) // 3)
+    assert 0.2 * len(sample) < len(some) < 0.5 * len(sample)
+    assert own.starts[-1] == len(some)
+    assert len(own.starts) == len(whole.starts)
+    gain, cost_s = whole.totals(np.ones(len(sample), np.bool_))
+    seen: dict[tuple[int, int], int] = {}
+    for look, (begin, end) in enumerate(pairwise(whole.starts.tolist())):
+        seen |= {(look, name): row for row, name in enumerate(sample.identity[begin:end].tolist(), begin)}
+    found_gain, found_cost_s = own.totals(np.ones(len(some), np.bool_))
+    for look, (begin, end) in enumerate(pairwise(own.starts.tolist())):
+        rows = [seen[look, name] for name in some.identity[begin:end].tolist()]
+        assert found_gain[begin:end].tolist() == gain[rows].tolist()
+        assert found_cost_s[begin:end].tolist() == pytest.approx(cost_s[rows].tolist())
+        assert np.array_equal(some.values[:, begin:end], sample.values[:, rows], equal_nan=True)
