@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,12 @@ from shedding.registry import METHODS, unlearned
 
 RATES = (1.3, 1.8)
 """Multiples of the capacity at which models are judged."""
+TIMED_S = 0.05
+"""Of the processor: matching that takes less cannot be compared."""
+POWERS = (0.2, 2.5)
+"""By which work follows the share of the events that is kept: what is dear is kept, … a sequence of three of which each is dropped alike."""
+MOST = 0.99
+"""The most that the watchdog asks for by default."""
 LEARN = 0.7
 """Share of the events that is learned from."""
 FEWEST = 30
@@ -128,13 +135,37 @@ class Examination:
     def harm(self, model: Model[Any]) -> float:
         """See `Lesson.harm`."""
         name = model.manifest.method
-        contest = self._contest(name)
         if METHODS[name].of_matches:
-            found = [one.quality for one in contest.standings(self.query.method(name), model, RATES)]
-        else:
-            own = calibrated(model, self.query.plan, self._judging)
-            found = [contest.quality_of(self._kept(own, 1.0 - 1.0 / rate)) for rate in RATES]
-        return sum(one.harm for one in found) / len(found)
+            found = [one.quality for one in self._contest(name).standings(self.query.method(name), model, RATES)]
+            return sum(one.harm for one in found) / len(found)
+        own = calibrated(model, self.query.plan, self._judging)
+        return sum(self._harm_at(own, rate) for rate in RATES) / len(RATES)
+
+    def _harm_at(self, model: Model[Any], rate: float) -> float:
+        """Where so much goes that matching what is left is the 1 / rate-th part of the work.
+
+        Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. Work follows the share that is kept by a power (as the watchdog has it, `app.control.elasticity`), which is found by matching what
+        is left when as much of the events goes as of the work should. Where all of the matching is too short to be timed an event is an event.
+        """
+        share = 1.0 - 1.0 / rate
+        kept = self._kept(model, share)
+        if self._unshed_s < TIMED_S:
+            return self._contest("random").quality_of(kept).harm
+        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 1.0
+        if not 0 < left < 1:
+            return self._contest("random").quality_of(kept).harm
+        power = float(np.clip(np.log(max(1e-9, self._seconds(kept) / self._unshed_s)) / np.log(left), *POWERS))
+        return self._contest("random").quality_of(self._kept(model, min(MOST, 1.0 - rate ** (-1.0 / power)))).harm
+
+    @cached_property
+    def _unshed_s(self) -> float:
+        """Of the processor, to match all of the second part; kernels are loaded and memory is there when it is asked."""
+        return self._seconds(np.ones(len(self._judging), np.bool_)) if self.true else 0.0
+
+    def _seconds(self, kept: NDArray[np.bool_]) -> float:
+        begun = thread_time()
+        self._contest("random").quality_of(kept)
+        return thread_time() - begun
 
     def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
         """Bool (events of the second part,): of the candidates just so many go, for every model.

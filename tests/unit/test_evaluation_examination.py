@@ -74,6 +74,35 @@ def test_harm_is_what_the_query_loses_and_invents_among_events_that_were_not_lea
     assert examination.true == len(truth)
 
 
+@pytest.mark.parametrize(
+    ("power", "gone"), [(2.0, (1 - 1.3**-0.5, 1 - 1.8**-0.5)), (0.25, (1 - 1.3**-4, 1 - 1.8**-4)), (0.05, (1 - 1.3**-5, 1 - 1.8**-5))]
+)
+def test_so_much_goes_that_the_rest_is_the_work_that_may_stay(query, monkeypatch, power, gone):
+    """What matching takes is said here: a power of the share that is kept."""
+    examination = Examination(query)
+    judged = len(query.batch) - int(len(query.batch) * LEARN)
+    monkeypatch.setattr(Examination, "_seconds", lambda _, kept: 7.0 * (np.count_nonzero(kept) / judged) ** power)
+    random = unlearned("random")
+    batch = take(query.batch, np.arange(len(query.batch) - judged, len(query.batch)))
+    operator = Operator(query.plan, batch)
+    truth, lost = len(operator.run()), []
+    for share in gone:
+        kept = JudgedBatch(batch).kept(random, Features.of(query.plan), share)
+        lost.append(1 - len(operator.run(kept)) / truth)
+    assert examination.harm(random) == pytest.approx(np.mean(lost), abs=0.03)
+
+
+def test_matching_that_is_too_short_to_be_timed_is_not(query, monkeypatch):
+    plain = Examination(query)
+    monkeypatch.setattr(Examination, "_unshed_s", 0.049)
+    by_events = plain.harm(unlearned("random"))
+    monkeypatch.setattr(Examination, "_unshed_s", 5.0)
+    monkeypatch.setattr(
+        Examination, "_seconds", lambda _, kept: 5.0 * np.count_nonzero(kept) / (len(query.batch) - int(len(query.batch) * LEARN))
+    )
+    assert plain.harm(unlearned("random")) == pytest.approx(by_events, abs=0.02), "an event is an event"
+
+
 def test_what_drops_nothing_is_no_better_than_chance_since_the_share_must_go(query):
     examination = Examination(query)
     assert examination.harm(unlearned("none")) == pytest.approx(examination.harm(unlearned("random")), abs=0.04)
