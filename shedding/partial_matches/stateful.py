@@ -158,7 +158,7 @@ class Stateful:
 
     trees: int = 10
     depth: int = 5
-    leaf: int = 300
+    leaf: int = 100
     prior: float = 100.0
     bins: int = 256
     branching_depth: int = 12
@@ -194,9 +194,9 @@ class Stateful:
         known = np.flatnonzero((weight > 0) & (seconds > 0))
         if len(known) > _MOST_ROWS:
             known = np.sort(np.random.default_rng(seed).choice(known, _MOST_ROWS, replace=False))
-        if len(known) < 2 * self.leaf:
-            return outlook
         _, number, looks = np.unique(sample.identity[known], return_inverse=True, return_counts=True)
+        if len(looks) < 2 * self.leaf:
+            return outlook
         rows, once = outlook.rows(sample)[known], 1 / looks[number]
         prior = self.prior / float(np.average(completion[known], weights=once))
         gain = self._forest(rows, observations.gain[known], weight[known], once, prior, seed)
@@ -220,7 +220,8 @@ class Stateful:
         weights = once * expected / np.average(expected, weights=once)
         multiple = came / expected
         multiple /= np.average(multiple, weights=weights)
-        settings: dict[str, Any] = {"max_depth": self.depth, "min_samples_leaf": self.leaf, "max_features": 0.7}
+        leaf = round(self.leaf * len(rows) / once.sum())  # partial matches are looked at several times
+        settings: dict[str, Any] = {"max_depth": self.depth, "min_samples_leaf": leaf, "max_features": 0.7}
         forest = RandomForestRegressor(self.trees, n_jobs=1, random_state=seed % 2**32, **settings)
         return compiled(forest.fit(rows, multiple, sample_weight=weights).estimators_, prior)
 
