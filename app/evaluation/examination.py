@@ -142,20 +142,23 @@ class Examination:
         return sum(self._harm_at(own, rate) for rate in RATES) / len(RATES)
 
     def _harm_at(self, model: Model[Any], rate: float) -> float:
-        """Where so much goes that matching what is left is the 1 / rate-th part of the work.
+        return self._contest("random").quality_of(self._kept(model, self._share(model, rate))).harm
+
+    def _share(self, model: Model[Any], rate: float) -> float:
+        """Of the candidates, so much that matching what is left is the 1 / rate-th part of the work.
 
         Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. Work follows the share that is kept by a power (as the watchdog has it, `app.control.elasticity`), which is found by matching what
         is left when as much of the events goes as of the work should. Where all of the matching is too short to be timed an event is an event.
         """
         share = 1.0 - 1.0 / rate
-        kept = self._kept(model, share)
         if self._unshed_s < TIMED_S:
-            return self._contest("random").quality_of(kept).harm
+            return share
+        kept = self._kept(model, share)
         left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 1.0
         if not 0 < left < 1:
-            return self._contest("random").quality_of(kept).harm
+            return share
         power = float(np.clip(np.log(max(1e-9, self._seconds(kept) / self._unshed_s)) / np.log(left), *POWERS))
-        return self._contest("random").quality_of(self._kept(model, min(MOST, 1.0 - rate ** (-1.0 / power)))).harm
+        return min(MOST, 1.0 - rate ** (-1.0 / power))
 
     @cached_property
     def _unshed_s(self) -> float:

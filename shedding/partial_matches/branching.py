@@ -24,7 +24,8 @@ from shedding.events.gspice_trees import Trees
 from shedding.identity import shuffled
 from shedding.interface import Arrays
 from shedding.observations import Succession
-from shedding.partial_matches.kernels_forest import just_worth, mean_of_leaves
+from shedding.partial_matches.forest_rows import always, asked, rows_of, types_of
+from shedding.partial_matches.kernels_forest import just_worth
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -37,7 +38,6 @@ MOST = 1_000_000
 """Partial matches, as seen at all looks, that are learned from; of more some are taken, each with all that grew from it."""
 LOOPS = 3
 """How often rates are learned where a partial match brings forth others of its own stage (a closure)."""
-_LARGEST = 3e38
 _TRIED = 12
 """Prices among the lower nine tenths of rates, and as many among the others."""
 
@@ -62,7 +62,7 @@ class BranchingOutlook:
 
     def utilities(self, matches: JudgedMatches) -> Floats:
         """The price at which each is only just worth its work, weight per second, float64 (matches,); 0 of kinds that were never seen."""
-        return self._just_worth(rows_of(matches, self.values), kinds_among(self.kinds, matches))
+        return self._just_worth(rows_of([matches.remaining], matches, self.values), kinds_among(self.kinds, matches))
 
     def _just_worth(self, rows: NDArray[np.float32], kind: NDArray[np.int32]) -> Floats:
         found = np.empty(len(rows))
@@ -82,24 +82,13 @@ class BranchingOutlook:
         return BranchingOutlook(arrays["branching_kinds"], arrays["branching_prices"], trees, arrays["branching_starts"], values)
 
 
-def rows_of(matches: JudgedMatches, values: int) -> NDArray[np.float32]:
-    """float32 (matches, 1 + values), what trees ask for: the window's rest, attributes."""
-    known = matches.values if len(matches.values) == values else np.full((values, len(matches)), np.nan)
-    table = np.concatenate([matches.remaining[None], known]).T
-    return np.ascontiguousarray(np.clip(np.where(np.isnan(table), -_LARGEST, table), -_LARGEST, _LARGEST), dtype=np.float32)
-
-
 def kinds_among(kinds: NDArray[np.int32], matches: JudgedMatches) -> NDArray[np.int32]:
     """int32 (matches,): place of each one's kind; -1 where there is none."""
     if not len(kinds):
         return np.full(len(matches), -1, np.int32)
-    one, asked = _code(kinds[:, 0], kinds[:, 1]), _code(matches.state, _types(matches))
-    at = np.minimum(np.searchsorted(one, asked), len(one) - 1)
-    return np.where(one[at] == asked, at, -1).astype(np.int32)
-
-
-def _types(matches: JudgedMatches) -> NDArray[np.int32]:
-    return matches.last_type if len(matches.last_type) else np.full(len(matches), -1, np.int32)
+    one, wanted = _code(kinds[:, 0], kinds[:, 1]), _code(matches.state, types_of(matches))
+    at = np.minimum(np.searchsorted(one, wanted), len(one) - 1)
+    return np.where(one[at] == wanted, at, -1).astype(np.int32)
 
 
 def _code(state: NDArray[np.int32], kind: NDArray[np.int32]) -> Integers:
@@ -115,7 +104,7 @@ def learned(sample: JudgedMatches, succession: Succession, fit: Fit) -> Branchin
         fit: learns trees.
     """
     sample, succession = lineages(sample, succession, MOST)
-    kinds = np.unique(np.stack([sample.state, _types(sample)], axis=1).astype(np.int32), axis=0)
+    kinds = np.unique(np.stack([sample.state, types_of(sample)], axis=1).astype(np.int32), axis=0)
     learning = Learning.of(sample, succession, kinds, fit)
     prices, forests = [0.0], [learning.at(0.0)]
     for share in SHARES:
@@ -208,7 +197,7 @@ class Learning:
     @staticmethod
     def of(sample: JudgedMatches, succession: Succession, kinds: NDArray[np.int32], fit: Fit) -> Learning:
         """From what was seen."""
-        rows, kind = rows_of(sample, len(sample.values)), kinds_among(kinds, sample)
+        rows, kind = rows_of([sample.remaining], sample, len(sample.values)), kinds_among(kinds, sample)
         return Learning(rows, kind, kinds[:, 0], _Descent.of(sample, succession), succession, fit, np.zeros(len(rows)))
 
     def at(self, price: float) -> list[Trees]:
@@ -231,10 +220,8 @@ class Learning:
         """Trees of one kind; they are asked about all of it at once."""
         known = own[self.descent.settled[own]]
         rows, labels = self.rows[known], brought[known] / self.succession.spent_s[known]
-        trees = self.fit(rows, labels) if len(known) else _NOTHING
-        asked = np.empty(len(own))
-        mean_of_leaves(self.rows[own], trees.feature, trees.child, trees.content, trees.roots, asked)
-        self.rates[own] = asked
+        trees = self.fit(rows, labels) if len(known) else always(0.0)
+        self.rates[own] = asked(trees, self.rows[own])
         return trees
 
     def _worth(self, own: Integers, price: float) -> Floats:
@@ -257,6 +244,3 @@ class Learning:
         tried = np.unique(np.quantile(some, np.concatenate([np.linspace(0, 0.9, _TRIED), 1 - np.geomspace(0.1, 0.002, _TRIED)])))
         left = [float(self.succession.survive(self.rates >= price).mean()) for price in tried]
         return float(np.interp(-share, -np.minimum.accumulate(left), tried))
-
-
-_NOTHING = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.zeros(1), np.zeros(1, np.int32))

@@ -13,26 +13,6 @@ _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
 
 
-@kernel(types.void(_ROWS, _INT32, _INT32, _FLOAT64, _INT32, types.float64[::1]))
-def mean_of_leaves(
-    rows: NDArray[np.float32],
-    feature: NDArray[np.int32],
-    child: NDArray[np.int32],
-    content: NDArray[np.float64],
-    roots: NDArray[np.int32],
-    found: NDArray[np.float64],
-) -> None:
-    """The mean of all trees' leaves for each row; nodes as in `shedding.events.gspice_trees.Trees`."""
-    for k in range(rows.shape[0]):
-        total = 0.0
-        for root in roots:
-            node = root
-            while feature[node] >= 0:
-                node = child[node] + (rows[k, feature[node]] > content[node])
-            total += content[node]
-        found[k] = total / len(roots)
-
-
 @kernel(types.float64(_ROWS, types.int64, _INT32, _INT32, _FLOAT64, _INT32, types.int64, types.int64))
 def mean_of(
     rows: NDArray[np.float32],
@@ -52,6 +32,20 @@ def mean_of(
             node = child[node] + (rows[row, feature[node]] > content[node])
         total += content[node]
     return total / (end - begin)
+
+
+@kernel(types.void(_ROWS, _INT32, _INT32, _FLOAT64, _INT32, types.float64[::1]))
+def mean_of_leaves(
+    rows: NDArray[np.float32],
+    feature: NDArray[np.int32],
+    child: NDArray[np.int32],
+    content: NDArray[np.float64],
+    roots: NDArray[np.int32],
+    found: NDArray[np.float64],
+) -> None:
+    """The mean of all trees' leaves for each row; nodes as in `shedding.events.gspice_trees.Trees`."""
+    for k in range(rows.shape[0]):
+        found[k] = mean_of(rows, k, feature, child, content, roots, 0, len(roots))
 
 
 @kernel(types.void(_ROWS, _INT32, _INT32, _INT32, _FLOAT64, _INT32, _INT32, _FLOAT64, types.float64[::1]))

@@ -24,21 +24,17 @@ from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations, Succession
 from shedding.partial_matches.branching import BranchingOutlook, learned
-from shedding.partial_matches.kernels_forest import mean_of_leaves
+from shedding.partial_matches.forest_rows import always, asked, rows_of, types_of
 from shedding.partial_matches.markov import prospects
 from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
 from shedding.partial_matches.selection import all_but_least
 
-_LARGEST = 3e38
-"""scikit-learn computes with 32 bits and takes no infinity."""
-_ABSENT = -_LARGEST
-"""Stands for an attribute that a partial match lacks: trees split it off."""
 _MOST_ROWS = 200_000
 """Outcomes that are learned from; more are left out by chance."""
 _PRICES = 100
 
 
-_AS_EXPECTED = Trees(np.full(1, -1, np.int32), np.full(1, -1, np.int32), np.ones(1), np.zeros(1, np.int32))
+_AS_EXPECTED = always(1.0)
 """Of whom nothing was seen."""
 _LEAST_COST = 0.01
 """Of the work that the chain expects: what divides at least."""
@@ -62,16 +58,12 @@ class Outlook:
 
     def rows(self, matches: JudgedMatches) -> NDArray[np.float32]:
         """float32 (matches, features), what trees ask for."""
-        last_type = matches.last_type if len(matches.last_type) else np.full(len(matches), -1)
-        attributes = matches.values if len(matches.values) == self.values else np.full((self.values, len(matches)), np.nan)
-        known = (matches.query, matches.state, matches.remaining, last_type)
-        table = np.stack([*(np.asarray(one, dtype=np.float64) for one in known), *attributes], axis=1)
-        return np.clip(np.where(np.isnan(table), _ABSENT, table), -_LARGEST, _LARGEST).astype(np.float32)
+        return rows_of((matches.query, matches.state, matches.remaining, types_of(matches)), matches, self.values)
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
         """Utilities of pSPICE times gain over cost, float64 (matches,)."""
         rows = self.rows(matches)
-        return self.chain.look_up(matches) * _asked(self.gain, rows) / np.maximum(_LEAST_COST, _asked(self.cost, rows))
+        return self.chain.look_up(matches) * asked(self.gain, rows) / np.maximum(_LEAST_COST, asked(self.cost, rows))
 
     def arrays(self) -> Arrays:
         """For a file."""
@@ -240,12 +232,6 @@ class Stateful:
         chain = UtilityTable(np.ascontiguousarray(arrays["chain"]), arrays["bin_size"])
         gain, cost = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost"))
         return StatefulModel(manifest, Outlook(chain, gain, cost, parameters["values"]), arrays["prices"])
-
-
-def _asked(trees: Trees, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    found = np.empty(len(rows))
-    mean_of_leaves(rows, trees.feature, trees.child, trees.content, trees.roots, found)
-    return found
 
 
 def _prices(worth: NDArray[np.float64], succession: Succession | None) -> NDArray[np.float64]:
