@@ -1,4 +1,4 @@
-"""Models for a running application: learned from the first part of a query's newest events, judged on the rest as the application would shed there."""
+"""Models for an application: learned from the first part of a query's events, judged on the rest as the application would shed there, at equal work. A running one asks it for its newest events, `cep train` for a recording."""
 
 from __future__ import annotations
 
@@ -132,6 +132,14 @@ class Examination:
             best, judged[best], self.harm(unlearned("random", self._seed)), None if in_use is None else self.harm(in_use), self.true
         )
 
+    def trained(self, shedder: str) -> Model[Any]:
+        """A model learned from the first part.
+
+        Raises:
+            ValueError: nothing can be learned, or the shedder does not fit the query.
+        """
+        return calibrated(self._contest(shedder).train(self.query.method(shedder)), self.query.plan_for(shedder), self._learning)
+
     def harm(self, model: Model[Any]) -> float:
         """See `Lesson.harm`."""
         name = model.manifest.method
@@ -191,7 +199,7 @@ class Examination:
         learned = 0
         for name in names:
             try:
-                model = calibrated(self._contest(name).train(self.query.method(name)), self.query.plan_for(name), self._learning)
+                model = self.trained(name)
             except ValueError as error:
                 refused = error  # it does not fit the query; of several another one may
                 continue
