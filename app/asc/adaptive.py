@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.asc.cheapest import alike, cheapest_sequence, saving_arrows
 from app.asc.constructs import Constructs
 from app.asc.monitor import Sample, find_arrows, macro_sequence
+from app.asc.remembered import Remembered
 from app.asc.sequence import Sequence
 
 Mode = Literal["macro", "hybrid", "fixed"]
@@ -38,6 +39,7 @@ class AdaptiveRules:
         sample: events that a sequence is found from, at least.
         search: ``cheapest`` looks for the sequence of least cost; ``paper`` is the paper's, by selectivity, step by step.
         memory: events of earlier samples that a search for the cheapest looks at as well, while they look like the newest ones.
+        long_memory: the same, whatever they look like; see `app.asc.remembered`.
     """
 
     mode: Mode = "macro"
@@ -46,6 +48,7 @@ class AdaptiveRules:
     sample: int = 2_000
     search: Search = "cheapest"
     memory: int = 8_000
+    long_memory: int = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +74,19 @@ class Adaptive:
         self.rearrangements = 0
         self._searching = self._can_adapt
         self._sampled: list[NDArray[np.int32]] = []
-        self._before = np.zeros((len(constructs), 0), np.int32)
+        self._memories = (Remembered.nothing("old", rules.long_memory, initial), Remembered.nothing("unlike", rules.memory, initial))
         self._first_ratio: float | None = None
         self._events = 0
+        self._newest = 0
         self._dropped = 0
 
     @property
     def sample_wanted(self) -> int:
-        """How many more sampled events the search waits for; 0 while none goes on."""
-        return max(0, self._rules.sample - sum(part.shape[1] for part in self._sampled)) if self._searching else 0
+        """How many more events of the next batch are to be sampled: all that the search waits for, or, where one is sure to come, so many that they are spread over the period before it; 0 otherwise."""
+        if not self._searching and not self._gathers:
+            return 0
+        due = 1.0 if self._searching else min(1.0, (self._events + self._newest) / self._rules.period)
+        return max(0, ceil(self._rules.sample * due) - sum(part.shape[1] for part in self._sampled))
 
     def observe(self, seen: Seen, regions: NDArray[np.int32] | None = None) -> bool:
         """Takes in what was seen along the current sequence.
@@ -93,14 +100,11 @@ class Adaptive:
         """
         if not self._can_adapt:
             return False
+        if regions is not None and regions.shape[1] and (self._searching or self._gathers):
+            self._sampled.append(self._fitting(regions))
+        self._newest = seen.events
         if self._searching:
-            if regions is not None and regions.shape[1]:
-                self._sampled.append(self._fitting(regions))
-            if not self._sampled or self.sample_wanted:
-                return False
-            before = self.sequence
-            self._rearrange()
-            return self.sequence is not before
+            return self._rearranged()
         self._events += seen.events
         self._dropped += seen.dropped
         if self._events < self._rules.period:
@@ -112,7 +116,7 @@ class Adaptive:
             self._searching = self._rules.threshold == 0
         else:
             self._searching = changed(self._first_ratio, ratio) >= self._rules.threshold
-        return False
+        return self._rearranged()
 
     def snapshot(self) -> dict[str, Any]:
         """Values for JSON. A search that goes on begins anew after `restore`: samples are not kept, those of earlier searches neither."""
@@ -144,6 +148,19 @@ class Adaptive:
         last = np.array([len(table) - 1 for table in self._constructs.tables], dtype=np.int32)
         return np.clip(regions, 0, last[:, None])
 
+    @property
+    def _gathers(self) -> bool:
+        """Whether the next search is sure to come: what comes in bursts is known better from events of all of the period than from as many in a row. The paper's search takes them in a row."""
+        return self._rules.threshold == 0 and self._rules.search == "cheapest"
+
+    def _rearranged(self) -> bool:
+        """Searches, if that is wanted and enough was sampled; whether there is another sequence now."""
+        if not self._searching or not self._sampled or self.sample_wanted:
+            return False
+        before = self.sequence
+        self._rearrange()
+        return self.sequence is not before
+
     def _rearrange(self) -> None:
         sample = Sample(self._constructs, np.concatenate(self._sampled, axis=1))
         self.sequence = self._by_paper(sample) if self._rules.search == "paper" else self._cheapest(sample)
@@ -156,15 +173,10 @@ class Adaptive:
         return Sequence(order, find_arrows(sample, order, least) if self._rules.mode == "hybrid" else {})
 
     def _cheapest(self, newest: Sample) -> Sequence:
-        """From the newest sample and from earlier ones that look like it; the same sequence where there is nothing left to learn: enough was seen, and it looks like that."""
-        sample, known = newest, self._before.shape[1]
-        if known and alike(newest, Sample(self._constructs, self._before), self.sequence.order):
-            if known >= self._rules.memory:
-                return self.sequence
-            sample = Sample(self._constructs, np.concatenate([newest.regions, self._before], axis=1))
-        self._before = np.ascontiguousarray(sample.regions[:, : self._rules.memory])
-        order = cheapest_sequence(sample)
-        return Sequence(order, saving_arrows(sample, order) if self._rules.mode == "hybrid" else {})
+        """That of two memories whose sequences cost less on the samples that came after them; of equal ones the longer memory's."""
+        for one in self._memories:
+            one.learn(newest, arrows=self._rules.mode == "hybrid")
+        return min(self._memories, key=lambda one: one.cost or 0.0).sequence
 
 
 def changed(first: float, now: float) -> float:

@@ -31,7 +31,7 @@ LATTICE_EVENTS = 2_048
 _BLOCK_WORDS = 1 << 19
 """Of bitmaps that are worked on at a time: 4 MiB."""
 _BLOCK_CONSTRUCTS = 8
-_STEP_WORDS = 1 << 20
+_STEP_WORDS = 1 << 21
 """Constructs squared times words times events that a step of the search for micro-arrows may take: where that is less than the sample has, it looks at fewer events."""
 LEAST_EVENTS = 40
 """Of a region, for a micro-arrow: with fewer the standard error is not to be trusted."""
@@ -84,9 +84,9 @@ def cheapest_sequence(sample: Sample) -> tuple[int, ...]:
     """The order in which the sampled events evaluate the fewest constructs, or nearly so where there are many."""
     sets = len(sample.constructs.items) << len(sample.constructs)
     if sets <= LATTICE_WORDS:
-        doomed = Doomed.of(_spread(sample, min(LATTICE_EVENTS, _LATTICE_WORK // sets)))
+        doomed = Doomed.of(spread(sample, min(LATTICE_EVENTS, _LATTICE_WORK // sets)))
         return _shortest_path(alive_after(doomed), len(sample.constructs))
-    doomed = Doomed.of(_spread(sample, LATTICE_EVENTS))
+    doomed = Doomed.of(spread(sample, LATTICE_EVENTS))
     return min((edge_cover_order(doomed), macro_sequence(doomed.sample)), key=doomed.cost)
 
 
@@ -156,13 +156,13 @@ def saving_arrows(sample: Sample, order: tuple[int, ...], least: int = LEAST_EVE
     constructs, words, arrows = len(sample.constructs), len(sample.constructs.items), Arrows()
     if constructs < 2:
         return arrows
-    doomed = Doomed.of(_spread(sample, _STEP_WORDS // (constructs * constructs * words)))
+    doomed = Doomed.of(spread(sample, _STEP_WORDS // (constructs * constructs * words)))
     for _ in range(_ROUNDS):
         arrows = _better_arrows(doomed, order, arrows, least)
     return arrows
 
 
-def _spread(sample: Sample, events: int) -> Sample:
+def spread(sample: Sample, events: int) -> Sample:
     """No more than so many events, evenly spread."""
     step = -(-sample.regions.shape[1] // max(1, events))
     return sample if step <= 1 else Sample(sample.constructs, np.ascontiguousarray(sample.regions[:, ::step]))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.bucket.recording import rows_between
+from app.cep.runs.hiding import MOST_ITEMS
 from app.evaluation.contest import Contest, Standing, Terms
 from app.evaluation.operator import candidate_items
 from app.events.batch import EventBatch, take
@@ -89,8 +90,10 @@ def point_of(standing: Standing, figure: str, curve: str, x: float, seed: int) -
 
 
 def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence[float], x: float | None = None) -> Iterator[Point]:
-    """Every shedder at every rate; ``x`` where it is not the rate in percent that is varied. Leaves out what an earlier run found (`known`)."""
+    """Every shedder at every rate; ``x`` where it is not the rate in percent that is varied. Leaves out what an earlier run found (`known`), and who hides events where patterns have too many items for it."""
     for curve, shedder in taking_part.items():
+        if shedder is not None and shedder.level == "events per partial match" and len(contest.plan.items) > MOST_ITEMS:
+            continue
         missing = [rate for rate in rates if not known(figure, curve, round(100 * rate) if x is None else x, contest.terms.seed)]
         if not missing:
             continue

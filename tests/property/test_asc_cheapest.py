@@ -166,8 +166,9 @@ def test_earlier_samples_are_looked_at_while_the_stream_looks_the_same(drift: fl
     adaptive.observe(Seen(200, 0), first.regions)
     adaptive.observe(Seen(200, 0))  # a period goes by
     assert adaptive.observe(Seen(200, 0), then.regions)
-    assert adaptive._before.shape[1] == kept
-    assert adaptive._before[:, :200].tolist() == then.regions.tolist()
+    short = next(one for one in adaptive._memories if one.forgets == "unlike")
+    assert short.regions.shape[1] == kept
+    assert short.regions[:, :200].tolist() == then.regions.tolist()
 
 
 @pytest.mark.parametrize(("gains", "losses", "arrow"), [(13, 5, -1), (15, 4, 1)])
@@ -185,11 +186,54 @@ def test_what_chance_explains_is_no_arrow(gains: int, losses: int, arrow: int) -
 def test_nothing_is_searched_for_where_enough_was_seen_and_nothing_has_changed() -> None:
     parts = [zones(200, seed) for seed in range(4)] + [zones(200, 9, 0.3)]
     adaptive = Adaptive(
-        parts[0].constructs, AdaptiveRules("hybrid", period=1, threshold=0, sample=200, memory=400), Sequence.fixed((4, 3, 2, 1, 0))
+        parts[0].constructs,
+        AdaptiveRules("hybrid", period=1, threshold=0, sample=200, memory=400, long_memory=400),
+        Sequence.fixed((4, 3, 2, 1, 0)),
     )
     changed = []
     for part in parts:
         changed.append(adaptive.observe(Seen(200, 0), part.regions))
         adaptive.observe(Seen(200, 0))
     assert changed == [True, True, False, False, True]
-    assert adaptive._before.tolist() == parts[-1].regions.tolist()
+    forgotten = {one.forgets: one.regions.tolist() for one in adaptive._memories}
+    assert forgotten["unlike"] == parts[-1].regions.tolist()
+    assert forgotten["old"] == np.concatenate([parts[-1].regions, parts[1].regions], axis=1).tolist()
+
+
+def halves(events: int, seed: int, other: int) -> Sample:
+    """One of the two halves that drops most events, or the other one."""
+    random, likely = np.random.default_rng(seed), [0.8, 0.2] if other else [0.2, 0.8]
+    sample = zones(events, seed)
+    own = [random.random(events) < likely[number % 2] for number in range(4)]
+    return Sample(sample.constructs, np.stack([sample.regions[0], *own]).astype(np.int32))
+
+
+@pytest.mark.parametrize(("others", "forgets"), [((0, 1, 0) * 5, "old"), ((*(0,) * 6, *(1,) * 8), "unlike")])
+def test_the_memory_is_in_force_whose_sequence_cost_less_on_what_came_after_it(others: tuple[int, ...], forgets: str) -> None:
+    """Bursts by turns, and a stream that changed for good. Costs are counted again by the definition: constructs until no item is left, on samples that a sequence was not found from."""
+    parts = [halves(300, seed, other) for seed, other in enumerate(others)]
+    rules = AdaptiveRules("macro", period=1, threshold=0, sample=300, memory=600, long_memory=2400)
+    adaptive = Adaptive(parts[0].constructs, rules, Sequence.fixed((4, 3, 2, 1, 0)))
+    costs: dict[str, float] = {}
+    for part in parts:
+        before = {one.forgets: one.sequence for one in adaptive._memories} if adaptive.rearrangements else {}
+        adaptive.observe(Seen(300, 0), part.regions)
+        for name, sequence in before.items():
+            now = spent(part, sequence) / 300
+            costs[name] = now if name not in costs else 0.8 * costs[name] + 0.2 * now
+        adaptive.observe(Seen(300, 0))
+    assert {one.forgets: one.cost for one in adaptive._memories} == pytest.approx(costs)
+    assert min(costs, key=lambda name: costs[name]) == forgets
+    assert adaptive.sequence is next(one.sequence for one in adaptive._memories if one.forgets == forgets)
+
+
+def test_where_a_search_is_sure_to_come_its_sample_is_spread_over_the_period() -> None:
+    whole = zones(1000, 3)
+    for search, spread in (("cheapest", [100, 20, 20, 20, 20, 20, 20]), ("paper", [100, 0, 0, 0, 0, 0, 100])):
+        rules = AdaptiveRules("macro", period=500, threshold=0, sample=100, search=search)  # type: ignore[arg-type]
+        adaptive = Adaptive(whole.constructs, rules, Sequence.fixed((4, 3, 2, 1, 0)))
+        asked = []
+        for _ in range(7):
+            asked.append(adaptive.sample_wanted)
+            adaptive.observe(Seen(100, 50), whole.regions[:, : asked[-1]])
+        assert asked == spread

@@ -15,6 +15,7 @@ from app.asc.adaptive import Adaptive, AdaptiveRules, Seen
 from app.asc.evaluate import evaluate_regions
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence
+from app.control.selection import sampled_rows
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.types import Kind
 from ops.experiments.asc.streams import Tuples
@@ -114,7 +115,7 @@ def run(stream: Stream, rules: AdaptiveRules, initial: Sequence | None = None) -
         by_paper = evaluate_regions(selection.constructs, own, adaptive.sequence)
         selected = selection.select(batch, adaptive.sequence)
         begin = time.process_time()
-        rows = np.arange(min(adaptive.sample_wanted, len(batch)))
+        rows = sampled_rows(len(batch), adaptive.sample_wanted)
         sampled = selection.regions(batch, rows) if len(rows) else None
         adaptive.observe(Seen(len(batch), len(batch) - len(selected.relevant)), sampled)
         planning += time.process_time() - begin
