@@ -320,6 +320,8 @@ class Plan:
     ranks: Ranks = "none"
     """Which events the engine must see beside candidates, because it counts them (contiguity, windows and ``within`` in events): none;
     all that are in a partition; all on-time events of the streams, in total order and in one place."""
+    apart: bool = False
+    """Whether the alternatives of its pattern may be matched apart: the query does not say how it is to be run (``evaluator:``, ``limits:``)."""
     draining: Draining | None = None
     """Of old versions; the running one has the same name and another fingerprint."""
     fingerprint: str = ""
