@@ -45,6 +45,7 @@ class Merging:
         self._plan = plan
         self._positive = [np.array(one.positive, np.int64) for one in alternatives]
         self._last_ones_differ = last_ones_differ(alternatives)
+        self._no_matches: tuple[list[Matches], Matches] | None = None
 
     def merged(self, found: Sequence[Found]) -> Matches:
         """The matches of all alternatives, in the order in which runs find them.
@@ -53,8 +54,14 @@ class Merging:
             found: by alternative.
         """
         some = [number for number, one in enumerate(found) if len(one.matches)]
-        if not some:
-            some = [0]
+        if some:
+            return self._together(found, some)
+        # most feeds of most queries find nothing: engines give the same answer then until the kind of a column becomes known
+        if self._no_matches is None or any(one.matches is not own for one, own in zip(found, self._no_matches[0], strict=True)):
+            self._no_matches = ([one.matches for one in found], self._together(found, [0]))
+        return self._no_matches[1]
+
+    def _together(self, found: Sequence[Found], some: Sequence[int]) -> Matches:
         parts = [found[number] for number in some]
         order = self._order(parts)
         columns = _ordered([self._columns(one.matches, found) for one in parts], order)
@@ -139,7 +146,9 @@ def _one_table(parts: Sequence[Found]) -> tuple[EventTable, list[Integers]]:
     numbers[order] = np.cumsum(fresh) - 1
     once = take(whole, order[fresh])
     own_numbers = np.split(numbers, np.cumsum([len(own) for own in used])[:-1])
-    table = EventTable(once.time, once.source, once.offset, Column(Kind.STRING, once.type.values.astype(np.int64), None, once.type.dictionary))
+    table = EventTable(
+        once.time, once.source, once.offset, Column(Kind.STRING, once.type.values.astype(np.int64), None, once.type.dictionary)
+    )
     return table, [own[place] for own, place in zip(own_numbers, places, strict=True)]
 
 

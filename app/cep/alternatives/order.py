@@ -59,7 +59,8 @@ def merged_order(rows: Sequence[Integers], arrived: Sequence[Integers]) -> tuple
     for before in range(most):
         sign = -1 if before % 2 == 0 and before > 0 else 1
         parts = [
-            came[own[:, own.shape[1] - 1 - before]] if before < own.shape[1] else np.full(len(own), FOREVER) for own, came in zip(rows, arrived, strict=True)
+            came[own[:, own.shape[1] - 1 - before]] if before < own.shape[1] else np.full(len(own), FOREVER)
+            for own, came in zip(rows, arrived, strict=True)
         ]
         keys.append(sign * np.concatenate(parts))
     order = np.lexsort(keys[::-1])  # stable: of the very same events the earlier alternative's stands first

@@ -14,7 +14,22 @@ from typing import Any
 
 from app.events.types import Kind
 from app.query import expressions as e
-from app.query.plan import Absent, Either, Every, Item, JoinPredicate, Limits, Ordered, Pattern, Plan, Repeated, ReturnField, Runs, Take, Ways
+from app.query.plan import (
+    Absent,
+    Either,
+    Every,
+    Item,
+    JoinPredicate,
+    Limits,
+    Ordered,
+    Pattern,
+    Plan,
+    Repeated,
+    ReturnField,
+    Runs,
+    Take,
+    Ways,
+)
 from app.query.planning.planning import FALSE, columns_of
 from app.query.text.keys import MATCH_SHEDDERS
 
@@ -22,6 +37,7 @@ MOST = 8
 """Alternatives: an event is pushed once for each whose item it can be."""
 ARRIVED = "\x00arrived"
 """A column that rides along: how many events were fed before. No attribute has such a name."""
+_LIMITS = "limits:"
 _TRUE, _FALSE = e.Literal(Kind.BOOLEAN, value=True), e.Literal(Kind.BOOLEAN, value=False)
 
 
@@ -66,8 +82,9 @@ def obstacles(plan: Plan) -> list[str]:
     """What keeps a plan of runs from being run as its alternatives, in words: keys, and the first thing in its pattern, predicates and return fields."""
     if plan.runs is None:
         return ["no pattern for the runs evaluator"]
-    found = [] if plan.apart else ["evaluator: or limits:, which say how it is to be run"]
-    found += _unfit(plan, plan.runs)
+    found = list(_unfit(plan, plan.runs))
+    if not plan.apart and _LIMITS not in found:
+        found.insert(0, f"evaluator: or {_LIMITS}")
     try:
         _alternatives(plan, plan.runs)
     except Obstacle as obstacle:
@@ -94,7 +111,7 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
     if plan.on_timeout == "emit":
         yield "on_timeout: emit"
     if runs.limits != Limits() or plan.shedding.state_bytes is not None:
-        yield "limits:"
+        yield _LIMITS
     if plan.shedding.shedder in MATCH_SHEDDERS:
         yield f"the shedder {plan.shedding.shedder}"
 
@@ -213,7 +230,10 @@ def _alternative(plan: Plan, number: int, sequence: _Sequence) -> Alternative | 
     wholes = [plan.items[place.item] for place in sequence]
     own = {item.bound_to: place for place, item in enumerate(wholes)}
     first = next(place for place, item in enumerate(wholes) if not item.negated)
-    local = [[_of_items(condition, dict.fromkeys(e.mentioned_items(condition), place)) for condition in item.local] for place, item in enumerate(wholes)]
+    local = [
+        [_of_items(condition, dict.fromkeys(e.mentioned_items(condition), place)) for condition in item.local]
+        for place, item in enumerate(wholes)
+    ]
     joins: list[JoinPredicate] = []
     for join in plan.joins:
         negated = None if join.negated_item is None else own.get(join.negated_item)
