@@ -292,7 +292,7 @@ class Plan:
     """A query, resolved against the schemas of its streams and ready to run.
 
     The ``stacks`` evaluator runs a SEQ of `Item` (positive and negated, in textual order), skip-till-any-match, ``within`` in ms or none.
-    Everything else has ``runs`` and goes to the runs evaluator; items are then the leaves of its pattern, in textual order.
+    Everything else has ``runs`` and goes to the runs evaluator (or what stands in for it, `app.cep.door.way_of`); items are then the leaves of its pattern, in textual order.
     """
 
     name: str
