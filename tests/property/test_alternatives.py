@@ -122,14 +122,7 @@ def told_by(engine: Any, batch: Sequence[Event], watermark: int) -> list[Any]:
     engine.validate()
     assert engine.timeouts is None
     kinds = [(name, column.kind) for name, column in {**matches.fields, **matches.key}.items()]  # type: ignore[union-attr]
-    found = [(by_variable(engine.plan, places), *rest) for places, *rest in told_of(engine.plan, matches)]
-    return [found, identities_of(engine.plan, matches, ["t"]), kinds, tally.events, tally.candidates, tally.matches]
-
-
-def by_variable(plan: Plan, places: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Bound events, with the first item of the variable: of branches that bind the same to the same variables runs report whichever they find first."""
-    variables = [item.variable for item in plan.items]
-    return [(variables.index(variables[item]), source, offset) for item, source, offset in places]
+    return [told_of(engine.plan, matches), identities_of(engine.plan, matches, ["t"]), kinds, tally.events, tally.candidates, tally.matches]
 
 
 def compared(data: st.DataObject, query: WholeQuery, stream: list[Event]) -> None:

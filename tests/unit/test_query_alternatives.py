@@ -98,6 +98,8 @@ ALL_NINE = ", ".join(f"{name} {name.lower()}" for name in "BCDEFGHIJ")
             plan_of("SEQ(OR(ANY(A, B) a, ANY(A, B) b), OR(C c, C d))"),
             "alternatives that can bind the very same events, neither of which comes first",
         ),
+        (plan_of("SEQ(A a, OR(B b, ANY(B, C) b))"), "alternatives that can bind the very same events to the same variables"),
+        (plan_of("SEQ(A a, OR(B, ANY(B, C)))"), "alternatives that can bind the very same events to the same variables"),
         (plan_of("SEQ(A a, OR(B b, C c))", "[k] AND NOT (c.v > a.v) AND NOT (b.v > a.v)"), "predicates that no alternative satisfies"),
     ],
 )

@@ -139,8 +139,13 @@ def _alternatives(plan: Plan, runs: Runs) -> tuple[Alternative, ...]:
         _check_ends(plan, sequence)
     positive = [[place for place in sequence if not plan.items[place.item].negated] for sequence in sequences]
     for first, second in combinations(positive, 2):
-        if not _differ(plan, first, second) and not _precedes(first, second):
+        if _differ(plan, first, second):
+            continue
+        if not _precedes(first, second):
             raise Obstacle("alternatives that can bind the very same events, neither of which comes first")
+        if all(plan.items[one.item].variable == plan.items[other.item].variable for one, other in zip(first, second, strict=True)):
+            # they are one set of bindings then, and runs report as which of the items they find it first
+            raise Obstacle("alternatives that can bind the very same events to the same variables")
     found = (_alternative(plan, number, sequence) for number, sequence in enumerate(sequences))
     possible = tuple(one for one in found if one is not None)
     if not possible:
