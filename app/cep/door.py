@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from app.cep.alternatives import explain as explain_alternatives
+from app.cep.alternatives import regroup as regroup_alternatives
+from app.cep.alternatives.engine import AlternativesEngine
 from app.cep.chains import explain as explain_chains
 from app.cep.chains import regroup as regroup_chains
 from app.cep.chains.engine import ChainsEngine
@@ -28,6 +31,7 @@ from app.cep.stacks import regroup as regroup_stacks
 from app.cep.stacks.engine import StacksEngine
 from app.errors import SnapshotError
 from app.query.plan import Plan
+from app.query.planning.alternatives import alternatives_of, runs_apart
 from app.query.planning.chains import chain_of
 
 __all__ = [
@@ -82,21 +86,34 @@ class _Way:
 
 _WAYS: Mapping[str, _Way] = {
     "stacks": _Way(StacksEngine, StacksEngine.restore, regroup_stacks.merged, regroup_stacks.parted, explain_stacks.tables_of),
+    "alternatives": _Way(
+        AlternativesEngine,
+        AlternativesEngine.restore,
+        regroup_alternatives.merged,
+        regroup_alternatives.parted,
+        explain_alternatives.tables_of,
+    ),
     "chains": _Way(ChainsEngine, ChainsEngine.restore, regroup_chains.merged, regroup_chains.parted, explain_chains.tables_of),
     "runs": _Way(RunsEngine, RunsEngine.restore, regroup_runs.merged, regroup_runs.parted, explain_runs.tables_of),
 }
 """By the name that states carry."""
+_ABLE: Mapping[str, Callable[[Plan], object]] = {"chains": chain_of, "alternatives": alternatives_of}
+"""Ways that run some plans of runs: None where they cannot run a plan."""
 
 
 def way_of(plan: Plan) -> str:
-    """Which way of matching runs a plan: of those for the runs evaluator, those whose partial matches never split are chains.
+    """Which way of matching runs a plan: of those for the runs evaluator, those whose partial matches never split are chains, and those that are a few sequences side by side are alternatives.
 
     Raises:
         ValueError: none does.
     """
     if plan.evaluator not in ("stacks", "runs"):
         raise ValueError(f"query {plan.name}: no engine runs plans for the {plan.evaluator} evaluator")
-    return "chains" if plan.evaluator == "runs" and chain_of(plan) is not None else plan.evaluator
+    if plan.evaluator == "stacks":
+        return "stacks"
+    if chain_of(plan) is not None:
+        return "chains"
+    return "alternatives" if runs_apart(plan) else "runs"
 
 
 def new_engine(plan: Plan) -> Engine:
@@ -109,19 +126,16 @@ def new_engine(plan: Plan) -> Engine:
 
 
 def restore_engine(plan: Plan, data: Buffer) -> Engine:
-    """An engine that goes on where the one of the snapshot was.
+    """An engine that goes on where the one of the snapshot was, and so in the way that kept it, where several run the plan.
 
     Raises:
         ValueError: no engine runs the plan.
         SnapshotError: the bytes are no snapshot of an engine of this plan.
     """
-    way = way_of(plan)
-    if plan.evaluator == "runs":
-        kept = engine_of(data)
-        if kept == "chains" and way == "runs":
-            # a query that has got a shedder of partial matches since cannot go on with what chains hold
-            return new_engine(plan)
-        way = "chains" if kept == "chains" else "runs"
+    way = _kept_by(plan, data)
+    if way in _ABLE and _ABLE[way](plan) is None:
+        # a query that has got a shedder of partial matches since cannot go on with what chains, or alternatives, hold
+        return new_engine(plan)
     return _WAYS[way].restore(plan, data)
 
 
@@ -133,7 +147,7 @@ def merged_states(plan: Plan, states: Sequence[Buffer]) -> Buffer:
     """
     ways = {_kept_by(plan, data) for data in states}
     if len(ways) > 1:
-        raise SnapshotError("it has an engine of chains in some buckets, and one of runs in others")
+        raise SnapshotError(f"it has engines of {' in some buckets, and of '.join(sorted(ways))} in others")
     return _WAYS[ways.pop()].merged(plan, states)
 
 
@@ -151,7 +165,8 @@ def _kept_by(plan: Plan, data: Buffer) -> str:
     way = way_of(plan)
     if plan.evaluator != "runs":
         return way
-    return "chains" if engine_of(data) == "chains" else "runs"
+    kept = engine_of(data)
+    return kept if kept in _ABLE else "runs"
 
 
 def tables_of(plan: Plan) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A query's automaton as JSON values, whichever evaluator runs it: what is left of the pattern after every event, and what is decided on the way.
 
-Queries of the runs evaluator are drawn as they are run. A plain sequence on stacks has one state per item; of a temporal query the steps are drawn that a tuple takes.
+Queries of the runs evaluator are drawn as they are run there, also where the alternatives of an OR are matched apart. A plain sequence on stacks has one state per item; of a temporal query the steps are drawn that a tuple takes.
 """
 
 from __future__ import annotations

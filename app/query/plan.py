@@ -292,7 +292,7 @@ class Plan:
     """A query, resolved against the schemas of its streams and ready to run.
 
     The ``stacks`` evaluator runs a SEQ of `Item` (positive and negated, in textual order), skip-till-any-match, ``within`` in ms or none.
-    Everything else has ``runs`` and goes to the runs evaluator; items are then the leaves of its pattern, in textual order.
+    Everything else has ``runs`` and goes to the runs evaluator (or what stands in for it, `app.cep.door.way_of`); items are then the leaves of its pattern, in textual order.
     """
 
     name: str
@@ -320,6 +320,8 @@ class Plan:
     ranks: Ranks = "none"
     """Which events the engine must see beside candidates, because it counts them (contiguity, windows and ``within`` in events): none;
     all that are in a partition; all on-time events of the streams, in total order and in one place."""
+    apart: bool = False
+    """Whether the alternatives of its pattern may be matched apart: the query does not say how it is to be run (``evaluator:``, ``limits:``)."""
     draining: Draining | None = None
     """Of old versions; the running one has the same name and another fingerprint."""
     fingerprint: str = ""

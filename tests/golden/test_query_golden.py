@@ -79,6 +79,14 @@ def test_tables_of_a_chain_are_those_of_its_own_engine() -> None:
     assert "\nstates:\n" in explain(other, "code", "text", ALL_STAGES)
 
 
+def test_tables_of_alternatives_are_those_of_their_stacks() -> None:
+    (apart,) = _compiled(HERE / "runs" / "apart.yaml").queries
+    told = explain(apart, "code", "text", ALL_STAGES)
+    assert "\n0 barriers:" in told
+    assert "\n1 barriers:" in told
+    assert "states:" not in told
+
+
 def test_automaton_of_a_plain_sequence_is_refused_in_words() -> None:
     query = _compiled(HERE / "plan" / "stocks.yaml").queries[0]
     with pytest.raises(CepError, match="stacks evaluator"):

@@ -89,18 +89,23 @@ class Header:
 def pack(written: ArrayFormat, header: Header, arrays: Mapping[str, NDArray[Any]]) -> Sequence[Buffer]:
     """Buffers which, one after the other, are bytes from which `unpack` makes the same again. They look into the arrays: nothing is copied."""
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    buffers: list[Buffer] = [_begun(written, header, {name: (array.dtype.str, array.shape) for name, array in whole.items()})]
+    for array in whole.values():
+        buffers += [array.reshape(-1).view(np.uint8).data, bytes(-array.nbytes % 8)]
+    return [buffer for buffer in buffers if len(buffer)]
+
+
+def _begun(written: ArrayFormat, header: Header, arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:
+    """How a state begins; of every array the type and the shape."""
     description = {
         "engine": written.engine,
         "format": written.newest,
         "fingerprint": header.fingerprint,
         "kinds": {name: kind.value for name, kind in header.kinds.items()},
         "partitioned": header.partitioned,
-        "arrays": [[name, array.dtype.str, array.shape] for name, array in whole.items()],
+        "arrays": [[name, *described] for name, described in arrays.items()],
     }
-    buffers: list[Buffer] = [write_preamble(STATE, description)]
-    for array in whole.values():
-        buffers += [array.reshape(-1).view(np.uint8).data, bytes(-array.nbytes % 8)]
-    return [buffer for buffer in buffers if len(buffer)]
+    return write_preamble(STATE, description)
 
 
 def kept(
@@ -108,6 +113,19 @@ def kept(
 ) -> Sequence[Buffer]:
     """The state of an engine: its arrays, and what it has learnt; buffers that look into them, as of `pack`."""
     return pack(written, Header(fingerprint, known.kinds, partitioned), {**arrays, **known.texts.saved()})
+
+
+def kept_together(written: ArrayFormat, fingerprint: str, states: Mapping[str, Sequence[Buffer]]) -> Sequence[Buffer]:
+    """The states of several engines as that of one, which has learnt nothing itself: arrays of bytes, which nothing copies.
+
+    Args:
+        written: by the one engine.
+        fingerprint: of its plan.
+        states: by name, buffers whose lengths together are a multiple of eight, as those of every state are.
+    """
+    lengths = {name: sum(memoryview(buffer).nbytes for buffer in own) for name, own in states.items()}
+    begun = _begun(written, Header(fingerprint, {}, partitioned=True), {name: ("|u1", (length,)) for name, length in lengths.items()})
+    return [begun, *(buffer for own in states.values() for buffer in own)]
 
 
 @contextmanager

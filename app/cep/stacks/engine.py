@@ -193,6 +193,15 @@ class StacksEngine:
         cell, live = self._layout.taking.attributes[attribute], self._store.live
         return self._store.cells[live, cell], self._store.cells[live.stop - newest : live.stop, cell]
 
+    def stored(self, attribute: str) -> NDArray[np.int64]:
+        """An integer attribute of the stored events, int64 (stored,), by the places that matches of the last feed speak of; a view."""
+        return self._store.cells[:, self._layout.taking.attributes[attribute]]
+
+    @property
+    def live(self) -> slice:
+        """Places of the stored events that are alive."""
+        return self._store.live
+
     def held_events(self) -> EventBatch:
         """The stored events that are alive, in the order in which they were processed, with the attributes that the plan names."""
         return events_in(self._store.cells[self._store.live], self._layout.taking, self._known.texts.dictionary())

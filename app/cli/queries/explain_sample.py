@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.asc.selection import Selection
 from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
+from app.cep.door import way_of
 from app.cep.engine import Watermarks
 from app.cli.inputs.events import ReplayInput
 from app.events.batch import EventBatch
@@ -22,7 +23,7 @@ FOREVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run over the sample showed; ``live``: the most partial matches (runs) or stored events (stacks) after a part, before the end."""
+    """What a run over the sample showed; ``live``: the most partial matches (runs, chains) or stored events (stacks, alternatives) after a part, before the end."""
 
     events: int
     candidates: int
@@ -69,7 +70,8 @@ def _parts(events: EventBatch) -> Iterator[tuple[EventBatch, Watermarks]]:
 def cost_text(plan: Plan, cost: Cost, path: str) -> str:
     """The cost for people."""
     events = max(1, cost.events)
-    live = "live partial matches" if plan.evaluator == "runs" else "stored tuples" if plan.temporal is not None else "events on stacks"
+    stacked = plan.temporal is None and way_of(plan) in ("stacks", "alternatives")
+    live = "stored tuples" if plan.temporal is not None else "events on stacks" if stacked else "live partial matches"
     lines = [
         f"cost, measured on the {cost.events:,} events of {path} (one core, from arrays in memory):",
         f"  {1e6 * cost.seconds / events:.2f} us per event: {cost.events / max(cost.seconds, 1e-9):,.0f} events/s",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from app.config.durations import format_duration
 from app.query.compile import Compiled
 from app.query.plan import QUERY_STREAM, Absent, Either, Every, Item, Ordered, Pattern, Plan, Repeated, Runs, Take, Within
-from app.query.planning.chains import obstacles
+from app.query.planning import alternatives, chains
 from app.query.resolved import resolved as r
 from app.query.resolved.features import quantifier_text, runs_features
 from app.query.tree import tree as t
@@ -126,10 +126,11 @@ def runs_lines(plan: Plan, runs: Runs) -> Iterator[str]:
     if plan.on_timeout == "emit":
         yield "timeouts: partial matches are written when their window closes"
     limits = runs.limits
-    yield (
-        f"limits: {limits.matches_per_event:,} matches per event, {limits.partial_matches_per_partition:,} partial matches per partition; "
-        "what is beyond is not made, and told"
-    )
+    if not alternatives.runs_apart(plan):
+        yield (
+            f"limits: {limits.matches_per_event:,} matches per event, {limits.partial_matches_per_partition:,} partial matches per partition; "
+            "what is beyond is not made, and told"
+        )
     if plan.shedding.state_bytes is not None:
         yield f"state: {plan.shedding.state_bytes:,} bytes; partial matches of least worth are ended beyond (in the application)"
     yield f"events seen: {_seen(plan, runs)}"
@@ -185,9 +186,24 @@ def _after(plan: Plan, runs: Runs) -> str:
 
 
 def _kept(plan: Plan) -> str:
-    """Which of the two engines keeps them."""
-    why = ", ".join(obstacles(plan))
-    return f"a tree of bound events, because of {why}" if why else "each one row, lengthened in place (a chain: there is one way to go on)"
+    """Which of the engines keeps them, or why none is kept."""
+    if alternatives.runs_apart(plan):
+        sequences = (tuple(plan.items[item] for item in one.items) for one in alternatives.alternatives_of(plan) or ())
+        patterns = (Ordered(tuple(Absent((item.index,)) if item.negated else Take(item.index) for item in own)) for own in sequences)
+        return f"none; its alternatives are matched apart, over active instance stacks: {' or '.join(pattern_text(one, plan) for one in patterns)}"
+    why = ", ".join(chains.obstacles(plan))
+    if not why:
+        return "each one row, lengthened in place (a chain: there is one way to go on)"
+    together = (
+        f"; its alternatives are not matched apart, because of {', '.join(alternatives.obstacles(plan))}" if _has_or(plan.pattern) else ""
+    )
+    return f"a tree of bound events, because of {why}{together}"
+
+
+def _has_or(pattern: Pattern) -> bool:
+    if isinstance(pattern, Take | Absent):
+        return False
+    return isinstance(pattern, Either) or any(map(_has_or, (pattern.part,) if isinstance(pattern, Repeated) else pattern.parts))
 
 
 def _seen(plan: Plan, runs: Runs) -> str:

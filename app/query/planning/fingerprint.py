@@ -10,8 +10,8 @@ from typing import Any
 
 from app.query.plan import Plan
 
-MEANINGLESS = frozenset({"title", "labels", "weight", "output", "shedding", "draining", "fingerprint"})
-"""What may change while the state stays: what people read, where matches go, who is dropped under overload."""
+MEANINGLESS = frozenset({"title", "labels", "weight", "output", "shedding", "draining", "apart", "fingerprint"})
+"""What may change while the state stays: what people read, where matches go, who is dropped under overload, how it is run."""
 
 LATER = frozenset({"either"})
 """Fields that came later: where they say nothing, they are left out, and states of earlier versions stay valid."""

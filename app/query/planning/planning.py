@@ -25,8 +25,10 @@ FALSE = e.Comparison("=", e.Literal(Kind.INTEGER, 0), e.Literal(Kind.INTEGER, 1)
 
 def plan_query(query: r.Resolved) -> Plan:
     """The plan of a query that `app.query.checks.refusals` let pass, for the evaluator that it needs (or that ``evaluator:`` names)."""
-    runs = query.document.plain("evaluator") == "runs" or needs_runs(query)
-    return _plan_of_runs(query) if runs else _plan_of_stacks(query)
+    values = query.document.values
+    if query.document.plain("evaluator") == "runs" or needs_runs(query):
+        return replace(_plan_of_runs(query), apart="evaluator" not in values and "limits" not in values)
+    return _plan_of_stacks(query)
 
 
 def plan_as_runs(query: r.Resolved) -> Plan:
@@ -50,7 +52,7 @@ def _plan_of_runs(query: r.Resolved) -> Plan:
         runs=runs,
         ranks=ranks_of(runs, within),
     )
-    attributes = set(_columns(plan)) | (read_attributes(runs) - set(BUILT_IN))
+    attributes = set(columns_of(plan)) | (read_attributes(runs) - set(BUILT_IN))
     plan = replace(plan, columns=tuple(sorted(attributes)))
     return replace(plan, fingerprint=fingerprint(plan))
 
@@ -95,7 +97,7 @@ def _plan_of_stacks(query: r.Resolved) -> Plan:
     plan = replace(_headed(query, equivalence, items, tuple(joins)), evaluator="stacks")
     # every item of a plain sequence is bound in a match: it counts 1
     plan = replace(plan, returns=tuple(replace(field, expression=_counted(field.expression)) for field in plan.returns))
-    plan = replace(plan, columns=_columns(plan))
+    plan = replace(plan, columns=columns_of(plan))
     return replace(plan, fingerprint=fingerprint(plan))
 
 
@@ -224,7 +226,8 @@ def _truth(value: bool) -> e.Literal:  # noqa: FBT001
     return e.Literal(Kind.BOOLEAN, value)
 
 
-def _columns(plan: Plan) -> tuple[str, ...]:
+def columns_of(plan: Plan) -> tuple[str, ...]:
+    """Attributes that items, predicates and return fields of a plan read, and those that partition it; sorted."""
     expressions: list[e.Expression] = [condition for item in plan.items for condition in item.local]
     expressions += [join.condition for join in plan.joins]
     expressions += [field.expression for field in plan.returns]
