@@ -45,7 +45,7 @@ class Remembered:
     @staticmethod
     def nothing(forgets: Forgets, most: int, sequence: Sequence) -> Remembered:
         """Before the first sample."""
-        return Remembered(forgets, most, np.zeros((0, 0), np.int32), sequence)
+        return Remembered(forgets, most, np.zeros((len(sequence.order), 0), np.int32), sequence)
 
     def learn(self, newest: Sample, *, arrows: bool) -> None:
         """Judges the sequence by a sample that is new to it, and looks for another one with what that says.
@@ -59,7 +59,7 @@ class Remembered:
             self.cost = now if self.cost is None else self.cost + NEWEST * (now - self.cost)
         if like and known >= self.most:
             return
-        kept = self.regions if like or (known and self.forgets == "old") else newest.regions[:, :0]
+        kept = self.regions if like or self.forgets == "old" else newest.regions[:, :0]
         sample = Sample(newest.constructs, np.concatenate([newest.regions, kept], axis=1))
         self.regions = np.ascontiguousarray(sample.regions[:, : self.most])
         order = cheapest_sequence(sample)

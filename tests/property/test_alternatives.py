@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from hypothesis import assume, event, given, note, settings
@@ -22,17 +21,13 @@ from app.cep.runs.engine import RunsEngine
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.planning.alternatives import alternatives_of
-from tests.naive.inputs import types_of
 from tests.naive.language import And, Equivalence, Event
 from tests.naive.patterns import Item, OneOf, Seq, Span, WholeQuery, absences_of, items_of, yaml_text
-from tests.naive.whole import composite_events
 from tests.property.application_way import END
 from tests.property.event_arrays import event_batch, stream_schema
 from tests.property.moving import World, moved
 from tests.property.test_bucket_way import split
-from tests.property.test_chains import told_of
-from tests.property.test_whole_language import comparable, replayed
-from tests.property.test_whole_language import told as shown_case
+from tests.property.test_chains import check_without_runs, told_of
 from tests.property.whole_language import DOMAINS, TYPES, chance, is_valid_for, negated_of, predicate, returned, streams, variables_of
 from tests.property.whole_language import Author as WholeAuthor
 
@@ -176,13 +171,7 @@ def test_alternatives_find_what_the_naive_engine_finds(data: st.DataObject) -> N
     # of types that never occur nothing is known: what asks for them is null, and no value of an event
     assume({name for item in items_of(query.pattern) for name in item.types} <= {line["type"] for line in lines})
     plans_of(query)
-    note(shown_case(query, lines))
-    with patch("app.cep.runs.engine.RunsEngine.feed", side_effect=AssertionError("the general way was taken")):
-        written = replayed(query, lines)
-    expected = composite_events(query, lines, types_of(lines))
-    event("matches" if expected else "no match")
-    assert written is not None
-    assert comparable(written) == comparable(expected)
+    check_without_runs(query, lines)
 
 
 @given(st.data())

@@ -28,7 +28,7 @@ from tests.naive.patterns import Absence, Item, Quantifier, Seq, Span, WholeQuer
 from tests.naive.whole import composite_events
 from tests.property.application_way import END
 from tests.property.event_arrays import _cells, event_batch, stream_schema
-from tests.property.test_whole_language import comparable, replayed
+from tests.property.test_whole_language import Lines, comparable, replayed
 from tests.property.test_whole_language import told as shown_case
 from tests.property.whole_language import COMPARISONS, chance, is_valid_for, streams
 
@@ -233,6 +233,11 @@ def test_chains_find_what_the_naive_engine_finds(data: st.DataObject) -> None:
     assume(is_valid_for(query, lines))
     # of types that never occur nothing is known: what asks for them is null, and no value of an event
     assume({name for item in items_of(query.pattern) for name in item.types} <= {line["type"] for line in lines})
+    check_without_runs(query, lines)
+
+
+def check_without_runs(query: WholeQuery, lines: Lines) -> None:
+    """What the naive engine finds is found, and not by the general way."""
     note(shown_case(query, lines))
     with patch("app.cep.runs.engine.RunsEngine.feed", side_effect=AssertionError("the general way was taken")):
         written = replayed(query, lines)

@@ -11,6 +11,7 @@ import pytest
 from app.asc.selection import Selection
 from app.bucket.engines import new_engine, restore_engine
 from app.bucket.recording import rows_between
+from app.bucket.values import plain_values
 from app.cep.alternatives.engine import AlternativesEngine
 from app.cep.cells.arrays import FOREVER
 from app.cep.engine import Engine, Watermarks
@@ -81,8 +82,8 @@ def told(plan: Plan, matches: Matches) -> list[object]:
     """Variables, events, time, fields and key of every match, in their order."""
     bound = matches.constituents([])
     variables = [item.variable for item in plan.items]
-    types = _values(replace(matches.events.type, values=matches.events.type.values[bound.rows]))
-    columns = [_values(column) for column in (*matches.fields.values(), *matches.key.values()) if isinstance(column, Column)]
+    types = plain_values(replace(matches.events.type, values=matches.events.type.values[bound.rows]))
+    columns = [plain_values(column) for column in (*matches.fields.values(), *matches.key.values()) if isinstance(column, Column)]
     return [
         (
             [variables[item] for item in bound.items[begin:end].tolist()],
@@ -93,12 +94,6 @@ def told(plan: Plan, matches: Matches) -> list[object]:
         )
         for k, (begin, end) in enumerate(zip(bound.starts[:-1].tolist(), bound.starts[1:].tolist(), strict=True))
     ]
-
-
-def _values(column: Column) -> list[object]:
-    found, states = column.values.tolist(), [0] * len(column.values) if column.state is None else column.state.tolist()
-    entry = (lambda code: code) if column.dictionary is None else column.dictionary.entry
-    return [None if state else entry(value) for value, state in zip(found, states, strict=True)]
 
 
 def fed(engines: Sequence[Engine], plans: Sequence[Plan], batch: EventBatch, watermark: int) -> list[list[object]]:

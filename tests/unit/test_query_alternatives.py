@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from app.bucket.engines import merged_states, new_engine, parted_state, restore_engine, taken_over
+from app.bucket.recording import rows_between
 from app.cep.alternatives.engine import AlternativesEngine
 from app.cep.door import way_of
 from app.cep.engine import Engine, Watermarks
@@ -181,21 +182,13 @@ def test_partitions_move_with_all_their_alternatives() -> None:
     assert fed(engine, events("ABABABAB")) == []
     parts = parted_state(plan, engine.snapshot(), lambda batch: batch.columns["k"].values.astype(np.int64), 2)
     later = events("CDCDCDCD", 8)
+    of_halves = [rows_between(later, 0, 4), rows_between(later, 4, 8)]
     halves = [restore_engine(plan, data) for data in parts]
     together = restore_engine(plan, merged_states(plan, parts))
     expected = fed(restore_engine(plan, engine.snapshot()), later)
     assert len(expected) == 24
-    assert [found for rows in (slice(0, 4), slice(4, 8)) for found in fed(together, part(later, rows))] == expected
-    assert sorted(
-        one for half, rows in zip(halves, (slice(0, 4), slice(4, 8)), strict=True) for one in fed(half, part(later, rows))
-    ) == sorted(expected)
-
-
-def part(batch: EventBatch, rows: slice) -> EventBatch:
-    columns = {name: replace(column, values=column.values[rows]) for name, column in batch.columns.items()}
-    return EventBatch(
-        batch.time[rows], batch.source[rows], batch.offset[rows], replace(batch.type, values=batch.type.values[rows]), columns
-    )
+    assert [found for own in of_halves for found in fed(together, own)] == expected
+    assert sorted(one for half, own in zip(halves, of_halves, strict=True) for one in fed(half, own)) == sorted(expected)
 
 
 def test_a_damaged_or_foreign_state_is_refused() -> None:

@@ -132,7 +132,7 @@ def apart(plan: Plan, data: Buffer) -> tuple[int, list[Buffer]]:
     header, arrays = unpack(STATE_FORMAT, data)
     header.require(plan.fingerprint, partitioned=True)
     with reading(STATE.what):
-        return int(arrays[COUNT].view(np.int64)[0]), [arrays[str(number)].data for number in range(len(split(plan)))]
+        return int(arrays[COUNT].view(np.int64)[0]), [arrays[str(number)].data for number in range(len(arrays) - 1)]
 
 
 def _moves(alternative: Alternative) -> list[tuple[np.uint64, np.uint64]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from app.cep.alternatives.order import merged_order, order_of_runs
 from app.cep.cells.arrays import Integers
 from app.cep.matches import Constituents, EventTable, Lists, Matches
-from app.events.batch import NULL, VALUE_TYPES, Column, Dictionary, EventBatch, concatenate, take
+from app.events.batch import NULL, VALUE_TYPES, Column, Dictionary, EventBatch, concatenate, first_of_each, take
 from app.events.types import Kind
 from app.query.plan import Plan
 from app.query.planning.alternatives import Alternative, last_ones_differ
@@ -138,10 +138,7 @@ def _one_table(parts: Sequence[Found]) -> tuple[EventTable, list[Integers]]:
     came = whole.columns["arrived"].values
     # numbers of arrival are those of the bucket that an event came to: behind a change of buckets some events have the same
     order = np.lexsort((whole.offset, whole.source, came))
-    fresh = np.ones(len(order), np.bool_)
-    for column in (came, whole.source, whole.offset):
-        fresh[1:] &= column[order[1:]] == column[order[:-1]]
-    fresh[1:] = ~fresh[1:]
+    fresh = first_of_each(whole, order)
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.cumsum(fresh) - 1
     once = take(whole, order[fresh])

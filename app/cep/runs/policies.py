@@ -26,6 +26,7 @@ from app.cep.runs.kernels_policies import count_beginnings, list_beginnings, old
 from app.cep.runs.layout import RunLayout
 from app.cep.runs.returns import RunParts, chains
 from app.query import plan as p
+from app.query.planning.branches import branches_of, precedes
 
 _NOTHING = np.zeros((0, 3), np.int64)
 
@@ -42,8 +43,8 @@ class Policies:
         runs = runs_of(plan)
         self._runs, self._grammar = runs, grammar
         self._ambiguous = _ambiguous(runs.pattern, plan)
-        self._branches = {item: dict(path) for item, path in _branches(runs.pattern, ())}
-        self._numbers = {number for path in self._branches.values() for number in path}
+        self._branches = branches_of(runs.pattern)
+        self._has_or = any(self._branches.values())
         self._units = tuple(_units(runs.pattern))
         self._holds = runs.longest or runs.after != "no-skip"
         own = [item for item, binding in enumerate(grammar.bindings) if binding == runs.after_binding]
@@ -87,7 +88,7 @@ class Policies:
             final: nothing will come any more.
         """
         found = self.distinct(parts, found)
-        if self._numbers:
+        if self._has_or:
             found = self._first_branches(parts, found)
         if not self._holds:
             return found
@@ -130,25 +131,8 @@ class Policies:
         kept = np.ones(len(found), bool)
         for group in alike.values():
             for k in group:
-                kept[k] = not any(self._precedes(chains[j][0], chains[k][0]) for j in group if j != k)
+                kept[k] = not any(precedes(self._branches, chains[j][0], chains[k][0]) for j in group if j != k)
         return found[kept]
-
-    def _precedes(self, first: list[int], second: list[int]) -> bool:
-        """Whether some OR binds the same of their events in both, each in the same branch or an earlier one of the first, and the rest is the same."""
-        return any(self._precedes_at(number, first, second) for number in self._numbers)
-
-    def _precedes_at(self, number: int, first: list[int], second: list[int]) -> bool:
-        earlier = False
-        for one, other in zip(first, second, strict=True):
-            own, theirs = self._branches[one].get(number), self._branches[other].get(number)
-            if own is None or theirs is None:
-                if one != other:
-                    return False
-            elif own > theirs:
-                return False
-            else:
-                earlier |= own < theirs
-        return earlier
 
     # --- after: -------------------------------------------------------------------------------------------------------------
 
@@ -217,19 +201,6 @@ def _ambiguous(pattern: p.Pattern, plan: p.Plan) -> bool:
         if plan.items[take.item].variable is None and (take.low, take.high) != (1, 1):
             return True
     return False
-
-
-def _branches(pattern: p.Pattern, path: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
-    """Item → (OR, branch) pairs around it, outermost first."""
-    if isinstance(pattern, p.Take):
-        yield pattern.item, path
-    elif isinstance(pattern, p.Absent):
-        return
-    elif isinstance(pattern, p.Repeated):
-        yield from _branches(pattern.part, path)
-    else:
-        for k, part in enumerate(pattern.parts):
-            yield from _branches(part, (*path, (id(pattern), k)) if isinstance(pattern, p.Either) else path)
 
 
 def _units(pattern: p.Pattern) -> Iterator[tuple[frozenset[int], bool]]:

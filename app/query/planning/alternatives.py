@@ -30,6 +30,8 @@ from app.query.plan import (
     Take,
     Ways,
 )
+from app.query.planning.branches import branches_of, precedes
+from app.query.planning.obstacle import Obstacle
 from app.query.planning.planning import FALSE, columns_of
 from app.query.text.keys import MATCH_SHEDDERS
 
@@ -39,10 +41,6 @@ ARRIVED = "\x00arrived"
 """A column that rides along: how many events were fed before. No attribute has such a name."""
 _LIMITS = "limits:"
 _TRUE, _FALSE = e.Literal(Kind.BOOLEAN, value=True), e.Literal(Kind.BOOLEAN, value=False)
-
-
-class Obstacle(Exception):  # noqa: N818 - an answer, caught here
-    """What keeps a plan from being a few sequences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +117,21 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
 # --- the pattern ----------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """An item of a sequence, and by OR around it the number of the branch that it stands in."""
-
-    item: int
-    branches: Mapping[int, int]
-
-
-_Sequence = tuple[_Placed, ...]
-
-
 def _alternatives(plan: Plan, runs: Runs) -> tuple[Alternative, ...]:
     _check(runs.pattern)
     if _count(runs.pattern) > MOST:
         raise Obstacle(f"more than {MOST} alternatives")
-    sequences = [tuple(one) for one in _sequences(runs.pattern, {})]
+    sequences = list(_sequences(runs.pattern))
     for sequence in sequences:
         _check_ends(plan, sequence)
-    positive = [[place for place in sequence if not plan.items[place.item].negated] for sequence in sequences]
+    branches = branches_of(runs.pattern)
+    positive = [[item for item in sequence if not plan.items[item].negated] for sequence in sequences]
     for first, second in combinations(positive, 2):
         if _differ(plan, first, second):
             continue
-        if not _precedes(first, second):
+        if not precedes(branches, first, second):
             raise Obstacle("alternatives that can bind the very same events, neither of which comes first")
-        if all(plan.items[one.item].variable == plan.items[other.item].variable for one, other in zip(first, second, strict=True)):
+        if all(plan.items[one].variable == plan.items[other].variable for one, other in zip(first, second, strict=True)):
             # they are one set of bindings then, and runs report as which of the items they find it first
             raise Obstacle("alternatives that can bind the very same events to the same variables")
     found = (_alternative(plan, number, sequence) for number, sequence in enumerate(sequences))
@@ -174,25 +162,25 @@ def _count(pattern: Pattern) -> int:
     return sum(counts) if isinstance(pattern, Either) else prod(counts)
 
 
-def _sequences(pattern: Pattern, branches: Mapping[int, int]) -> Iterator[list[_Placed]]:
-    """The sequences that it is; those of earlier branches come first."""
+def _sequences(pattern: Pattern) -> Iterator[list[int]]:
+    """The items of the sequences that it is; those of earlier branches come first."""
     if isinstance(pattern, Take):
-        yield [_Placed(pattern.item, branches)]
+        yield [pattern.item]
     elif isinstance(pattern, Absent):
-        yield [_Placed(pattern.items[0], branches)]
+        yield [pattern.items[0]]
     elif isinstance(pattern, Either):
-        for number, part in enumerate(pattern.parts):
-            yield from _sequences(part, {**branches, id(pattern): number})
+        for part in pattern.parts:
+            yield from _sequences(part)
     elif isinstance(pattern, Ordered):
-        for parts in product(*(list(_sequences(part, branches)) for part in pattern.parts)):
-            yield [place for part in parts for place in part]
+        for parts in product(*(list(_sequences(part)) for part in pattern.parts)):
+            yield [item for part in parts for item in part]
 
 
-def _check_ends(plan: Plan, sequence: _Sequence) -> None:
+def _check_ends(plan: Plan, sequence: Sequence[int]) -> None:
     """Whether a match is decided by its last event."""
-    if plan.items[sequence[-1].item].negated:
+    if plan.items[sequence[-1]].negated:
         raise Obstacle("a negation at the end")
-    if plan.items[sequence[0].item].negated and plan.within is None:
+    if plan.items[sequence[0]].negated and plan.within is None:
         raise Obstacle("a negation at the start without within")
 
 
@@ -200,39 +188,19 @@ def _never_both(one: Item, other: Item) -> bool:
     return bool(one.types and other.types) and not set(one.types) & set(other.types)
 
 
-def _differ(plan: Plan, first: Sequence[_Placed], second: Sequence[_Placed]) -> bool:
+def _differ(plan: Plan, first: Sequence[int], second: Sequence[int]) -> bool:
     """Whether two alternatives never bind the very same events: events stand in the same order in both."""
     if len(first) != len(second):
         return True
-    return any(_never_both(plan.items[one.item], plan.items[other.item]) for one, other in zip(first, second, strict=True))
-
-
-def _precedes(first: Sequence[_Placed], second: Sequence[_Placed]) -> bool:
-    """Whether of matches of the very same events the first alternative's is reported: some OR has its own items in both, in an earlier branch of the first, and the rest is the same (`app.cep.runs.policies`)."""
-    numbers = {number for place in (*first, *second) for number in place.branches}
-    return any(_precedes_at(number, first, second) for number in numbers)
-
-
-def _precedes_at(number: int, first: Sequence[_Placed], second: Sequence[_Placed]) -> bool:
-    earlier = False
-    for one, other in zip(first, second, strict=True):
-        own, theirs = one.branches.get(number), other.branches.get(number)
-        if own is None or theirs is None:
-            if one.item != other.item:
-                return False
-        elif own > theirs:
-            return False
-        else:
-            earlier |= own < theirs
-    return earlier
+    return any(_never_both(plan.items[one], plan.items[other]) for one, other in zip(first, second, strict=True))
 
 
 # --- an alternative's plan ------------------------------------------------------------------------------------------------------
 
 
-def _alternative(plan: Plan, number: int, sequence: _Sequence) -> Alternative | None:
+def _alternative(plan: Plan, number: int, sequence: Sequence[int]) -> Alternative | None:
     """A sequence as a plan; None where its predicates cannot hold."""
-    wholes = [plan.items[place.item] for place in sequence]
+    wholes = [plan.items[item] for item in sequence]
     own = {item.bound_to: place for place, item in enumerate(wholes)}
     first = next(place for place, item in enumerate(wholes) if not item.negated)
     local = [
@@ -257,7 +225,7 @@ def _alternative(plan: Plan, number: int, sequence: _Sequence) -> Alternative | 
     items = tuple(replace(item, index=place, binding=-1, local=tuple(local[place])) for place, item in enumerate(wholes))
     made = replace(plan, items=items, joins=tuple(joins), returns=tuple(_fields(plan, own)), evaluator="stacks", runs=None, apart=False)
     made = replace(made, columns=(*columns_of(made), ARRIVED), fingerprint=f"{plan.fingerprint}.{number}")
-    return Alternative(made, tuple(place.item for place in sequence))
+    return Alternative(made, tuple(sequence))
 
 
 def _fields(plan: Plan, own: Mapping[int, int]) -> Iterator[ReturnField]:

@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 from app.events.types import Kind
 from app.query import expressions as e
 from app.query.plan import ReturnField
+from app.query.planning.obstacle import Obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,6 @@ class Field:
 CLOSING = 1 << 20
 """Number of the event that ends a closure, in tests: how many events are in front of it is not known before."""
 BEFORE = Event(-2)
-
-
-class Obstacle(Exception):  # noqa: N818 - an answer, caught here
-    """What keeps a plan from being a chain."""
 
 
 @dataclass(frozen=True, slots=True)

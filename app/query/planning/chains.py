@@ -17,7 +17,6 @@ from app.query.planning.chain_values import (
     CLOSING,
     Event,
     Field,
-    Obstacle,
     Spans,
     Test,
     Value,
@@ -26,6 +25,7 @@ from app.query.planning.chain_values import (
     field_of,
     tests_of,
 )
+from app.query.planning.obstacle import Obstacle
 from app.query.text.keys import MATCH_SHEDDERS
 
 MOST_REPETITIONS = 64

@@ -27,8 +27,6 @@ from ops.bench.overload.load import Schedule, Sending
 from ops.bench.overload.workloads import Place, Workload
 from ops.bench.pipeline import application, apply_topics, everything
 
-USUAL_PER_TRIGGER = 400_000
-"""The application's default. Batches of at most two seconds' capacity were full from the first second of a burst on: 67,551 records took as long as as many needed to come, and what waited stayed."""
 POLL_S = 5
 """How often directives are fetched: the batch log keeps the last hundred batches."""
 
@@ -81,7 +79,7 @@ def shed_run(spark: SparkSession, place: Place, workload: Workload, shedder: str
         shedder: of all queries with a bound; None sheds nothing.
     """
     label = shedder or "unshed"
-    settings = place.settings(workload, label, shedder, per_trigger=USUAL_PER_TRIGGER)
+    settings = place.settings(workload, label, shedder)
     apply_topics(settings)
     asked: dict[int, Directive] = {}
     with application(spark, settings, available_now=False), forced(workload):
@@ -110,7 +108,7 @@ def forced(workload: Workload) -> Iterator[None]:
 
 def whole_run(spark: SparkSession, place: Place, workload: Workload) -> Run:
     """The same topic from its beginning, without shedding and without hurry."""
-    settings = place.settings(workload, "whole", None, per_trigger=400_000)
+    settings = place.settings(workload, "whole", None)
     apply_topics(settings)
     with application(spark, settings, available_now=True) as query:
         query.awaitTermination()

@@ -91,8 +91,8 @@ class Place:
     services: Embedded
     models: Path | None = None
 
-    def settings(self, workload: Workload, label: str, shedder: str | None, *, per_trigger: int = 1_000_000) -> Settings:
-        """Settings of an application that reads the place's one topic; its output is told apart by ``label``."""
+    def settings(self, workload: Workload, label: str, shedder: str | None, *, per_trigger: int | None = None) -> Settings:
+        """Settings of an application that reads the place's one topic; its output is told apart by ``label``. Batches are as large as the application lets them be by default, where nothing is said."""
         own = self.folder / label
         (own / "queries").mkdir(parents=True)
         for name, text in workload.texts(shedder).items():
@@ -101,7 +101,7 @@ class Place:
             "kafka": {
                 "bootstrap_servers": self.services.broker.bootstrap_servers,
                 "starting_offsets": "earliest",
-                "max_offsets_per_trigger": per_trigger,
+                **({} if per_trigger is None else {"max_offsets_per_trigger": per_trigger}),
             },
             "schema_registry": {"url": self.services.registry.url},
             "streams": workload.streams,
