@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from app.audit.copies import Copies
 from app.audit.digests import match_digests
 from app.audit.memory import FOREVER, KeysOf, Memory, Recalled
+from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
 from app.query.plan import QUERY_STREAM, Plan
+from app.query.reach import reach_ms
 from app.query.text.keys import EVENT_SHEDDERS, WINDOW_SHEDDERS
 
 MOST_EVENTS = 200_000
@@ -83,8 +85,8 @@ def cares_for_distances_only(plan: Plan, reach_ms: int) -> bool:
     return reach_ms < UNBOUNDED_MS and not clock and not _speaks_of((plan.items, plan.joins, plan.runs), "time")
 
 
-def is_sampled(plan: Plan) -> bool:
-    """Whether a control sample of partitions says what shedding costs the query.
+def control_sample(plan: Plan, share: float) -> Sample | None:
+    """The control sample of partitions that says what shedding costs the query; None where there is none.
 
     It sheds events; it has partitions that events belong to, and reads no other queries, whose sample would be of other partitions; and taking events away only makes it find
     a match more easily: not where matches depend on those before them, or events open windows.
@@ -93,7 +95,19 @@ def is_sampled(plan: Plan) -> bool:
     runs, shedding = plan.runs, plan.shedding
     alone = runs is None or (runs.after == "no-skip" and (runs.window is None or runs.window.opener < 0))
     sheds = shedding.latency_bound_ms is not None and shedding.shedder in (*EVENT_SHEDDERS, *WINDOW_SHEDDERS)
-    return sheds and keyed and alone and plan.temporal is None and plan.draining is None and not reads_queries(plan)
+    if not (share and sheds and keyed and alone and plan.temporal is None and plan.draining is None and not reads_queries(plan)):
+        return None
+    reach, (back, ahead) = reach_ms(plan), _looks(plan)
+    return Sample(share, None) if reach is None else Sample(share, reach * (1 + back), reach * ahead)
+
+
+def _looks(plan: Plan) -> tuple[bool, bool]:
+    """Whether events before, and behind, those that a match binds can have to do with it."""
+    runs = plan.runs
+    whole = runs is not None and (
+        runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
+    )
+    return whole or plan.items[0].negated, whole or plan.items[-1].negated
 
 
 def reads_queries(plan: Plan) -> bool:
@@ -108,19 +122,20 @@ def is_audited(plan: Plan) -> bool:
 
 def is_watched(plan: Plan, sample: float) -> bool:
     """Whether what is shed of a query's events is of interest to the buckets."""
-    return is_audited(plan) or (sample > 0 and is_sampled(plan))
+    return is_audited(plan) or control_sample(plan, sample) is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Spans:
+class Spans:
     """Of each match what it has to do with: partition, and times, both ends included; int64 (matches,)."""
 
     keys: NDArray[np.uint64]
     since: NDArray[np.int64]
     until: NDArray[np.int64]
 
-    def of(self, which: NDArray[np.intp]) -> _Spans:
-        return _Spans(self.keys[which], self.since[which], self.until[which])
+    def of(self, which: NDArray[np.intp]) -> Spans:
+        """Those of some of the matches."""
+        return Spans(self.keys[which], self.since[which], self.until[which])
 
 
 class Judge:
@@ -140,10 +155,7 @@ class Judge:
         self._reach = reach_ms
         self._opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
         runs = plan.runs
-        whole = runs is not None and (
-            runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
-        )
-        self._looks_back, self._looks_ahead = whole or plan.items[0].negated, whole or plan.items[-1].negated
+        self._looks_back, self._looks_ahead = _looks(plan)
         self._movable = cares_for_distances_only(plan, reach_ms)
         self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
@@ -162,14 +174,14 @@ class Judge:
         codes[(codes != Verdict.FALSE_POSITIVE) & (spans.since < memory.shed_before_ms)] = Verdict.UNVERIFIABLE
         return Verdicts(codes, refuted_by)
 
-    def _judge(self, matches: Matches, spans: _Spans, memory: Memory, codes: NDArray[np.uint8], refuted_by: NDArray[np.int64]) -> None:
+    def _judge(self, matches: Matches, spans: Spans, memory: Memory, codes: NDArray[np.uint8], refuted_by: NDArray[np.int64]) -> None:
         recalled = memory.recall(np.unique(spans.keys), int(spans.since.min()), int(spans.until.max()))
         touched = np.flatnonzero(self._touched(spans, recalled))
         codes[touched] = Verdict.UNVERIFIABLE
         known = touched[spans.since[touched] >= memory.whole_from_ms]
         if not len(known) or memory.blind or self._depends:
             return
-        asked = self._of_keys(recalled, spans.keys[known])
+        asked = self._within(recalled, spans.of(known))
         if len(asked.batch) > MOST_EVENTS:
             return
         digests = self._digests(matches)
@@ -181,14 +193,14 @@ class Judge:
         if len(false):
             refuted_by[false] = self._refuting(asked, spans.of(false), digests[false])
 
-    def _spans(self, matches: Matches, keys: NDArray[np.uint64]) -> _Spans:
+    def _spans(self, matches: Matches, keys: NDArray[np.uint64]) -> Spans:
         bound = matches.constituents(self._positive)
         times, starts = matches.events.time[bound.rows], bound.starts[:-1]  # every match binds something
         first, last = np.minimum.reduceat(times, starts), np.maximum.reduceat(times, starts)
         since = first - self._reach if self._looks_back else first
-        return _Spans(keys, since, np.maximum(last, first + self._reach) if self._looks_ahead else last)
+        return Spans(keys, since, np.maximum(last, first + self._reach) if self._looks_ahead else last)
 
-    def _touched(self, spans: _Spans, recalled: Recalled) -> NDArray[np.bool_]:
+    def _touched(self, spans: Spans, recalled: Recalled) -> NDArray[np.bool_]:
         """Whether an event was shed in a match's partition and time."""
         shed = np.flatnonzero((recalled.shed & self._own).any(axis=1))
         times = recalled.batch.time[shed]
@@ -209,11 +221,12 @@ class Judge:
     def _digests(self, matches: Matches) -> NDArray[np.uint64]:
         return match_digests(matches, self._positive, opened=self._opener >= 0)
 
-    def _of_keys(self, recalled: Recalled, keys: NDArray[np.uint64]) -> Recalled:
-        there, everywhere = self._keys_of(recalled.batch)
-        return _some(recalled, np.flatnonzero(np.isin(there, keys) | everywhere))
+    def _within(self, recalled: Recalled, spans: Spans) -> Recalled:
+        """The events that some of the matches have to do with."""
+        keys, everywhere = self._keys_of(recalled.batch)
+        return _some(recalled, np.flatnonzero(covered(spans, keys, everywhere, recalled.batch.time)))
 
-    def _refuting(self, asked: Recalled, spans: _Spans, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _refuting(self, asked: Recalled, spans: Spans, digests: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Source and offset of the first shed event with which each of the matches is no longer found, int64 (matches, 2); -1 where it takes more than what is looked through."""
         refuted_by = np.full((len(digests), 2), -1, np.int64)
         own = _rows_of(spans, asked, *self._keys_of(asked.batch))
@@ -249,7 +262,37 @@ def _speaks_of(part: object, name: str) -> bool:
     return any(_speaks_of(one, name) for one in inner)
 
 
-def _rows_of(spans: _Spans, events: Recalled, keys: NDArray[np.uint64], everywhere: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+def covered(spans: Spans, keys: NDArray[np.uint64], everywhere: NDArray[np.bool_], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether events lie within one of the spans of their partition, bool (events,).
+
+    At any moment as many spans are open as have begun and are not over. Partition and moment are one number, so that two sorted arrays answer for all.
+
+    Args:
+        spans: of matches; there is at least one.
+        keys: uint64 (events,).
+        everywhere: bool (events,), events that belong to every partition.
+        times: int64 (events,).
+    """
+    known, own = np.unique(spans.keys, return_inverse=True)
+    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    moments = np.unique(np.concatenate([spans.since, spans.until]))
+    width = 2 * len(moments) + 1  # every moment, and what is between moments
+    at = np.searchsorted(moments, times, "left") + np.searchsorted(moments, times, "right")
+    since, until = (2 * np.searchsorted(moments, bounds) + 1 for bounds in (spans.since, spans.until))
+    open_here = _begun(own * width + since, place * width + at) > _over(own * width + until, place * width + at)
+    open_anywhere = _begun(since, at) > _over(until, at)
+    return np.where(everywhere, open_anywhere, (known[place] == keys) & open_here)
+
+
+def _begun(since: NDArray[np.intp], at: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.searchsorted(np.sort(since), at, "right")
+
+
+def _over(until: NDArray[np.intp], at: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.searchsorted(np.sort(until), at, "left")
+
+
+def _rows_of(spans: Spans, events: Recalled, keys: NDArray[np.uint64], everywhere: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
     """Of each match the rows of the events that it has to do with, in total order."""
     times = events.batch.time
     first, last = np.searchsorted(times, spans.since, "left"), np.searchsorted(times, spans.until, "right")

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from app.asc.layout import ItemLayout
 from app.asc.selected import Dispatch
 from app.audit.memory import Kind, Memory
-from app.audit.sample import counted, in_sample
-from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, cares_for_distances_only, is_audited, is_sampled, is_watched
+from app.audit.sample import counted
+from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, cares_for_distances_only, control_sample, is_audited, is_watched
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch, pack_events, unpack_events
-from app.bucket.composition import reach_ms
 from app.bucket.hold import FOREVER, NEVER
 from app.bucket.lists import some_of
 from app.bucket.matching import Clock, Found, no_clock
@@ -27,6 +26,7 @@ from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, QueryGroup
+from app.query.reach import reach_ms
 
 MOST_BYTES = 16 << 20
 """Of events that are remembered, per bucket and group."""
@@ -80,7 +80,7 @@ class GroupAudit:
     """
 
     def __init__(self, catalog: Catalog, group: QueryGroup) -> None:
-        self._group, self._sample = group, catalog.sample
+        self._group = group
         self._plans = {query: plan for query in group.queries if is_watched(plan := catalog.plans[query], catalog.sample)}
         self._layout = ItemLayout.of_group(catalog, group)
         self._dispatch = Dispatch(self._layout)
@@ -91,8 +91,8 @@ class GroupAudit:
         self._upkeep_ns = 0
         """What remembering took in this step."""
         self._own = {query: self._layout.own_words(query) for query in self._plans}
-        sampled = [self._own[query] for query, plan in self._plans.items() if self._sample and is_sampled(plan)]
-        self._spared = np.bitwise_or.reduce([np.zeros(self._layout.words, np.uint64), *sampled])
+        samples = {query: control_sample(plan, catalog.sample) for query, plan in self._plans.items()}
+        self._samples = {query: sample for query, sample in samples.items() if sample is not None}
         self._judges = {
             query: Judge(plan, self._own[query], self._reaches[query], self._keys_of, self._rematch(query))
             for query, plan in self._plans.items()
@@ -103,7 +103,10 @@ class GroupAudit:
         """Remembers what was shed, or spared because it is of the control sample: events, and the items that each was to lose, uint64 (events, words). What it took by the clock is told with the next step."""
         began = clock()
         keys, _ = self._keys_of(batch)
-        spared = np.where(in_sample(keys, self._sample)[:, None], bitmaps & self._spared, np.uint64(0))
+        spared = np.zeros_like(bitmaps)
+        for query, sample in self._samples.items():
+            held = sample.holds(keys, batch.time)
+            spared[held] |= bitmaps[held] & self._own[query]
         parts: tuple[tuple[NDArray[np.uint64], Kind], ...] = ((bitmaps & ~spared, "shed"), (spared, "spared"))
         for bits, kind in parts:
             rows = np.flatnonzero(bits.any(axis=1))
@@ -193,19 +196,18 @@ class GroupAudit:
 
     def _sampled(self, found: Found) -> Found:
         """With what the control sample says, while there is shedding."""
-        plan = self._plans.get(found.query)
-        if plan is None or not self._sample or not len(found.matches) or not self.memory.sheds or not is_sampled(plan):
+        sample = self._samples.get(found.query)
+        if sample is None or not len(found.matches) or not self.memory.sheds:
             return found
-        keys = self._keys_of_matches(found.matches)
-        rows = np.flatnonzero(
-            in_sample(keys, self._sample) & (found.matches.time - self._reaches[found.query] >= self.memory.shed_before_ms)
-        )
+        keys, ends = self._keys_of_matches(found.matches), found.matches.time
+        known = ends - self._reaches[found.query] >= self.memory.shed_before_ms
+        rows = np.flatnonzero(known & sample.holds_whole(keys, ends))
         if not len(rows):  # before that the sample was not whole
             return found
-        bound = some_of(found.matches, rows).constituents([item.index for item in plan.positive])
+        bound = some_of(found.matches, rows).constituents([item.index for item in self._plans[found.query].positive])
         events = found.matches.events
         gone = self.memory.spared(events.source[bound.rows], events.offset[bound.rows], self._own[found.query])
-        return replace(found, sample=counted(keys[rows], ~np.bitwise_or.reduceat(gone, bound.starts[:-1])))
+        return replace(found, sample=counted(sample.turns(keys[rows], ends[rows]), ~np.bitwise_or.reduceat(gone, bound.starts[:-1])))
 
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)

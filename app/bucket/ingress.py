@@ -12,8 +12,8 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence as EvaluationSequence
-from app.audit.sample import in_sample
-from app.audit.verdicts import is_sampled, is_watched
+from app.audit.sample import Sample
+from app.audit.verdicts import control_sample, is_watched
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
@@ -190,15 +190,19 @@ class _Way:
     """Of a trusted group: the group as if only the attribute that the stream is ordered by partitioned it."""
     audited: bool
     """Whether what is shed of its events goes to the buckets, for audits."""
-    sampled: tuple[int, ...]
-    """Its queries that spare partitions of the control sample."""
+    samples: Mapping[int, Sample]
+    """By query, the control sample that it spares."""
+
+
+def _samples_of(catalog: Catalog, group: QueryGroup) -> dict[int, Sample]:
+    samples = {query: control_sample(catalog.plans[query], catalog.sample) for query in group.queries}
+    return {query: sample for query, sample in samples.items() if sample is not None}
 
 
 class IngressPlan:
     """Everything that is prepared once per catalog version and stream."""
 
     def __init__(self, catalog: Catalog, rules: TimeRules, buckets: int) -> None:
-        self._sample = catalog.sample
         self.selection = Selection(catalog, rules.stream)
         self.queries = self.selection.layout.queries
         self._rules = rules
@@ -211,7 +215,7 @@ class IngressPlan:
                 _rules_of(catalog, group, rules),
                 key_group(group, rules) if trusted(catalog, group, rules) else None,
                 any(is_watched(catalog.plans[query], catalog.sample) for query in group.queries),
-                tuple(query for query in group.queries if is_sampled(catalog.plans[query])),
+                _samples_of(catalog, group),
             )
             for group in catalog.groups
             if rules.stream in group.streams
@@ -239,7 +243,7 @@ class IngressPlan:
         counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
         kept = selected if gate is None else gate(batch, selected)
         withdrawn = None if kept is selected else selected.without(kept)
-        if withdrawn is not None and self._sample:
+        if withdrawn is not None and any(way.samples for way in self._ways):
             kept = self._spare(batch, withdrawn, selected)
         riding = {} if riders is None else riders(batch, kept)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
@@ -316,9 +320,10 @@ class IngressPlan:
         """What is kept when events of the control sample get back what was taken from them."""
         gone = withdrawn.bitmaps.copy()
         for way in self._ways:
-            if way.sampled:
-                sampled = in_sample(partition_keys(batch, withdrawn.relevant, way.group).hashes, self._sample)
-                gone[sampled] &= ~np.bitwise_or.reduce([withdrawn.own_words(query) for query in way.sampled])
+            if way.samples:
+                keys, times = partition_keys(batch, withdrawn.relevant, way.group).hashes, batch.time[withdrawn.relevant]
+                for query, sample in way.samples.items():
+                    gone[sample.holds(keys, times)] &= ~withdrawn.own_words(query)
         return selected.without(withdrawn.with_bitmaps(gone))
 
     def _send_hidden(

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
-from app.audit.sample import in_sample
-from app.audit.verdicts import is_sampled
+from app.audit.verdicts import control_sample
 from app.bucket import kernels
 from app.bucket.ingress import RIDER
 from app.bucket.matching import Clock
@@ -122,13 +121,14 @@ class Thinning:
     """
 
     def __init__(self, catalog: Catalog, group: QueryGroup, chains_of: ChainsOf) -> None:
-        self._group, self._sample, self._chains_of = group, catalog.sample, chains_of
+        self._group, self._chains_of = group, chains_of
         self._layout = ItemLayout.of_group(catalog, group)
         self._dispatch = Dispatch(self._layout)
         own = {query: catalog.plans[query] for query in group.queries if catalog.plans[query].draining is None}
         made = {query: chains_of(plan, None) for query, plan in own.items()}
         self._chains = {query: one for query, one in made.items() if one is not None}
         self._plans = {query: own[query] for query in self._chains}
+        self._samples = {query: control_sample(plan, catalog.sample) for query, plan in self._plans.items()}
         self._may_lose = {query: self._bits_to_lose(query) for query in self._chains}
         self._unknown: set[int] = set()
         """Queries whose engines go on with what nobody remembers."""
@@ -147,7 +147,6 @@ class Thinning:
         selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
         keys = partition_keys(batch, np.arange(len(batch)), self._group)
         named = np.where(keys.reach == kernels.EVERYWHERE, np.uint64(0), keys.hashes)
-        spared = in_sample(keys.hashes, self._sample) if self._sample else np.zeros(len(batch), np.bool_)
         taken, left, shed = np.zeros_like(bitmaps), bitmaps.copy(), []
         for query, chains in self._chains.items():
             began = clock()
@@ -161,7 +160,8 @@ class Thinning:
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
             lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost
-            stays = spared[gone] if is_sampled(self._plans[query]) else np.zeros(len(gone), np.bool_)
+            sample = self._samples[query]
+            stays = np.zeros(len(gone), np.bool_) if sample is None else sample.holds(keys.hashes[gone], batch.time[gone])
             left[gone[~stays]] &= ~lost[~stays]
             shed.append(Shed(query, int(np.count_nonzero(lost[~stays].any(axis=1))), clock() - began))
         gone = np.flatnonzero(taken.any(axis=1))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from app.bucket.composition import reach_ms
 from app.bucket.hold import NEVER
 from app.config.settings import Settings
 from app.control.batch_log import BatchLog
@@ -19,6 +18,7 @@ from app.owners.models import StoredModel
 from app.owners.query_texts import QueryTexts, narrowed
 from app.query.compile import Compilation
 from app.query.plan import Draining, Plan
+from app.query.reach import reach_ms
 from app.storage.open import open_store
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.bucket.composition import emission_delay_ms, stream_of
+from app.bucket.composition import stream_of
 from app.bucket.hold import TimeRules
 from app.cep.door import only_loses, pairs_by
 from app.config.settings import Settings, Stream
@@ -29,6 +29,7 @@ from app.owners.query_texts import files_of
 from app.pipeline.draining import Past, old_versions
 from app.query.compile import Compilation, read_queries
 from app.query.plan import Catalog, Plan
+from app.query.reach import emission_delay_ms
 from app.query.resolved.vocabulary import UNKNOWN
 from app.query.text.keys import AUTO
 from app.query.text.similar import did_you_mean

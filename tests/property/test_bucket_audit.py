@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -15,8 +15,8 @@ from hypothesis import Phase, assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from app.asc.selected import SelectedEvents
-from app.audit.sample import GROUPS, in_sample
-from app.audit.verdicts import Verdict, is_audited
+from app.audit.sample import GROUPS
+from app.audit.verdicts import Verdict, control_sample, is_audited
 from app.bucket.bucket import Bucket
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
@@ -30,7 +30,7 @@ from app.events.files import parse_events
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import Streams
-from tests.naive.composites import composite_events
+from tests.naive.composites import CompositeEvent, composite_events
 from tests.naive.patterns import yaml_text
 from tests.property.test_bucket_whole_language import SOURCES, identities, in_steps
 from tests.property.whole_language import is_valid_for, queries, streams
@@ -240,42 +240,68 @@ SAMPLED = {name: text for name, text in PREVENTING.items() if "[k]" in text and 
 
 @pytest.mark.parametrize("text", SAMPLED.values(), ids=SAMPLED)
 def test_the_control_sample_loses_nothing_and_says_what_shedding_would_have_lost(text: str) -> None:
-    lost = 0
-    for seed in range(12):
+    lost = kept = 0
+    for seed in range(30):
         chance, time, lines = random.Random(seed), 0, []
         for _ in range(80):
-            time += chance.randrange(4)
+            time += chance.randrange(10)
             lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(6), "v": chance.randrange(4)})
         case = case_of(f"name: q\n{text}\n", lines, chance.choices([0, 1], k=80), chance.choices([True, False, False], k=80))
         assert case is not None
         sampled = replace(case.catalog, sample=0.5)
-        keys = partition_keys(case.batch, np.arange(80), sampled.groups[0]).hashes
-        own = {str(int(k)) for k, inside in zip(case.batch.columns["k"].values, in_sample(keys, 0.5), strict=True) if inside}
+        whole = Whole.of(case, sampled)
         cuts = sorted(chance.sample(range(81), 3))
         steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise([0, *cuts, 80])]
         rules, restarts = TimeRules(case.plan.streams[0], 1_000_000), set(chance.sample(range(5), seed % 3))
-        true = of_keys(match_sorted(case.catalog, case.batch).found, case.plan, own)
+        true = whole.found(match_sorted(case.catalog, case.batch).found)
         found = list(fed(sampled, rules, steps, shedding(case.gone), 1 + seed % 2, restarts))
-        shed = of_keys(fed(case.catalog, rules, steps, shedding(case.gone), 1, set()), case.plan, own)
-        assert of_keys(found, case.plan, own) == true, "a sampled partition is complete"
+        shed = whole.found(fed(case.catalog, rules, steps, shedding(case.gone), 1, set()))
+        assert whole.found(found) == true, "what lies in a sampled turn is complete"
         counts = sum((one.sample for one in found if one.sample is not None), np.zeros((2, GROUPS), np.int64))
         assert counts[0].sum() - counts[1].sum() == len(true - shed)
-        assert all(one.verdicts is None or verdicts_of(one, case.plan, own) <= {Verdict.UNTOUCHED} for one in found), (
-            "nothing was shed of it"
-        )
-        lost += len(true - shed)
-    assert lost > 10
+        assert all(one.verdicts is None or whole.verdicts(one) <= {Verdict.UNTOUCHED} for one in found), "nothing was shed of it"
+        lost, kept = lost + len(true - shed), kept + len(true & shed)
+    assert min(lost, kept) > 5
 
 
-def of_keys(found: Iterable[Found], plan: Plan, keys: set[str]) -> set[str]:
-    """Identities of what was found in some partitions."""
-    return {made.id for one in found for made in composite_events(plan, one.matches, ("t",)) if made.partition_key in keys}
+@dataclass(frozen=True)
+class Whole:
+    """Which matches have nothing to do with events outside of the control sample: asked event by event, at every moment of the longest that they can be."""
 
+    case: Case
+    sampled: Callable[[str, int], bool]
 
-def verdicts_of(one: Found, plan: Plan, keys: set[str]) -> set[Verdict]:
-    assert one.verdicts is not None
-    made = composite_events(plan, one.matches, ("t",))
-    return {Verdict(code) for event, code in zip(made, one.verdicts.codes.tolist(), strict=True) if event.partition_key in keys}
+    @staticmethod
+    def of(case: Case, catalog: Catalog) -> Whole:
+        sample, turns = control_sample(catalog.plans[0], catalog.sample), {}
+        assert sample is not None
+        keys = partition_keys(case.batch, np.arange(len(case.batch)), catalog.groups[0]).hashes
+        hashes = dict(zip(case.batch.columns["k"].values.tolist(), keys, strict=True))
+        first, last = int(case.batch.time[0]) - 200, int(case.batch.time[-1]) + 200
+        for name, key in hashes.items():
+            times = np.arange(first, last)
+            there = np.full(len(times), key)
+            turns[str(int(name))] = dict(
+                zip(times.tolist(), zip(sample.turns(there, times), sample.holds(there, times), strict=True), strict=True)
+            )
+        assert len({turn for times in turns.values() for turn, _ in times.values()}) / len(turns) > 1, "partitions come and go"
+
+        def whole(key: str, end: int) -> bool:
+            moments = [turns[key][end + moved] for moved in range(-sample.before_ms, sample.after_ms + 1)]
+            return len(set(moments)) == 1 and bool(moments[0][1])
+
+        return Whole(case, whole)
+
+    def found(self, found: Iterable[Found]) -> set[str]:
+        return {made.id for one in found for made in self._made(one) if made is not None}
+
+    def verdicts(self, one: Found) -> set[Verdict]:
+        assert one.verdicts is not None
+        return {Verdict(code) for made, code in zip(self._made(one), one.verdicts.codes.tolist(), strict=True) if made is not None}
+
+    def _made(self, one: Found) -> list[CompositeEvent | None]:
+        made = composite_events(self.case.plan, one.matches, ("t",))
+        return [composite if self.sampled(composite.partition_key, composite.time) else None for composite in made]
 
 
 def test_a_checkpoint_without_memory_makes_no_claims_about_what_began_before_it() -> None:

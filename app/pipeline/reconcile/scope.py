@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.bucket.composition import emission_delay_ms, reach_ms, stream_of
+from app.bucket.composition import stream_of
 from app.bucket.hold import FOREVER, NEVER
 from app.query.plan import QUERY_STREAM, Catalog, Plan
+from app.query.reach import emission_delay_ms, reach_ms
 
 
 @dataclass(frozen=True, slots=True)

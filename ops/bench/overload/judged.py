@@ -28,7 +28,7 @@ class Row:
         capacity_per_s: of the workload without shedding, that rates are multiples of.
         foretold_recall: by `cep evaluate`, where it was asked.
         estimate: of recall, live, the last one: lower end, value, upper end.
-        true_recall: what the estimate speaks of: partitions that were shed, over its period.
+        true_recall: what the estimate speaks of: matches outside of the control sample, over its period.
         wrongly_confirmed: composite events that are false and have the verdict CONFIRMED.
     """
 
@@ -111,7 +111,7 @@ def judged(shedder: str, run: Run, whole: Run, sampled: Mapping[str, frozenset[s
 
     Args:
         whole: without shedding, over the same topic.
-        sampled: by query, partition keys of the control sample.
+        sampled: by query, identities of the matches that lie in its control sample.
     """
     rows = []
     starts_ms = (run.began_ms + 1000 * run.schedule.seconds).tolist()
@@ -149,13 +149,13 @@ def ratios_over_time(run: Run) -> dict[str, list[tuple[float, float]]]:
 
 
 def _with_estimate(row: Row, run: Run, own: Query, sampled: frozenset[str]) -> Row:
-    """The last live estimate, and what it speaks of: partitions outside of the sample, over its period."""
+    """The last live estimate, and what it speaks of: matches outside of the sample, over its period."""
     last = next((one for one in reversed(run.audits.get("Estimate", [])) if one["query"] == row.query and one["recall"]), None)
     if last is None:
         return row
     end = last["time"].timestamp() * 1000
     of_period = own.between(own.true, end - last["period_ms"], end)
-    true = {key for key in of_period if own.true[key].partition_key not in sampled}
+    true = of_period - sampled
     lower, value, upper = (round(last["recall"][name], 4) for name in ("lower", "value", "upper"))
     if not true:
         return replace(row, estimate=(lower, value, upper))

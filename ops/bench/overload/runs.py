@@ -38,11 +38,13 @@ class Composite:
     Attributes:
         places: topic partitions and offsets of its events.
         told_ms: broker time of itself.
+        time_ms: its own, as time goes in its stream.
     """
 
     partition_key: str | None
     places: tuple[tuple[int, int], ...]
     told_ms: float
+    time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ def composites_of(settings: Settings, workload: Workload) -> dict[str, dict[str,
         for message in everything(settings, f"{settings.topics.prefix}.{query}"):
             read = readers.read(message)
             places = tuple((event["partition"], event["offset"]) for event in read["events"])
-            found[query][read["id"]] = Composite(read.get("partition_key"), places, message.timestamp()[1])
+            time_ms = round(read["time"].timestamp() * 1000)
+            found[query][read["id"]] = Composite(read.get("partition_key"), places, message.timestamp()[1], time_ms)
     return found
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import yaml
 
-from app.audit.sample import in_sample
+from app.audit.verdicts import control_sample
 from app.bucket.route import partition_keys
 from app.config.settings import Settings
 from app.events.batch import Column, Dictionary, EventBatch, empty_batch
@@ -96,20 +96,26 @@ def foretold(
     return {(query, one["shedder"], names[one["rate"]]): one["recall"] for one in json.loads(out.read_text())[0]["standings"]}
 
 
-def sampled_keys(settings: Settings, query: str, keys: Iterable[str]) -> frozenset[str]:
-    """Those of the partition keys that are in the control sample of a query with one partition attribute, a text."""
+def in_control_sample(settings: Settings, query: str, ends: Mapping[str, tuple[str | None, int]]) -> frozenset[str]:
+    """Those of the matches that lie in the control sample of a query with one partition attribute, a text.
+
+    Args:
+        ends: by identity, partition key and event time of the last event.
+    """
     catalog = compile_queries(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry)))).catalog
-    group = next(group for group in catalog.groups if query in {catalog.plans[number].name for number in group.queries})
-    names = sorted(set(keys))
-    if not names or not group.equivalence:
+    group, plan = next(
+        (group, plan) for group in catalog.groups for plan in (catalog.plans[number] for number in group.queries) if plan.name == query
+    )
+    sample = control_sample(plan, settings.audit.sample)
+    known = [(identity, key, time) for identity, (key, time) in ends.items() if key is not None]
+    if sample is None or not known:
         return frozenset()
-    codes = np.arange(len(names), dtype=np.int32)
-    column = Column(Kind.STRING, codes, None, Dictionary.of([name.encode() for name in names]))
-    nothing = empty_batch()
-    zeros = np.zeros(len(names), dtype=np.int64)
-    batch = EventBatch(zeros, zeros, zeros, nothing.type, {group.equivalence[0]: column})
-    sampled = in_sample(partition_keys(batch, np.arange(len(names)), group).hashes, settings.audit.sample)
-    return frozenset(name for name, one in zip(names, sampled.tolist(), strict=True) if one)
+    codes = np.arange(len(known), dtype=np.int32)
+    column = Column(Kind.STRING, codes, None, Dictionary.of([key.encode() for _, key, _ in known]))
+    times = np.array([time for _, _, time in known], dtype=np.int64)
+    batch = EventBatch(times, np.zeros_like(times), np.zeros_like(times), empty_batch().type, {group.equivalence[0]: column})
+    held = sample.holds_whole(partition_keys(batch, np.arange(len(known)), group).hashes, times)
+    return frozenset(identity for (identity, _, _), one in zip(known, held.tolist(), strict=True) if one)
 
 
 def _cep(*arguments: object) -> None:
