@@ -24,8 +24,12 @@ SLOW = 0.15
 """Weight of the newest batch in its level, once there were some."""
 FADING = 0.005
 """Of what was seen, forgotten with a batch: at another time of day events may cost otherwise."""
+FAINTEST = 0.5
+"""Weight that a level keeps: a long overload at one ratio does not forget what others cost."""
 INERTIA = 0.5
 """What was known of the exponent counts as much as two levels of six batches each whose shares are a quarter apart."""
+ANCHOR = 0.1
+"""The same of what it is taken for before anything is known, for good: between shares that are hardly apart events that have become dearer look like shedding that saves nothing, since it is they who raise the ratio."""
 
 
 @dataclass(slots=True)
@@ -35,20 +39,24 @@ class Elasticity:
     Attributes:
         exponent: of the work by the share that is kept.
         most: that the exponent can be.
+        expected: what it is taken for before anything is known, and tied to for good; None: for as long only.
         levels: by level of shares, how many batches it stands for (at most as many as its mean remembers), and means of the logarithms of the share and of the work per candidate.
     """
 
     exponent: float = JOINED
     most: float = JOINED
+    expected: float | None = JOINED
     levels: list[list[float]] = field(default_factory=list)
 
     @property
     def power(self) -> float:
-        """Power of the share that is kept to which work goes at once, and as much again when the state has followed (of a query that joins; of others that makes the law a little slow).
-
-        Not more than in proportion at once, so that what is known of a join is what it is taken for before anything is known.
-        """
+        """Power of the share that is kept to which work goes at once: not more than in proportion."""
         return min(1.0, self.exponent)
+
+    @property
+    def power_of_state(self) -> float:
+        """The same of the share that the state was made from: what is more than in proportion is so because there is less to be held against."""
+        return self.exponent - self.power
 
     def learn(self, kept: float, each_ms: float) -> None:
         """Takes a batch into account whose state had followed.
@@ -61,7 +69,7 @@ class Elasticity:
             return
         share, spent = log(max(LEAST_SHARE, kept)), log(each_ms)
         for level in self.levels:
-            level[0] *= 1 - FADING
+            level[0] = max(min(level[0], 0.0 if self.expected is None else FAINTEST), (1 - FADING) * level[0])
         known = next((one for one in self.levels if _level(one[1]) == _level(share)), None)
         if known is None:
             self.levels.append([1.0, share, spent])
@@ -86,11 +94,13 @@ class Elasticity:
         return shares, works
 
     def _fit(self) -> None:
-        """Least squares through the levels' means, from where the exponent was."""
+        """Least squares through the levels' means, from where the exponent was, and tied to what is expected."""
         shares, works = self._means()
         spread = sum(weight * (share - shares) ** 2 for weight, share, _ in self.levels)
         common = sum(weight * (share - shares) * (work - works) for weight, share, work in self.levels)
-        self.exponent = min(self.most, max(LEAST, (common + INERTIA * self.exponent) / (spread + INERTIA)))
+        expected, anchor = (0.0, 0.0) if self.expected is None else (self.expected, ANCHOR)
+        known = INERTIA * self.exponent + anchor * expected
+        self.exponent = min(self.most, max(LEAST, (common + known) / (spread + INERTIA + anchor)))
 
 
 def _level(share: float) -> int:

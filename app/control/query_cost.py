@@ -77,9 +77,18 @@ class QueryObservation:
     latency_ms: float | None = None
 
 
+def turned_by(kept: float, held: float) -> float:
+    """Share of a state of so many events, or partial matches, that is replaced by a batch in which so many events are kept.
+
+    >>> turned_by(500, 2000), turned_by(10_000, 2000), turned_by(10, 2000)
+    (0.25, 1.0, 0.1)
+    """
+    return max(SLOWEST_TURN, min(1.0, kept / max(1.0, held)))
+
+
 def _in_proportion() -> Elasticity:
     """What the number of partial matches is taken for before anything is known: in proportion."""
-    return Elasticity(exponent=1.0, most=LONGEST)
+    return Elasticity(exponent=1.0, most=LONGEST, expected=None)
 
 
 @dataclass(slots=True)
@@ -92,6 +101,7 @@ class QueryCost:
         spent_ms: the rest of it, the newest batches counting most.
         events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
         offered: the same with those that were shed.
+        whole: how many events that are kept, and held against a state that was made from all events, they come to.
         elasticity: how its work follows the share that is kept.
         retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
         effect: share of what it was asked to drop that it did drop.
@@ -110,6 +120,7 @@ class QueryCost:
     spent_ms: float = 0.0
     events: float = 0.0
     offered: float = 0.0
+    whole: float = 0.0
     elasticity: Elasticity = field(default_factory=Elasticity)
     retained: float = 1.0
     effect: float = 1.0
@@ -149,12 +160,15 @@ class QueryCost:
         if kept <= 0:
             return
         spent, curve = seen.work_ms - base, self._curve() if seen.reference else None
-        before = self.per_unit_ms if curve is None else curve.latency_s(seen.matches)
-        turned = max(SLOWEST_TURN, min(1.0, kept / max(1.0, seen.matches)))
+        before = self.whole_ms if curve is None else curve.latency_s(seen.matches)
+        turned = turned_by(kept, seen.matches)
         offered = kept if seen.reference else kept + seen.shed
         passed = kept / offered
-        self.retained = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
-        each_ms = spent / (offered * passed**self.elasticity.power)
+        followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
+        met = (self.retained + followed_by) / 2 if seen.matches else 1.0
+        whole = offered * passed**self.elasticity.power * met**self.elasticity.power_of_state
+        self.retained = followed_by
+        each_ms = spent / whole
         if warm:
             gain = self._gain(each_ms, before)
             if curve is not None and min(each_ms, before) > 0:
@@ -163,10 +177,11 @@ class QueryCost:
             keep = 1 - NEWEST * gain
             self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
             self.offered = keep * self.offered + offered
+            self.whole = keep * self.whole + whole
             if seen.asked > 0 and not seen.reference and max(self.retained, passed) <= FOLLOWED * min(self.retained, passed):
                 self.elasticity.learn(passed, spent / offered)
         elif self.events == 0 or each_ms < before:
-            self.spent_ms, self.events, self.offered = spent, float(kept), float(offered)
+            self.spent_ms, self.events, self.offered, self.whole = spent, float(kept), float(offered), whole
         if seen.reference and warm:
             self._learn_level(seen.matches, spent / kept)
             self._learn_reference(seen, self.newest_matches, turned)
@@ -221,12 +236,14 @@ class QueryCost:
         return self.spent_ms / self.events if self.events else 0.0
 
     @property
-    def per_unit_ms(self) -> float:
-        """Work per event that is offered, if all were kept while the state is what it is now."""
-        if not self.events:
-            return 0.0
-        kept = self.events / max(self.events, self.offered)
-        return self.per_event_ms * kept ** (1 - self.elasticity.power)
+    def power_of_state(self) -> float:
+        """See `Elasticity.power_of_state`; 0 of a query that holds nothing against its events."""
+        return self.elasticity.power_of_state if self.newest_matches else 0.0
+
+    @property
+    def whole_ms(self) -> float:
+        """Work per event if all are kept, and were."""
+        return self.spent_ms / self.whole if self.whole else 0.0
 
     def _learn_effect(self, seen: QueryObservation) -> None:
         if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
@@ -270,8 +287,11 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
         **{
             **own,
             "elasticity": Elasticity(**own.get("elasticity", {})),
-            "fullness": Elasticity(**own["fullness"]) if "fullness" in own else _in_proportion(),
+            "fullness": Elasticity(**{"expected": None, **own["fullness"]}) if "fullness" in own else _in_proportion(),
         }
     )
     known.offered = known.offered or known.events
+    if known.events and not known.whole:
+        kept = known.events / known.offered
+        known.whole = known.offered * kept**known.elasticity.power * known.retained**known.elasticity.power_of_state
     return known
