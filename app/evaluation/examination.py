@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import sqrt
 from time import thread_time
 from typing import Any
 
@@ -46,8 +47,39 @@ KINDS_DRIFT = 0.001
 """Mean squared difference of the shares of kinds of events (specification 1.2.6): a shift of five points between two of four kinds is a little more."""
 VALUES_DRIFT = 0.1
 """Greatest distance of two cumulative distributions of an attribute's values: utilities follow from values."""
+WORSE = 0.1
+"""So much more harm than when it was learned, as a share of the true composite events, says that a model no longer fits, whatever the candidates look like: what becomes of them may have changed."""
+SURELY = 3.0
+"""And so many standard deviations of two shares of so many composite events."""
 POINTS = 33
 """Steps by which a distribution is known; between two of them lie 3 % of the candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """How a model did when it was judged last.
+
+    Attributes:
+        harm: see `Lesson`.
+        random: see `Lesson`.
+        true: see `Lesson`.
+    """
+
+    harm: float
+    random: float
+    true: int
+
+    def broken_by(self, now: Promise) -> bool:
+        """Whether it does more harm by more than chance, and lost what it was ahead of shedding at random: a stream of which everybody finds less is no reason to learn.
+
+        >>> then = Promise(0.1, 0.5, 400)
+        >>> [then.broken_by(Promise(harm, random, 400)) for harm, random in ((0.15, 0.5), (0.3, 0.5), (0.2, 0.95))]
+        [False, True, False]
+        """
+        mean = (self.harm + now.harm) / 2
+        chance = SURELY * sqrt(max(0.0, mean * (1 - mean)) * (1 / self.true + 1 / now.true))
+        lost = now.harm * self.random > self.harm * now.random + WORSE * now.random * self.random
+        return lost and now.harm - self.harm > max(WORSE, chance)
 
 
 class TooFewError(ValueError):
@@ -131,6 +163,20 @@ class Examination:
         return Lesson(
             best, judged[best], self.harm(unlearned("random", self._seed)), None if in_use is None else self.harm(in_use), self.true
         )
+
+    def decline(self, model: Model[Any], then: Promise) -> str | None:
+        """Why a model does not do what it did when it was judged last; None where it does, or where there are too few composite events to tell.
+
+        Args:
+            model: in use.
+            then: how it did.
+        """
+        if min(self.true, then.true) < FEWEST:
+            return None
+        now = Promise(self.harm(model), self.harm(unlearned("random", self._seed)), self.true)
+        if not then.broken_by(now):
+            return None
+        return f"it does {now.harm:.0%} harm, {then.harm:.0%} when it was judged last (random {now.random:.0%}, {then.random:.0%})"
 
     def trained(self, shedder: str) -> Model[Any]:
         """A model learned from the first part.

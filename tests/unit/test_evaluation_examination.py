@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.evaluation.at_the_ingress import JudgedBatch
-from app.evaluation.examination import LEARN, Examination, Profile, TooFewError, competitors
+from app.evaluation.examination import FEWEST, LEARN, Examination, Profile, Promise, TooFewError, competitors
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator
 from app.events.batch import take
@@ -172,3 +172,34 @@ def test_a_profile_has_shares_among_candidates(query):
     points = dict(profile.values["v"])
     values = query.batch.columns["v"].values
     assert all(share == pytest.approx(np.mean(values <= point), abs=1e-5) for point, share in points.items())
+
+
+def joined(folder, alive, seed, events=EVENTS):
+    """A recording in which events with the values that are alive meet others of their key, and those with other values never do. Who looks at one event after the other sees no difference."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for n, (kind, value, key) in enumerate(
+        zip(rng.choice(["A", "B"], events), rng.integers(0, 4, events), rng.integers(0, 10, events), strict=True)
+    ):
+        apart = 10 * int(rng.integers(0, 2)) if value in alive else 10 * (kind == "B")
+        lines.append({"type": str(kind), "time": 1_780_000_000_000 + 10 * n, "k": int(key) + apart, "v": int(value)})
+    folder.mkdir(exist_ok=True)
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "rises.yaml").write_text(QUERY.replace("SHEDDER", "gspice").replace("b.v >= a.v + 60", "b.v = a.v"))
+    (query,) = read_shed_queries([folder / "rises.yaml"], folder / "events.jsonl", None, None)
+    return query
+
+
+def test_a_model_no_longer_fits_when_something_else_becomes_of_events_that_look_as_ever(tmp_path):
+    then, same, other = joined(tmp_path / "then", {0, 1}, 1), joined(tmp_path / "same", {0, 1}, 2), joined(tmp_path / "other", {2, 3}, 3)
+    examination = Examination(then)
+    lesson = examination.lesson(None)
+    promise = Promise(lesson.harm, lesson.random, lesson.true)
+    profile = Profile.of(then.plan, then.batch)
+    for query in (same, other):
+        assert profile.drift_to(Profile.of(query.plan, query.batch)) is None
+    assert Examination(same).decline(lesson.model, promise) is None
+    why = Examination(other).decline(lesson.model, promise)
+    assert why is not None
+    assert "when it was judged last" in why
+    assert Examination(other).decline(lesson.model, replace(promise, true=FEWEST - 1)) is None, "too few to tell"

@@ -34,20 +34,24 @@ class AlternativesEngine:
     Args:
         plan: one that has alternatives (`app.query.planning.alternatives`).
         options: of all of them.
+        state: how many events have come, and the states of the alternatives' engines (`apart`); None: nothing has been seen yet.
 
     Raises:
         ValueError: the plan has none.
     """
 
-    def __init__(self, plan: Plan, options: EngineOptions | None = None) -> None:
+    def __init__(self, plan: Plan, options: EngineOptions | None = None, state: tuple[int, Sequence[Buffer]] | None = None) -> None:
         alternatives = split(plan)
         self.plan = plan
         self.timeouts: Matches | None = None
         """Plans that emit them are not run as alternatives."""
-        self._engines = [StacksEngine(one.plan, options) for one in alternatives]
+        if state is None:
+            self._engines = [StacksEngine(one.plan, options) for one in alternatives]
+        else:
+            self._engines = [StacksEngine.restore(one.plan, own, options) for one, own in zip(alternatives, state[1], strict=True)]
         self._moves = [_moves(one) for one in alternatives]
         self._merging = Merging(plan, alternatives)
-        self._arrived = 0
+        self._arrived = 0 if state is None else state[0]
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
@@ -89,10 +93,7 @@ class AlternativesEngine:
         Raises:
             SnapshotError: the bytes are no snapshot of this engine, damaged, of a newer version, or of a plan with another fingerprint.
         """
-        engine = cls(plan, options)
-        engine._arrived, states = apart(plan, data)
-        engine._engines = [StacksEngine.restore(own.plan, state, options) for own, state in zip(engine._engines, states, strict=True)]
-        return engine
+        return cls(plan, options, apart(plan, data))
 
     def validate(self) -> None:
         """Invariants of the state.

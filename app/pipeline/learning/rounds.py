@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from app.config.settings import Settings
 from app.errors import CepError
-from app.evaluation.examination import Examination, Lesson, Profile, TooFewError
+from app.evaluation.examination import Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
 from app.events.batch import EventBatch, concatenate, in_total_order
 from app.events.registry import Registry, registry_settings
@@ -129,12 +130,13 @@ class _Lessons:
         if choice.pinned and not self._wish.anyway:
             return Outcome(plan.name, "pinned", "version 0, which is chance" if choice.version == NONE else f"version {choice.version}")
         try:
-            why = self._reason(plan, used)
+            examination = cache(lambda: Examination(ShedQuery(plan, as_runs, self._newest(plan, self._settings.learning.events))))
+            why = self._reason(plan, used, examination)
             if why is None:
                 return Outcome(
                     plan.name, "still fits", "chance: nothing better was found" if used is None else f"version {used[0].version}"
                 )
-            return self._learn(ShedQuery(plan, as_runs, self._newest(plan, self._settings.learning.events)), used, choice, why)
+            return self._learn(examination(), used, choice, why)
         except TooFewError as error:
             return Outcome(plan.name, "too little", str(error))
         except ValueError as error:
@@ -149,7 +151,7 @@ class _Lessons:
         except ModelFileError:
             return None
 
-    def _reason(self, plan: Plan, used: tuple[Learned, Model[Any]] | None) -> str | None:
+    def _reason(self, plan: Plan, used: tuple[Learned, Model[Any]] | None, examination: Callable[[], Examination]) -> str | None:
         """Why something is to be learned now; None: nothing. What was learned last counts, also where it was no better: learning from the same once more would not be."""
         if self._wish.anyway:
             return "asked for"
@@ -159,12 +161,14 @@ class _Lessons:
         last = tried[-1]
         if time.time() * 1000 - last.learned_at_ms > self._settings.learning.again:
             return f"version {last.version} is old enough to be judged anew"
-        return Profile(**last.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
+        drifted = Profile(**last.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
+        return drifted or _decline(last, used, examination)
 
-    def _learn(self, query: ShedQuery, used: tuple[Learned, Model[Any]] | None, choice: Choice, why: str) -> Outcome:
+    def _learn(self, examination: Examination, used: tuple[Learned, Model[Any]] | None, choice: Choice, why: str) -> Outcome:
+        query = examination.query
         plan, batch = query.plan, query.batch
         self._tell(f"{plan.name}: learning from {len(batch):,} events: {why}")
-        lesson = Examination(query).lesson(None if used is None else used[1])
+        lesson = examination.lesson(None if used is None else used[1])
         learned = self._store.add(_learned(query, lesson, why), _content(lesson.model))
         judged = f"{learned.shedder} does {_percent(lesson.harm)} harm, random {_percent(lesson.random)}"
         if used is not None and lesson.in_use is not None:
@@ -185,6 +189,14 @@ class _Lessons:
                 parts.append(StreamReader(self._settings, stream).newest(count))
             self._read[key] = in_total_order(concatenate(parts))
         return self._read[key]
+
+
+def _decline(last: Learned, used: tuple[Learned, Model[Any]] | None, examination: Callable[[], Examination]) -> str | None:
+    """Why the model in use does not do any more what it did when it was judged last, together with what was learned then."""
+    if used is None:
+        return None
+    harm = last.harm if used[0].version == last.version else last.in_use
+    return None if harm is None else examination().decline(used[1], Promise(harm, last.random, last.true))
 
 
 def _learned(query: ShedQuery, lesson: Lesson, why: str) -> Learned:
