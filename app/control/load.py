@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from app.control.query_cost import FEED_MS, SLOWEST_TURN, QueryObservation
 from app.control.running import NEWEST, followed
 
-LUMPS = 1.25
-"""Of what a query's work is off on average: so much more than expected is reckoned with; of partial matches, whose number scatters with it, once as much."""
-
 
 @dataclass(slots=True)
 class Rest:
@@ -81,7 +78,7 @@ class Load:
         state: the states that events are held against as they are now; None: as the ratios make them.
         by_matches: rows of queries whose partial matches are what is shed.
         overlap: see `QueryCosts`.
-        scatter: float64 (queries,), see `QueryCost`.
+        lumpy: float64 (queries,), see `QueryCost`; of partial matches, whose number scatters with it, its scatter.
     """
 
     records: float
@@ -95,7 +92,7 @@ class Load:
     by_matches: Mapping[int, Callable[[float], float]]
     rest: Rest
     overlap: float
-    scatter: NDArray[np.float64]
+    lumpy: NDArray[np.float64]
 
     def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
@@ -116,9 +113,7 @@ class Load:
 
     def lumps_ms(self, ratios: NDArray[np.float64]) -> float:
         """By how much more the work of all queries typically is, where it is more: of each as lumpy as it is known to be."""
-        lumps = LUMPS * self.scatter
-        lumps[list(self.by_matches)] = self.scatter[list(self.by_matches)]
-        return float((lumps * self.work_ms(ratios)).sum())
+        return float((self.lumpy * self.work_ms(ratios)).sum())
 
     def shipped(self, ratios: NDArray[np.float64]) -> float:
         """Events that some query keeps: at least those of the query that keeps most."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import log, log2
+from math import log, log2, sqrt
 from typing import Any
 
 import numpy as np
 
 from app.control.elasticity import Elasticity
+from app.control.fullness import Fullness
 from app.control.running import NEWEST, followed, smoothed
 from shedding.detector_matches import Curve, fitted
 
@@ -31,7 +32,9 @@ NO_EFFECT = 0.1
 SLOWEST_TURN = 0.1
 """Of the state at least so much is taken to be replaced in a batch: what live events are said to be may be partial matches."""
 SLOW = 0.15
-"""Weight of the newest batch in what is known of a query's lumps."""
+"""Weight of the newest batch in what is known of a query's scatter."""
+SOON, FOR_LONG = 0.1, 0.015
+"""The same of its lumps, where the batch is one, and where it is none: one in thirty batches is enough to be late once in a hundred, and a mean forgets it before the next."""
 NOISY = 0.35
 """Of its scatter: batches whose costs miss what was known by so little on average miss it by chance."""
 SURE = 0.6
@@ -40,14 +43,14 @@ AGREEING = 0.2
 """Of what the curve misses a batch's cost by, so much must be missed by what was seen with about so many partial matches as well."""
 MOST_MOVE = 0.5
 """How much of the way that goes in one batch."""
+LUMPY = 2.5
+"""So many times as much more as batches typically cost when they cost more is reckoned with."""
 LEAST_GAIN = 0.2
 """Of what a batch counts in a query's costs: a batch of a noisy query."""
 FOLLOWED = 1.3
 """So many times what is kept, or less: what the state was made from. Then it has followed, and work says what that share costs."""
 LEAST_RETAINED = 0.02
 """Of what there would be without shedding: below, there is nothing left to be measured."""
-LONGEST = 4.0
-"""Power of the share that is kept by which partial matches of many items may get fewer."""
 TURNED = 0.5
 """Of the state replaced in a batch: it is what the batch's ratio made of it."""
 FORGIVEN = 0.003
@@ -86,11 +89,6 @@ def turned_by(kept: float, held: float) -> float:
     return max(SLOWEST_TURN, min(1.0, kept / max(1.0, held)))
 
 
-def _in_proportion() -> Elasticity:
-    """What the number of partial matches is taken for before anything is known: in proportion."""
-    return Elasticity(exponent=1.0, most=LONGEST, expected=None)
-
-
 @dataclass(slots=True)
 class QueryCost:
     """What is known of one query; all of it goes through `snapshot`.
@@ -112,7 +110,8 @@ class QueryCost:
         samples: partial matches, and ms per event with so many, by levels of `LEVELS`.
         fullness: how many partial matches there are, of the reference, by the share that is kept of those that are made: longer ones are made of kept ones, so they may be as few as its square; or more, where shedding began while the state was still growing.
         bias: by how much an event cost more than was known, as a logarithm, on average.
-        scatter: the same without its sign: how lumpy the query's work is.
+        scatter: the same without its sign.
+        lumps: by how much more events cost at times, as the square of a logarithm: soon where they do, and for long.
     """
 
     share: float | None = None
@@ -129,9 +128,10 @@ class QueryCost:
     matches: float = 0.0
     newest_matches: float = 0.0
     samples: list[list[float]] = field(default_factory=list)
-    fullness: Elasticity = field(default_factory=_in_proportion)
+    fullness: Fullness = field(default_factory=Fullness)
     bias: float = 0.0
     scatter: float = 0.0
+    lumps: float = 0.0
 
     def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
         """Takes a batch into account.
@@ -223,12 +223,19 @@ class QueryCost:
             return 1.0
         off = log(each_ms / before_ms)
         self.bias, self.scatter = smoothed(self.bias, off, SLOW), smoothed(self.scatter, abs(off), SLOW)
+        more = max(0.0, off) ** 2
+        self.lumps = smoothed(self.lumps, more, SOON if more > self.lumps else FOR_LONG)
         return min(1.0, max(LEAST_GAIN, (self._signal - NOISY) / NOISY)) if self.scatter > 0 else 1.0
 
     @property
     def _signal(self) -> float:
         """0 where costs only scatter, 1 where they all go to one side."""
         return abs(self.bias) / self.scatter if self.scatter > 0 else 0.0
+
+    @property
+    def lumpy(self) -> float:
+        """By how much more its work is at times, as a share of what is expected."""
+        return LUMPY * sqrt(self.lumps)
 
     @property
     def per_event_ms(self) -> float:
@@ -286,8 +293,8 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
     known = QueryCost(
         **{
             **own,
-            "elasticity": Elasticity(**own.get("elasticity", {})),
-            "fullness": Elasticity(**{"expected": None, **own["fullness"]}) if "fullness" in own else _in_proportion(),
+            "elasticity": _known(Elasticity, own.get("elasticity", {})),
+            "fullness": _known(Fullness, own.get("fullness", {})),
         }
     )
     known.offered = known.offered or known.events
@@ -295,3 +302,8 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
         kept = known.events / known.offered
         known.whole = known.offered * kept**known.elasticity.power * known.retained**known.elasticity.power_of_state
     return known
+
+
+def _known(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """What a snapshot says of it, but for what only earlier versions knew."""
+    return kind(**{name: value for name, value in values.items() if name in kind.__slots__})

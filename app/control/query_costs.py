@@ -85,7 +85,7 @@ class QueryCosts:
             {row: one.by_matches() for row, one in enumerate(known) if one.reference},
             self._rest,
             self.overlap,
-            np.array([one.scatter for one in known], dtype=np.float64),
+            np.array([one.scatter if one.reference else one.lumpy for one in known], dtype=np.float64),
         )
 
     @property
