@@ -195,9 +195,9 @@ class GroupAudit:
         return replace(found, matches=some_of(found.matches, right), verdicts=verdicts.of(right), withheld=withheld)
 
     def _sampled(self, found: Found) -> Found:
-        """With what the control sample says, while there is shedding."""
+        """With what the control sample says: that all is found, while nothing is shed."""
         sample = self._samples.get(found.query)
-        if sample is None or not len(found.matches) or not self.memory.sheds:
+        if sample is None or not len(found.matches):
             return found
         keys, ends = self._keys_of_matches(found.matches), found.matches.time
         known = ends - self._reaches[found.query] >= self.memory.shed_before_ms

@@ -32,6 +32,7 @@ class _Slot:
     found: int = 0
     refuted: int = 0
     unverifiable: int = 0
+    shed: bool = False
 
 
 class Quality:
@@ -58,13 +59,16 @@ class Quality:
                 slot.found += tally.matches
                 slot.refuted += tally.refuted - tally.withheld
                 slot.unverifiable += tally.unverifiable
+                slot.shed |= query in shed
         for slots in self._slots.values():
             while slots and slots[0].number * SLOT_MS < now_ms - PERIOD_MS:
                 slots.popleft()
 
     def estimates(self, query: str) -> dict[str, Estimate]:
-        """By `METRICS`, what is known; nothing of a query that sheds nothing, or whose sample found nothing."""
+        """By `METRICS`, what is known of the last minutes, those without shedding among them; nothing of a query that has shed nothing in them, or whose sample found nothing."""
         slots = self._slots.get(query, ())
+        if not any(slot.shed for slot in slots):
+            return {}
         counts = sum((slot.sample for slot in slots), np.zeros((2, GROUPS), np.int64))
         found, refuted, unverifiable = (sum(getattr(slot, name) for slot in slots) for name in ("found", "refuted", "unverifiable"))
         known = {"recall": recall_of_sample(counts), "precision": precision_of_verdicts(found, refuted, unverifiable)}

@@ -45,6 +45,8 @@ MOST_MOVE = 0.5
 """How much of the way that goes in one batch."""
 LUMPY = 2.5
 """So many times as much more as batches typically cost when they cost more is reckoned with."""
+MOST_LUMPY = 0.8
+"""Of what is expected, so much more at most: where it is not known how work follows what is kept, every change of the ratio is a surprise, and no reason to keep less."""
 LEAST_GAIN = 0.2
 """Of what a batch counts in a query's costs: a batch of a noisy query."""
 FOLLOWED = 1.3
@@ -235,7 +237,7 @@ class QueryCost:
     @property
     def lumpy(self) -> float:
         """By how much more its work is at times, as a share of what is expected."""
-        return LUMPY * sqrt(self.lumps)
+        return min(MOST_LUMPY, LUMPY * sqrt(self.lumps))
 
     @property
     def per_event_ms(self) -> float:

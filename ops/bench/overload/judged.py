@@ -111,7 +111,7 @@ def judged(shedder: str, run: Run, whole: Run, sampled: Mapping[str, frozenset[s
 
     Args:
         whole: without shedding, over the same topic.
-        sampled: by query, identities of the matches that lie in its control sample.
+        sampled: by query, identities of the matches that have something to do with its control sample.
     """
     rows = []
     starts_ms = (run.began_ms + 1000 * run.schedule.seconds).tolist()

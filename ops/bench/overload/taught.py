@@ -96,8 +96,8 @@ def foretold(
     return {(query, one["shedder"], names[one["rate"]]): one["recall"] for one in json.loads(out.read_text())[0]["standings"]}
 
 
-def in_control_sample(settings: Settings, query: str, ends: Mapping[str, tuple[str | None, int]]) -> frozenset[str]:
-    """Those of the matches that lie in the control sample of a query with one partition attribute, a text.
+def touched_by_sample(settings: Settings, query: str, ends: Mapping[str, tuple[str | None, int]]) -> frozenset[str]:
+    """Those of the matches that have something to do with events of the control sample of a query with one partition attribute, a text: live estimates do not speak of them.
 
     Args:
         ends: by identity, partition key and event time of the last event.
@@ -114,7 +114,8 @@ def in_control_sample(settings: Settings, query: str, ends: Mapping[str, tuple[s
     column = Column(Kind.STRING, codes, None, Dictionary.of([key.encode() for _, key, _ in known]))
     times = np.array([time for _, _, time in known], dtype=np.int64)
     batch = EventBatch(times, np.zeros_like(times), np.zeros_like(times), empty_batch().type, {group.equivalence[0]: column})
-    held = sample.holds_whole(partition_keys(batch, np.arange(len(known)), group).hashes, times)
+    keys = partition_keys(batch, np.arange(len(known)), group).hashes
+    held = sample.holds(keys, times) | sample.holds(keys, times - (sample.before_ms or 0))
     return frozenset(identity for (identity, _, _), one in zip(known, held.tolist(), strict=True) if one)
 
 
