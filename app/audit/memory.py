@@ -151,11 +151,6 @@ class Memory:
         """Whether something is remembered to be shed of these items, uint64 (words,)."""
         return any(piece.kind == "shed" and (piece.words & own).any() for piece in self._pieces)
 
-    @property
-    def sheds(self) -> bool:
-        """Whether something is remembered that was shed, or would have been but for the control sample."""
-        return any(piece.kind != "fed" for piece in self._pieces)
-
     def spared(self, source: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether events of the control sample would have been shed.
 

@@ -58,7 +58,7 @@ class Sample:
 
     def holds(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether events are in the sample, bool (events,); arguments as of `turns`."""
-        return in_sample(self.turns(keys, times), self.share) if self.share else np.zeros(len(keys), np.bool_)
+        return in_sample(self.turns(keys, times), self.share)
 
     def holds_whole(self, keys: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether all that matches can have to do with lies in one turn that is in the sample, bool (matches,).
@@ -69,11 +69,8 @@ class Sample:
             keys: uint64 (matches,).
             ends: int64 (matches,), times of their last events.
         """
-        held = self.holds(keys, ends)
-        if self.before_ms is None:
-            return held
-        first, last = self.turns(keys, ends - self.before_ms), self.turns(keys, ends + self.after_ms)
-        return held & (first == last)
+        first, last = self.turns(keys, ends - (self.before_ms or 0)), self.turns(keys, ends + self.after_ms)
+        return in_sample(first, self.share) & (first == last)
 
 
 def in_sample(turns: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:

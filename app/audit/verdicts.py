@@ -7,7 +7,7 @@ events of the match's partition and time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 
@@ -20,7 +20,7 @@ from app.audit.memory import FOREVER, KeysOf, Memory, Recalled
 from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
-from app.query.plan import QUERY_STREAM, Plan
+from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.reach import reach_ms
 from app.query.text.keys import EVENT_SHEDDERS, WINDOW_SHEDDERS
 
@@ -99,6 +99,20 @@ def control_sample(plan: Plan, share: float) -> Sample | None:
         return None
     reach, (back, ahead) = reach_ms(plan), _looks(plan)
     return Sample(share, None) if reach is None else Sample(share, reach * (1 + back), reach * ahead)
+
+
+def control_samples(catalog: Catalog, queries: Iterable[int]) -> dict[int, Sample]:
+    """By query (index in `Catalog.plans`), those that have one."""
+    samples = {query: control_sample(catalog.plans[query], catalog.sample) for query in queries}
+    return {query: sample for query, sample in samples.items() if sample is not None}
+
+
+def by_sample(samples: Mapping[int, Sample]) -> dict[Sample, list[int]]:
+    """The queries of each sample: those that reach equally far have one, of which events are asked once."""
+    queries: dict[Sample, list[int]] = {}
+    for query, sample in samples.items():
+        queries.setdefault(sample, []).append(query)
+    return queries
 
 
 def _looks(plan: Plan) -> tuple[bool, bool]:

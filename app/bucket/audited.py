@@ -13,7 +13,7 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import Dispatch
 from app.audit.memory import Kind, Memory
 from app.audit.sample import counted
-from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, cares_for_distances_only, control_sample, is_audited, is_watched
+from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, by_sample, cares_for_distances_only, control_samples, is_audited, is_watched
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch, pack_events, unpack_events
 from app.bucket.hold import FOREVER, NEVER
@@ -91,8 +91,10 @@ class GroupAudit:
         self._upkeep_ns = 0
         """What remembering took in this step."""
         self._own = {query: self._layout.own_words(query) for query in self._plans}
-        samples = {query: control_sample(plan, catalog.sample) for query, plan in self._plans.items()}
-        self._samples = {query: sample for query, sample in samples.items() if sample is not None}
+        self._samples = control_samples(catalog, self._plans)
+        self._spared = {
+            sample: np.bitwise_or.reduce([self._own[query] for query in queries]) for sample, queries in by_sample(self._samples).items()
+        }
         self._judges = {
             query: Judge(plan, self._own[query], self._reaches[query], self._keys_of, self._rematch(query))
             for query, plan in self._plans.items()
@@ -104,9 +106,9 @@ class GroupAudit:
         began = clock()
         keys, _ = self._keys_of(batch)
         spared = np.zeros_like(bitmaps)
-        for query, sample in self._samples.items():
+        for sample, words in self._spared.items():
             held = sample.holds(keys, batch.time)
-            spared[held] |= bitmaps[held] & self._own[query]
+            spared[held] |= bitmaps[held] & words
         parts: tuple[tuple[NDArray[np.uint64], Kind], ...] = ((bitmaps & ~spared, "shed"), (spared, "spared"))
         for bits, kind in parts:
             rows = np.flatnonzero(bits.any(axis=1))

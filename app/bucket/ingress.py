@@ -13,7 +13,7 @@ from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence as EvaluationSequence
 from app.audit.sample import Sample
-from app.audit.verdicts import control_sample, is_watched
+from app.audit.verdicts import by_sample, control_samples, is_watched
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
@@ -190,13 +190,8 @@ class _Way:
     """Of a trusted group: the group as if only the attribute that the stream is ordered by partitioned it."""
     audited: bool
     """Whether what is shed of its events goes to the buckets, for audits."""
-    samples: Mapping[int, Sample]
-    """By query, the control sample that it spares."""
-
-
-def _samples_of(catalog: Catalog, group: QueryGroup) -> dict[int, Sample]:
-    samples = {query: control_sample(catalog.plans[query], catalog.sample) for query in group.queries}
-    return {query: sample for query, sample in samples.items() if sample is not None}
+    samples: Mapping[Sample, Sequence[int]]
+    """The control samples that its queries spare, and whose they are."""
 
 
 class IngressPlan:
@@ -215,7 +210,7 @@ class IngressPlan:
                 _rules_of(catalog, group, rules),
                 key_group(group, rules) if trusted(catalog, group, rules) else None,
                 any(is_watched(catalog.plans[query], catalog.sample) for query in group.queries),
-                _samples_of(catalog, group),
+                by_sample(control_samples(catalog, group.queries)),
             )
             for group in catalog.groups
             if rules.stream in group.streams
@@ -322,8 +317,8 @@ class IngressPlan:
         for way in self._ways:
             if way.samples:
                 keys, times = partition_keys(batch, withdrawn.relevant, way.group).hashes, batch.time[withdrawn.relevant]
-                for query, sample in way.samples.items():
-                    gone[sample.holds(keys, times)] &= ~withdrawn.own_words(query)
+                for sample, queries in way.samples.items():
+                    gone[sample.holds(keys, times)] &= ~np.bitwise_or.reduce([withdrawn.own_words(query) for query in queries])
         return selected.without(withdrawn.with_bitmaps(gone))
 
     def _send_hidden(

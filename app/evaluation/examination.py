@@ -140,6 +140,11 @@ class Examination:
         return len(self._contest("random").truth)
 
     @cached_property
+    def random(self) -> float:
+        """See `Lesson.random`."""
+        return self.harm(unlearned("random", self._seed))
+
+    @cached_property
     def _is_candidate(self) -> NDArray[np.bool_]:
         """Of the second part."""
         return candidate_items(self.query.plan, self._judging) != 0
@@ -160,9 +165,7 @@ class Examination:
             )
         judged = {one: self.harm(one) for one in self._candidates()}
         best = min(judged, key=lambda one: judged[one])
-        return Lesson(
-            best, judged[best], self.harm(unlearned("random", self._seed)), None if in_use is None else self.harm(in_use), self.true
-        )
+        return Lesson(best, judged[best], self.random, None if in_use is None else self.harm(in_use), self.true)
 
     def decline(self, model: Model[Any], then: Promise) -> str | None:
         """Why a model does not do what it did when it was judged last; None where it does, or where there are too few composite events to tell.
@@ -173,7 +176,7 @@ class Examination:
         """
         if min(self.true, then.true) < FEWEST:
             return None
-        now = Promise(self.harm(model), self.harm(unlearned("random", self._seed)), self.true)
+        now = Promise(self.harm(model), self.random, self.true)
         if not then.broken_by(now):
             return None
         return f"it does {now.harm:.0%} harm, {then.harm:.0%} when it was judged last (random {now.random:.0%}, {then.random:.0%})"

@@ -46,12 +46,12 @@ class AlternativesEngine:
         self.timeouts: Matches | None = None
         """Plans that emit them are not run as alternatives."""
         if state is None:
-            self._engines = [StacksEngine(one.plan, options) for one in alternatives]
+            self._arrived, self._engines = 0, [StacksEngine(one.plan, options) for one in alternatives]
         else:
-            self._engines = [StacksEngine.restore(one.plan, own, options) for one, own in zip(alternatives, state[1], strict=True)]
+            self._arrived, states = state
+            self._engines = [StacksEngine.restore(one.plan, own, options) for one, own in zip(alternatives, states, strict=True)]
         self._moves = [_moves(one) for one in alternatives]
         self._merging = Merging(plan, alternatives)
-        self._arrived = 0 if state is None else state[0]
 
     def feed(self, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks) -> tuple[Matches, Tally]:
         """Processes events, and lets time come to the watermarks; see `app.cep.engine.Engine.feed`."""
