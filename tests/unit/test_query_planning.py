@@ -151,6 +151,20 @@ def test_default_return_has_every_attribute_of_every_named_positive_variable() -
     assert names == ["s_tag_id", "s_store_id", "s_shelf_id", "e_tag_id", "e_store_id", "e_exit_id", "e_alarm", "e_counter_id"]
 
 
+@pytest.mark.parametrize(
+    ("shedding", "shedder"),
+    [
+        ("", "none"),
+        ("shedding: {max_drop_ratio: 0.5}", "none"),
+        ("shedding: {latency_bound: 1 s}", "auto"),
+        ("shedding: {latency_bound: 1 s, shedder: none}", "none"),
+        ("shedding: {latency_bound: 1 s, shedder: bl}", "bl"),
+    ],
+)
+def test_a_bound_without_a_shedder_is_kept_by_the_one_that_loses_least(shedding: str, shedder: str) -> None:
+    assert plan_of("[mote_id]", more=shedding).shedding.shedder == shedder
+
+
 def _fingerprint(more: str = "", where: str = "a.humidity > 3") -> str:
     return plan_of(where, more=more).fingerprint
 

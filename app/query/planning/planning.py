@@ -17,6 +17,7 @@ from app.query.planning.planning_runs import RunsPlanner, needs_runs, ranks_of, 
 from app.query.resolved import resolved as r
 from app.query.resolved.folding import fold
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC
+from app.query.text.keys import AUTO
 from app.query.tree.document import Document
 
 FALSE = e.Comparison("=", e.Literal(Kind.INTEGER, 0), e.Literal(Kind.INTEGER, 1))
@@ -137,7 +138,10 @@ def headed(query: r.Resolved | r.ResolvedTemporal, items: tuple[Item, ...]) -> P
         returns=query.returns,
         columns=(),
         output=Output(output_value(output, "topic"), output_value(output, "key"), bool(output_value(output, "hold_for_verdict"))),
-        shedding=replace(shedding_of(document.record("shedding")), state_bytes=_state_bytes(document)),
+        shedding=replace(
+            shedding_of(document.record("shedding"), unnamed=AUTO if isinstance(query, r.Resolved) else "none"),
+            state_bytes=_state_bytes(document),
+        ),
     )
 
 
@@ -251,14 +255,14 @@ def _state_bytes(document: Document) -> int | None:
     return None if found is None else int(found.value)
 
 
-def shedding_of(record: object) -> Shedding:
-    """The plan's part of ``shedding:``."""
+def shedding_of(record: object, unnamed: str) -> Shedding:
+    """The plan's part of ``shedding:``; ``unnamed`` keeps a bound for which no shedder is named."""
     if not isinstance(record, dict):
         return Shedding()
     values = {key: one.value for key, one in record.items()}
     bound, memory = values.get("latency_bound"), values.get("memory")
     return Shedding(
-        shedder=values.get("shedder", "none"),
+        shedder=values.get("shedder", "none" if bound is None else unnamed),
         latency_bound_ms=bound.size if bound is not None else None,
         safety=values.get("safety", 0.8),
         max_drop_ratio=values.get("max_drop_ratio", 0.99),

@@ -132,7 +132,7 @@ _VARIABLE = r"[^\W\d]\w*"
 
 SHEDDING = Record(
     (
-        Key("shedder", Choice(SHEDDERS), "Who decides what is dropped under overload", default="none"),
+        Key("shedder", Choice(SHEDDERS), "Who decides what is dropped under overload, where there is a latency_bound", default=AUTO),
         Key("latency_bound", Duration(), "Composite events should not be later than this"),
         Key("safety", Number(0, 1, above=True), "Shedding starts at safety * latency_bound", default=0.8),
         Key("max_drop_ratio", Number(0, 1), "At most this share is dropped", default=0.99),
