@@ -26,6 +26,7 @@ from app.events.batch import EventBatch, take
 from app.query.plan import Plan
 from shedding.candidates import JudgedEvents
 from shedding.interface import MATCH_LEVELS, Level, Method, Model, Priced, Training
+from shedding.observations import MatchObservations
 from shedding.partial_matches.hspice import HspiceModel
 from shedding.registry import METHODS
 
@@ -240,14 +241,15 @@ class Contest:
             return self._window_observations
         if method.level == "events per partial match":
             return PairOperator(self.plan, self._learned).observations()
-        return self._match_observations
+        return self.match_observations
 
     @cached_property
     def _event_observations(self) -> object:
         return event_observations(self.plan, self.features, self.learning)
 
     @cached_property
-    def _match_observations(self) -> object:
+    def match_observations(self) -> MatchObservations:
+        """What becomes of partial matches of the learning stream, step by step; worked out once."""
         return MatchOperator(self.plan, self._learned).observations()
 
     @property

@@ -26,9 +26,10 @@ from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.shedding_command import Paper, Size, command
+from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.shedding_runs import RATES, candidates, charged, contest_of, judged, shedders, under
-from ops.experiments.shedding_verdicts import gspice_verdicts, own_table
+from ops.experiments.shedding_verdicts import AUTO, gspice_verdicts, own_table
 from shedding.events.gspice import PANE
 from shedding.interface import Method
 from shedding.panes import Pane
@@ -61,6 +62,11 @@ def no_pane() -> Method[Any]:
     return method("gspice", pane=Pane(time_ms=1))
 
 
+def default(gspice: Method[Any]) -> Auto:
+    """The default method among all that the application runs on whole events, gSPICE with the experiment's pane."""
+    return Auto({**{name: method(name) for name in ("prefix", "espice", "bl", "gspice-tree")}, "gspice": gspice})
+
+
 def fixed(seed: int, *, selected: bool = False) -> Terms:
     """What exceeds the capacity is dropped; ``selected``: of what selection lets through."""
     return Terms(seed=seed, fixed=True, selected=selected)
@@ -89,7 +95,8 @@ def e1(size: Size, seed: int) -> Iterator[Point]:
     for name, (plan, stream) in SYNTHETIC.items():
         contest = contest_of(plan(), *letters(stream, size, seed), fixed(seed))
         own = () if name == "Q2" else ("prefix",)  # it knows sequences, not one of two
-        yield from judged(contest, f"E1-{name}", {**shedders("gspice", "espice", "bl", *own), EVERY_KEY: every_key()}, RATES)
+        taking_part = {**shedders("gspice", "espice", "bl", *own), EVERY_KEY: every_key(), AUTO: default(method("gspice"))}
+        yield from judged(contest, f"E1-{name}", taking_part, RATES)
         more = {"espice, row": method("espice", variant="row")} if name == "Q1" else {}
         yield from judged(contest, f"E1-{name}", {**shedders("oracle", "random"), **more}, (1.2, 2.0))
         yield from judged(under(contest, queued(seed)), f"E1-queue-{name}", shedders("gspice"), RATES)
@@ -176,12 +183,14 @@ def e3(size: Size, seed: int) -> Iterator[Point]:
             plans |= {"Q4-x2": queries.g4(one.four, 2), "Q5-x2": queries.g5(one.four, 2)}
         for figure, plan in plans.items():
             more = {**shedders("prefix"), **own} if "Q5" in figure else {"gspice": own["gspice"], NO_PANE: no_pane()}
-            yield from judged(one.contest(plan, seed), f"E3-{figure}-{one.name}", {**shedders(*USUAL), **more}, RATES)
+            taking_part = {**shedders(*USUAL), **more, AUTO: default(own["gspice"])}
+            yield from judged(one.contest(plan, seed), f"E3-{figure}-{one.name}", taking_part, RATES)
 
 
 def e4(size: Size, seed: int) -> Iterator[Point]:
     """E4: soccer."""
-    own = {**shedders(*USUAL), "gspice": method("gspice", pane=Pane(events=200))}
+    gspice = method("gspice", pane=Pane(events=200))
+    own = {**shedders(*USUAL), "gspice": gspice, AUTO: default(gspice)}
     streams = {"generated": lambda: data.duel_events(*data.soccer_positions(size.judging // 4, seed), seed)}
     if data.recording(data.POR_SUI_2019) is not None:
         streams["POR-SUI-2019"] = lambda: data.duel_events(*data.por_sui_2019(), seed)
@@ -206,7 +215,7 @@ def e6(size: Size, seed: int) -> Iterator[Point]:
     """E6: distribution of types, DS5 to DS8, at 140 %."""
     for number in (5, 6, 7, 8):
         contest = contest_of(queries.g2(), *letters(f"DS{number}", size, seed, size.learning), fixed(seed))
-        taking_part = {**shedders("gspice", "gspice-tree", "gspice-forest", "bl"), EVERY_KEY: every_key()}
+        taking_part = {**shedders("gspice", "gspice-tree", "gspice-forest", "bl"), EVERY_KEY: every_key(), AUTO: default(method("gspice"))}
         yield from judged(contest, "E6", taking_part, (1.4,), number)
         if seed < FEW:
             models = shedders("gspice", "gspice-tree", "gspice-forest")
@@ -237,7 +246,8 @@ def own_methods(size: Size, seed: int) -> Iterator[Point]:
             streams[f"Q6-first-{name}"] = (queries.p3(3), data.duel_events(*positions(), seed), Pane(events=200))
     for name, (plan, everything, pane) in streams.items():
         contest = contest_of(plan, everything, 0.6, fixed(seed, selected=True))
-        taking_part = {**shedders("prefix", "espice", "bl"), "gspice": method("gspice", pane=pane)}
+        gspice = method("gspice", pane=pane)
+        taking_part = {**shedders("prefix", "espice", "bl"), "gspice": gspice, AUTO: default(gspice)}
         yield from judged(contest, f"own-{name}", taking_part, (1.2, 2.0))
         yield from judged(under(contest, queued(seed, selected=True)), f"own-queue-{name}", taking_part, (1.2, 2.0))
 
@@ -246,7 +256,7 @@ def adverse(size: Size, seed: int) -> Iterator[Point]:
     """Where the methods should do badly: a join that utilities of single events cannot see, and no predicate at all."""
     for name, where in (("join", "a.v = b.v AND b.v = c.v"), ("none", "a.v <= 10")):
         contest = contest_of(queries.g1(where=where), *letters("DS1", size, seed), fixed(seed))
-        yield from judged(contest, f"adverse-{name}", shedders(*USUAL, "prefix"), (1.2, 2.0))
+        yield from judged(contest, f"adverse-{name}", {**shedders(*USUAL, "prefix"), AUTO: default(method("gspice"))}, (1.2, 2.0))
 
 
 def negation(size: Size, seed: int) -> Iterator[Point]:
@@ -254,9 +264,8 @@ def negation(size: Size, seed: int) -> Iterator[Point]:
     where = "a.v <= 5 AND b.v <= 5 AND c.v <= 5"
     plan = queries.compiled("g7", "SEQ(A a, !(B b), C c)", where, "window: {size: 250 s, slide: 10 s}", data.LETTERS_SCHEMA)
     contest = contest_of(plan, *letters("DS1", size, seed), fixed(seed))
-    yield from judged(
-        contest, "negation", {**shedders(*USUAL, "prefix"), "gspice, no credit": method("gspice", abandoned_credit=0.0)}, RATES
-    )
+    more = {"gspice, no credit": method("gspice", abandoned_credit=0.0), AUTO: default(method("gspice"))}
+    yield from judged(contest, "negation", {**shedders(*USUAL, "prefix"), **more}, RATES)
 
 
 EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {

@@ -18,11 +18,16 @@ from functools import partial
 from typing import Any
 
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.quality import Quality
 from ops.experiments import sharp_streams as streams
+from ops.experiments.rivals.budget import BudgetModel, Estimate, Judged, PriceModel
+from ops.experiments.rivals.classes import icde20
+from ops.experiments.rivals.satisfiability import Satisfiability
+from ops.experiments.rivals.sketch import sharp
 from ops.experiments.sharp_events import at_bounds
 from ops.experiments.sharp_laws import LawsModel
 from ops.experiments.sharp_oracle import Oracle
-from ops.experiments.sharp_verdicts import BOUNDS, COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
+from ops.experiments.sharp_verdicts import BOUNDS, BY_PRICE, COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.shedding_runs import divided, point_of, under
@@ -73,21 +78,52 @@ def of_matches(name: str, size: Size, seed: int) -> Iterator[Point]:
                 yield from points(one, replace(terms, average_over=0, priced=False), model, name + EVERY, shedder, bound)
 
 
+def of_rivals(name: str, size: Size, seed: int) -> Iterator[Point]:
+    """Shedders of partial matches of ICDE'20 and SHARP, as published and by price, and pSPICE by price."""
+    one = contest(name, size, seed)
+    observed = one.match_observations
+    assert observed.succession is not None
+    models: dict[str, Model[Any]] = {}
+    estimates: dict[str, Estimate] = {"icde20": icde20(observed, seed), "sharp": sharp(observed, seed)}
+    for rival, estimate in estimates.items():
+        models[rival] = BudgetModel(estimate)
+        models[rival + BY_PRICE] = PriceModel.of(Judged(estimate), estimate.manifest, observed.sample, observed.succession)
+    pspice: Any = one.train(method("pspice"))
+    models["pspice" + BY_PRICE] = PriceModel.of(pspice, pspice.manifest, observed.sample, observed.succession)
+    for rival, model in models.items():
+        for bound in COMPARED:
+            yield from points(one, replace(one.terms, match_interval=INTERVALS[bound], priced=True), model, name, rival, bound)
+
+
 def of_events(name: str, size: Size, seed: int) -> Iterator[Point]:
     """Shedders of events, whole or in tumbling windows."""
     if seed >= FEW:
         return
     one = contest(name, size, seed)
     for shedder in EVENTS:
-        for bound, quality, dropped, held in at_bounds(one, method(shedder), COMPARED):
-            yield Point(
-                name, shedder, bound, seed, 100 * quality.false_negatives, 100 * quality.false_positives, quality.true, 100 * dropped
-            )
-            yield Point(name + WORK, shedder, bound, seed, 100 * held)
+        taking_part = method(shedder)
+        found = at_bounds(one, one.train(taking_part), COMPARED, by_window=taking_part.level == "events per window")
+        yield from event_points(found, name, shedder, seed)
+
+
+def of_darling(name: str, size: Size, seed: int) -> Iterator[Point]:
+    """DARLING, which sheds events."""
+    if seed < FEW:
+        one = contest(name, size, seed)
+        yield from event_points(at_bounds(one, Satisfiability.of(one, name, seed), COMPARED), name, "darling", seed)
+
+
+def event_points(found: Iterator[tuple[float, Quality, float, float]], name: str, curve: str, seed: int) -> Iterator[Point]:
+    """What shedders of events lost, invented, dropped, and how much work was left."""
+    for bound, quality, dropped, held in found:
+        yield Point(name, curve, bound, seed, 100 * quality.false_negatives, 100 * quality.false_positives, quality.true, 100 * dropped)
+        yield Point(name + WORK, curve, bound, seed, 100 * held)
 
 
 EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {
-    f"{pair} {kind}": partial(run, pair) for pair in PAIRS for kind, run in (("matches", of_matches), ("events", of_events))
+    f"{pair} {kind}": partial(run, pair)
+    for pair in PAIRS
+    for kind, run in (("matches", of_matches), ("rivals", of_rivals), ("events", of_events), ("darling", of_darling))
 }
 
 _BOUND = "bound, % of the unshedded latency"

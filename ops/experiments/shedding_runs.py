@@ -16,6 +16,7 @@ from app.evaluation.contest import Contest, Standing, Terms
 from app.evaluation.operator import candidate_items
 from app.events.batch import EventBatch, take
 from app.query.plan import Plan
+from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Point, known
 from shedding.candidates import JudgedEvents
 from shedding.events.judging import UtilityGate
@@ -25,11 +26,11 @@ from shedding.threshold import utility_shares
 
 RATES = (1.2, 1.4, 1.6, 1.8, 2.0)
 
-Shedders = Mapping[str, Method[Any] | None]
+Shedders = Mapping[str, Method[Any] | Auto | None]
 """By the name of the line; None is the oracle."""
 
 
-def shedders(*names: str) -> dict[str, Method[Any] | None]:
+def shedders(*names: str) -> dict[str, Method[Any] | Auto | None]:
     """Methods with the paper's settings, and the oracle."""
     return {name: None if name == "oracle" else method(name) for name in names}
 
@@ -92,7 +93,7 @@ def point_of(standing: Standing, figure: str, curve: str, x: float, seed: int) -
 def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence[float], x: float | None = None) -> Iterator[Point]:
     """Every shedder at every rate; ``x`` where it is not the rate in percent that is varied. Leaves out what an earlier run found (`known`), and who hides events where patterns have too many items for it."""
     for curve, shedder in taking_part.items():
-        if shedder is not None and shedder.level == "events per partial match" and len(contest.plan.items) > MOST_ITEMS:
+        if not (shedder is None or isinstance(shedder, Auto)) and shedder.level == "events per partial match" and len(contest.plan.items) > MOST_ITEMS:
             continue
         missing = [rate for rate in rates if not known(figure, curve, round(100 * rate) if x is None else x, contest.terms.seed)]
         if not missing:
@@ -101,7 +102,8 @@ def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence
             oracle: Any = Oracle.of(contest)
             own, model = oracle, oracle
         else:
-            own, model = shedder, contest.train(shedder)
+            own = shedder.chosen(contest) if isinstance(shedder, Auto) else shedder
+            model = contest.train(own)
         for standing in contest.standings(own, model, missing):
             yield point_of(standing, figure, curve, round(100 * standing.rate) if x is None else x, contest.terms.seed)
 

@@ -1,4 +1,4 @@
-"""Choosing the least among all: no threshold, the partial matches of the moment compete with each other."""
+"""Choosing the least: among the partial matches of the moment, which compete with each other, or by a price that leaves about so many in the long run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import Mask
+from shedding.observations import Succession
+
+PRICES = 100
+"""Shares between which prices are known."""
 
 
 def all_but_least(utilities: NDArray[np.float64], ties: NDArray[np.uint64], count: int) -> Mask:
@@ -36,3 +40,27 @@ def all_but_least(utilities: NDArray[np.float64], ties: NDArray[np.uint64], coun
     going = count - (len(kept) - int(np.count_nonzero(kept)))
     kept[tied[np.argpartition(ties[tied], going - 1)[:going]]] = False
     return kept
+
+
+def prices_that_leave(worth: NDArray[np.float64], succession: Succession | None) -> NDArray[np.float64]:
+    """float64 (`PRICES` + 1,), ascending: whoever drops all that are worth less than price k leaves about ``1 - k / PRICES`` of the partial matches that there would be without shedding.
+
+    Args:
+        worth: float64 (sample,), of partial matches that were seen.
+        succession: how they went on: what would have grown from a dropped one is not there either. None: they do not branch.
+    """
+    wanted = np.linspace(0, 1, PRICES + 1)
+    tried = np.quantile(worth, wanted)
+    if succession is None:
+        return tried
+    gone = [1.0 - float(succession.survive(worth >= price).mean()) for price in tried]
+    return np.interp(wanted, np.maximum.accumulate([*gone, 1.0]), [*tried, np.inf if not len(tried) else np.nextafter(tried[-1], np.inf)])
+
+
+def price_at(prices: NDArray[np.float64], drop_ratio: float) -> float:
+    """The price for a drop ratio, between those that are known.
+
+    >>> price_at(np.array([0.0, 1.0, 4.0]), 0.75)
+    2.5
+    """
+    return float(np.interp(drop_ratio, np.linspace(0, 1, len(prices)), prices))

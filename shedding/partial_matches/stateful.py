@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,15 @@ from shedding.candidates import JudgedMatches, Mask
 from shedding.events.gspice_trees import Trees, compiled
 from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
-from shedding.observations import MatchObservations, Succession
+from shedding.observations import MatchObservations
 from shedding.partial_matches.branching import BranchingOutlook, learned
 from shedding.partial_matches.forest_rows import always, asked, rows_of, types_of
 from shedding.partial_matches.markov import prospects
 from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
-from shedding.partial_matches.selection import all_but_least
+from shedding.partial_matches.selection import all_but_least, price_at, prices_that_leave
 
 _MOST_ROWS = 200_000
 """Outcomes that are learned from; more are left out by chance."""
-_PRICES = 100
 
 
 _AS_EXPECTED = always(1.0)
@@ -86,11 +85,19 @@ class StatefulGate:
         return all_but_least(self.outlook.utilities(candidates), ties, round(self.drop_ratio * len(candidates)))
 
 
+class Promising(Protocol):
+    """Whoever knows what partial matches are worth."""
+
+    def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
+        """float64 (matches,), weight per second, or what is proportional to it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PricedGate:
     """Drops every partial match that promises less per second than a price, however many there are."""
 
-    outlook: Outlook | BranchingOutlook
+    outlook: Promising
     price: float
 
     def keep(self, candidates: JudgedMatches) -> Mask:
@@ -105,7 +112,7 @@ class StatefulModel:
     Attributes:
         manifest: where it comes from.
         outlook: what is expected.
-        prices: float64 (`_PRICES` + 1,), ascending: price k leaves about ``1 - k / _PRICES`` of the partial matches that there would be without shedding.
+        prices: see `prices_that_leave`.
     """
 
     manifest: Manifest
@@ -122,7 +129,7 @@ class StatefulModel:
 
     def priced(self, drop_ratio: float) -> PricedGate:
         """For a bound on the average: in the long run, so much less of what there would be without shedding; less where little is promised, more where much is."""
-        return PricedGate(self.outlook, float(np.interp(drop_ratio, np.linspace(0, 1, len(self.prices)), self.prices)))
+        return PricedGate(self.outlook, price_at(self.prices, drop_ratio))
 
     def arrays(self) -> Arrays:
         """For a file."""
@@ -172,11 +179,11 @@ class Stateful:
         manifest = training.manifest(self.name, len(observations.query) + len(sample))
         if succession is not None:
             branching = learned(sample, succession, partial(self._steps, seed=training.seed))
-            return StatefulModel(manifest, branching, _prices(branching.utilities(sample), succession))
+            return StatefulModel(manifest, branching, prices_that_leave(branching.utilities(sample), succession))
         chain = Pspice(bins=self.bins).train(observations, training)
         outlook = Outlook(chain.table, _AS_EXPECTED, _AS_EXPECTED, len(sample.values))
         outlook = self._mended(outlook, chain, observations, training.seed)
-        return StatefulModel(manifest, outlook, _prices(outlook.utilities(sample), None))
+        return StatefulModel(manifest, outlook, prices_that_leave(outlook.utilities(sample), None))
 
     def _mended(self, outlook: Outlook, chain: PspiceModel, observations: MatchObservations, seed: int) -> Outlook:
         """With forests for what came of partial matches beyond what the chain expected; each partial match counts once, however often it was looked at."""
@@ -232,16 +239,6 @@ class Stateful:
         chain = UtilityTable(np.ascontiguousarray(arrays["chain"]), arrays["bin_size"])
         gain, cost = (Trees(**{name: arrays[f"{label}_{name}"] for name in Trees.__slots__}) for label in ("gain", "cost"))
         return StatefulModel(manifest, Outlook(chain, gain, cost, parameters["values"]), arrays["prices"])
-
-
-def _prices(worth: NDArray[np.float64], succession: Succession | None) -> NDArray[np.float64]:
-    """float64 (`_PRICES` + 1,), see `StatefulModel`; what would have grown from a dropped partial match is not there either."""
-    wanted = np.linspace(0, 1, _PRICES + 1)
-    tried = np.quantile(worth, wanted)
-    if succession is None:
-        return tried
-    gone = [1.0 - float(succession.survive(worth >= price).mean()) for price in tried]
-    return np.interp(wanted, np.maximum.accumulate([*gone, 1.0]), [*tried, np.inf if not len(tried) else np.nextafter(tried[-1], np.inf)])
 
 
 def _expectations(model: PspiceModel, bins: int) -> tuple[UtilityTable, UtilityTable]:

@@ -16,7 +16,18 @@ from ops.experiments.shedding_command import Size
 from ops.experiments.shedding_figures import Point, Points, kept
 from shedding.candidates import JudgedMatches
 
-LOST = {"stateful": 3.0, "prefix": 40.0, "pm-random": 94.0, "random": 99.0, "oracle": 0.0, "laws": 0.0}
+LOST = {
+    "stateful": 3.0,
+    "prefix": 40.0,
+    "pm-random": 94.0,
+    "random": 99.0,
+    "oracle": 0.0,
+    "laws": 0.0,
+    "icde20": 80.0,
+    "icde20-priced": 75.0,
+    "sharp": 40.0,
+    "darling": 90.0,
+}
 
 
 def made(**other: float) -> Points:
@@ -43,6 +54,11 @@ def test_verdicts_follow_from_the_points() -> None:
     assert worse["SHARP 3, Q5+Q6"] == "reproduced", "72 % are reported there"
     assert worse["SHARP 3, Q3+Q4"] == "not reproduced"
     assert statuses(made(random=1.0))["SHARP 5, Q1+Q2"] == "not reproduced"
+    assert statuses(made(**{"icde20-priced": 1.0}))["SHARP 5, Q1+Q2"] == "not reproduced"
+    assert statuses(made(**{"icde20-priced": 65.0}))["SHARP 6"] == "shape reproduced"
+    assert statuses(made(darling=30.0))["SHARP 6"] == "not reproduced"
+    without = Points(one for one in made().all if one.curve != "darling")
+    assert not [claim for claim in statuses(without) if claim.startswith(("SHARP 5", "SHARP 6"))]
     assert sharp_verdicts(Points([])) == []
     few = statuses(Points(one for one in made().all if one.seed == 0))
     assert set(few.values()) == {"not judged: 1 of 3 seeds"}

@@ -30,6 +30,8 @@ RECORDED = 500_000
 """Events of a stream before those that are sent: models learn from an earlier time of the same world. In another one (another seed) prices are others, and what was learned of them is no use."""
 CALM = 0.4
 """Of the capacity: no reason to shed."""
+TOLD_S = 70
+"""Live estimates are told once a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,11 @@ class Phase:
 
 
 def issue_phases(shares: Sequence[float], seconds: float, *, calm_s: float = 10.0) -> tuple[Phase, ...]:
-    """Warm-up, the rates one by one, a burst of five times for half as long; calm between them, so that each begins alike."""
+    """Warm-up, the rates one by one, a burst of five times for half as long; calm between them, so that each begins alike, and behind the burst until it is told what it cost."""
     found = [Phase("", CALM, 2 * calm_s)]
     for share in shares:
         found += [Phase(f"{share:.0%}", share, seconds), Phase("", CALM, calm_s)]
-    return (*found, Phase("burst", 5.0, seconds / 2), Phase("", CALM, calm_s))
+    return (*found, Phase("burst", 5.0, seconds / 2), Phase("", CALM, TOLD_S))
 
 
 @dataclass(frozen=True, slots=True)

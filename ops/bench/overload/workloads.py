@@ -15,8 +15,6 @@ from shedding.registry import METHODS
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 4
-SAMPLE = 0.1
-"""Of the partitions, never shed: of 200 symbols the default of 1 % would be two."""
 STREAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "stocks": (("Quote",), "symbol"),
     "retail": (("ShelfReading", "CounterReading", "ExitReading", "BackroomReading"), "tag_id"),
@@ -110,7 +108,6 @@ class Place:
             "checkpoint": {"path": str(own / "checkpoint")},
             "http": {"host": "127.0.0.1", "port": 0},
             "watchdog": {"enabled": shedder is not None},
-            "audit": {"sample": SAMPLE},
         }
         (own / "settings.yaml").write_text(yaml.safe_dump(plain))
         return load_settings(own / "settings.yaml", {})

@@ -1,0 +1,100 @@
+"""What ICDE'20 and SHARP learn from, and how their best form is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.experiments.rivals.budget import Estimate, Floats
+from shedding.candidates import JudgedMatches
+from shedding.observations import MatchObservations, Succession
+from shedding.partial_matches.branching import kinds_among
+from shedding.partial_matches.forest_rows import types_of
+from shedding.partial_matches.stateful import Promising
+
+LATER = 1 / 3
+"""Of the looks: on which forms are compared."""
+BOUNDS = (0.5, 0.1)
+"""Shares of the work at which they are."""
+
+One = TypeVar("One", bound=Estimate)
+Form = TypeVar("Form")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """Partial matches at some looks and what came of them without shedding.
+
+    Attributes:
+        sample: the partial matches.
+        gain: float64 (sample,), composite events of it and what grew from it.
+        cost_s: float64 (sample,), seconds, likewise.
+        kinds: int32 (kinds, 2), ascending: states and newest events' items.
+    """
+
+    sample: JudgedMatches
+    gain: Floats
+    cost_s: Floats
+    kinds: NDArray[np.int32]
+
+    @staticmethod
+    def of(sample: JudgedMatches, gain: Floats, cost_s: Floats) -> Outcomes:
+        """With all kinds that there are."""
+        kinds = np.unique(np.stack([sample.state, types_of(sample)], axis=1).astype(np.int32), axis=0)
+        return Outcomes(sample, gain, cost_s, kinds)
+
+    def by_kind(self) -> Iterator[NDArray[np.int64]]:
+        """Which are of each kind."""
+        kind = kinds_among(self.kinds, self.sample)
+        return (np.flatnonzero(kind == number) for number in range(len(self.kinds)))
+
+
+def best_of(
+    forms: Sequence[Form],
+    learn: Callable[[Form, Outcomes], One],
+    judge: Callable[[One], Promising],
+    observations: MatchObservations,
+) -> One:
+    """The form that finds most on the later looks when it learned from the earlier ones, learned from all.
+
+    Raises:
+        ValueError: partial matches do not branch, or none was seen.
+    """
+    sample, succession = observations.sample, observations.succession
+    if succession is None or not len(sample):
+        raise ValueError("nothing to learn from: partial matches that branch are wanted")
+    gain, cost_s = observations.gain, observations.cost_s
+    border = int(succession.starts[round((1 - LATER) * (len(succession.starts) - 1))])
+    earlier = Outcomes.of(rows_between(sample, 0, border), gain[:border], cost_s[:border])
+    later, after = rows_between(sample, border, len(sample)), later_looks(succession, border)
+    found = [_found(judge(learn(form, earlier)), later, after) for form in forms]
+    return learn(forms[int(np.argmax(found))], Outcomes.of(sample, gain, cost_s))
+
+
+def _found(judge: Promising, sample: JudgedMatches, succession: Succession) -> float:
+    """Share of the composite events that is found at some bounds, on average."""
+    worth = judge.utilities(sample)
+    tried = np.quantile(worth, np.linspace(0, 0.99, 34))
+    left = [succession.survive(worth >= price) for price in tried]
+    work = np.minimum.accumulate([float(one.mean()) for one in left])
+    recall = [float(succession.gain[one].sum() / max(1e-9, succession.gain.sum())) for one in left]
+    return float(np.mean([np.interp(-bound, -work, recall) for bound in BOUNDS]))
+
+
+def rows_between(sample: JudgedMatches, start: int, stop: int) -> JudgedMatches:
+    """Some of a sample, which follow each other."""
+    columns = {
+        name: getattr(sample, name)[..., start:stop] for name in JudgedMatches.__slots__ if getattr(sample, name).shape[-1] == len(sample)
+    }
+    return replace(sample, **columns)
+
+
+def later_looks(succession: Succession, border: int) -> Succession:
+    """Without the looks before this row of the sample."""
+    owner = succession.owner[border:]
+    starts = succession.starts[succession.starts >= border] - border
+    return Succession(starts, np.where(owner >= border, owner - border, -1), succession.gain[border:], succession.spent_s[border:])

@@ -1,0 +1,54 @@
+"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest. As the running application does it (ops/decisions/0040), under an experiment's own terms.
+
+What it finds is in the points of the experiments under ``auto``; who was chosen is the shedder whose curve it follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.bucket.recording import rows_between
+from app.evaluation.contest import Contest
+from app.evaluation.examination import LEARN, RATES
+from shedding.interface import Method
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """A choice among methods.
+
+    Attributes:
+        among: methods by name.
+    """
+
+    among: Mapping[str, Method[Any]]
+    _made: dict[tuple[int, int], str] = field(default_factory=dict, repr=False)
+
+    def chosen(self, contest: Contest) -> Method[Any]:
+        """Who is shed by, from what the contest gives to learn from alone; one choice per stream, whatever its terms are.
+
+        Raises:
+            ValueError: nobody can learn anything from it.
+        """
+        key = (id(contest.learning), id(contest.plan))
+        if key not in self._made:
+            harm = dict(self._judged(contest))
+            if not harm:
+                raise ValueError("nobody learns anything")
+            self._made[key] = min(harm, key=lambda name: harm[name])
+        return self.among[self._made[key]]
+
+    def _judged(self, contest: Contest) -> list[tuple[str, float]]:
+        cut = int(LEARN * len(contest.learning))
+        earlier, later = rows_between(contest.learning, 0, cut), rows_between(contest.learning, cut, len(contest.learning))
+        inner = Contest(contest.plan, earlier, later, replace(contest.terms, fixed=True))
+        found = []
+        for name, method in self.among.items():
+            try:
+                standings = list(inner.standings(method, inner.train(method), RATES))
+            except ValueError:
+                continue  # it does not fit the query
+            found.append((name, sum(one.quality.harm for one in standings) / len(standings)))
+        return found
