@@ -8,47 +8,50 @@ then a tenth less work may be half of the events, and a law that takes work for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from math import exp, log
+from dataclasses import dataclass
+from math import log
 
 JOINED = 2.0
 """Exponent before anything is known: of a join of which every event is as dear as any."""
 LEAST = 0.1
 """Exponents below say that shedding is all but in vain; nothing would be enough."""
-LEVELS = 2.0
-"""Samples are means, by shares kept: of so much to twice as much this many."""
 LEAST_SHARE = 1e-4
 """Less than that is taken for so much."""
-SLOW = 0.15
-"""Weight of the newest batch in its level, once there were some."""
-FADING = 0.005
-"""Of what was seen, forgotten with a batch: at another time of day events may cost otherwise."""
-INERTIA = 0.5
-"""What was known of the exponent counts as much as two levels of six batches each whose shares are a quarter apart."""
+LATELY = 0.3
+"""Weight of the newest batch in what was kept and spent of late: a batch is held against that. Events that become dearer raise the ratio, so over a minute more work goes with less kept; within three batches they hardly do."""
+TIED = 0.15
+"""What an exponent is taken for before anything is known counts as much as a dozen batches that keep a tenth less, or more, than those before them; for good, since batches that differ by less say nothing."""
+MOST_KNOWN = 8.0
+"""The most that what was seen counts for; beyond, the older is worth less: at another time of day events may cost otherwise. A long overload at one ratio forgets nothing."""
 
 
 @dataclass(slots=True)
 class Elasticity:
-    """Learned from batches that were shed; goes through snapshots as its fields.
+    """Learned from batches that were shed, by what differs from those just before; goes through snapshots as its fields.
 
     Attributes:
         exponent: of the work by the share that is kept.
-        most: that the exponent can be.
-        levels: by level of shares, how many batches it stands for (at most as many as its mean remembers), and means of the logarithms of the share and of the work per candidate.
+        share: logarithm of the share that was kept, of late.
+        work: logarithm of the work per candidate, of late; None before there was any.
+        spread: sum of the squared differences of shares.
+        common: sum of their products with those of the work.
     """
 
     exponent: float = JOINED
-    most: float = JOINED
-    levels: list[list[float]] = field(default_factory=list)
+    share: float = 0.0
+    work: float | None = None
+    spread: float = 0.0
+    common: float = 0.0
 
     @property
     def power(self) -> float:
-        """Power of the share that is kept to which work goes at once, and as much again when the state has followed (of a query that joins; of others that makes the law a little slow).
-
-        Not more than in proportion at once, so that what is known of a join is what it is taken for before anything is known.
-        """
+        """Power of the share that is kept to which work goes at once: not more than in proportion."""
         return min(1.0, self.exponent)
+
+    @property
+    def power_of_state(self) -> float:
+        """The same of the share that the state was made from: what is more than in proportion is so because there is less to be held against."""
+        return self.exponent - self.power
 
     def learn(self, kept: float, each_ms: float) -> None:
         """Takes a batch into account whose state had followed.
@@ -59,39 +62,13 @@ class Elasticity:
         """
         if each_ms <= 0:
             return
-        share, spent = log(max(LEAST_SHARE, kept)), log(each_ms)
-        for level in self.levels:
-            level[0] *= 1 - FADING
-        known = next((one for one in self.levels if _level(one[1]) == _level(share)), None)
-        if known is None:
-            self.levels.append([1.0, share, spent])
-        else:
-            weight = max(SLOW, 1 / (1 + known[0]))
-            known[0] = min(1 / SLOW, known[0] + 1)
-            known[1] += weight * (share - known[1])
-            known[2] += weight * (spent - known[2])
-        self._fit()
-
-    def by_share(self) -> Callable[[float], float] | None:
-        """What was learned, by the share that is kept; None before there was anything to learn from. A decision asks it hundreds of times."""
-        if not self.levels:
-            return None
-        (shares, works), exponent = self._means(), self.exponent
-        return lambda kept: exp(works + exponent * (log(max(LEAST_SHARE, kept)) - shares))
-
-    def _means(self) -> tuple[float, float]:
-        """Of the shares' and of the works' logarithms."""
-        total = sum(weight for weight, _, _ in self.levels)
-        shares, works = (sum(one[0] * one[place] for one in self.levels) / total for place in (1, 2))
-        return shares, works
-
-    def _fit(self) -> None:
-        """Least squares through the levels' means, from where the exponent was."""
-        shares, works = self._means()
-        spread = sum(weight * (share - shares) ** 2 for weight, share, _ in self.levels)
-        common = sum(weight * (share - shares) * (work - works) for weight, share, work in self.levels)
-        self.exponent = min(self.most, max(LEAST, (common + INERTIA * self.exponent) / (spread + INERTIA)))
-
-
-def _level(share: float) -> int:
-    return round(LEVELS * share / log(2))
+        share, work = log(max(LEAST_SHARE, kept)), log(each_ms)
+        if self.work is None:
+            self.share, self.work = share, work
+            return
+        less, cheaper = share - self.share, work - self.work
+        self.share, self.work = self.share + LATELY * less, self.work + LATELY * cheaper
+        self.spread, self.common = self.spread + less**2, self.common + less * cheaper
+        if self.spread > MOST_KNOWN:
+            self.spread, self.common = MOST_KNOWN, self.common * MOST_KNOWN / self.spread
+        self.exponent = min(JOINED, max(LEAST, (self.common + TIED * JOINED) / (self.spread + TIED)))

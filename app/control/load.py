@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.control.query_cost import FEED_MS, QueryObservation
+from app.control.query_cost import FEED_MS, SLOWEST_TURN, QueryObservation
 from app.control.running import NEWEST, followed
 
 
@@ -46,6 +46,24 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What events of queries are held against, as it is now. Queries are rows.
+
+    Attributes:
+        retained: float64 (queries,), share of all events that it was made from.
+        held: float64 (queries,), events or partial matches in it.
+    """
+
+    retained: NDArray[np.float64]
+    held: NDArray[np.float64]
+
+    def met(self, part: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): the share that a batch finds in it on average, of which this part of so many candidates is kept: where windows are short, a batch meets what it brings itself."""
+        turned = np.clip(part * candidates / np.maximum(1.0, self.held), SLOWEST_TURN, 1.0)
+        return self.retained + turned * (part - self.retained) / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Load:
     """Records and what is known of costs: what they take at which ratios. Queries are rows, in the order of `QueryCosts.queries`.
 
@@ -54,25 +72,27 @@ class Load:
         candidates: float64 (queries,).
         effect: float64 (queries,), see `QueryCost`.
         base_ms: work that has nothing to do with events, of all queries.
-        per_unit_ms: float64 (queries,), work per candidate if all are kept.
+        whole_ms: float64 (queries,), work per candidate if all are kept, and were.
         power: float64 (queries,), of the share that is kept, see `Elasticity`.
-        growth: float64 (queries,), how much more an event costs once the state has been made from all events; None: the state is what it is now.
+        power_of_state: float64 (queries,), of the share that the state is made from.
+        state: the states that events are held against as they are now; None: as the ratios make them.
         by_matches: rows of queries whose partial matches are what is shed.
         overlap: see `QueryCosts`.
-        scatter: float64 (queries,), see `QueryCost`.
+        lumpy: float64 (queries,), see `QueryCost`; of partial matches, whose number scatters with it, its scatter.
     """
 
     records: float
     candidates: NDArray[np.float64]
     effect: NDArray[np.float64]
     base_ms: float
-    per_unit_ms: NDArray[np.float64]
+    whole_ms: NDArray[np.float64]
     power: NDArray[np.float64]
-    growth: NDArray[np.float64] | None
+    power_of_state: NDArray[np.float64]
+    state: State | None
     by_matches: Mapping[int, Callable[[float], float]]
     rest: Rest
     overlap: float
-    scatter: NDArray[np.float64]
+    lumpy: NDArray[np.float64]
 
     def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
@@ -80,10 +100,9 @@ class Load:
 
     def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): their work for events."""
-        part = (1 - self.effect * ratios) ** self.power
-        work = self.candidates * self.per_unit_ms * part
-        if self.growth is not None:
-            work *= self.growth * part
+        part = 1 - self.effect * ratios
+        met = part if self.state is None else self.state.met(part, self.candidates)
+        work = self.candidates * self.whole_ms * part**self.power * met**self.power_of_state
         for row, known in self.by_matches.items():
             work[row] = self.candidates[row] * known(float(ratios[row]))
         return work
@@ -94,7 +113,7 @@ class Load:
 
     def lumps_ms(self, ratios: NDArray[np.float64]) -> float:
         """By how much more the work of all queries typically is, where it is more: of each as lumpy as it is known to be."""
-        return float((self.scatter * self.work_ms(ratios)).sum())
+        return float((self.lumpy * self.work_ms(ratios)).sum())
 
     def shipped(self, ratios: NDArray[np.float64]) -> float:
         """Events that some query keeps: at least those of the query that keeps most."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import log, log2
+from math import log, log2, sqrt
 from typing import Any
 
 import numpy as np
 
 from app.control.elasticity import Elasticity
+from app.control.fullness import Fullness
 from app.control.running import NEWEST, followed, smoothed
 from shedding.detector_matches import Curve, fitted
 
@@ -31,7 +32,9 @@ NO_EFFECT = 0.1
 SLOWEST_TURN = 0.1
 """Of the state at least so much is taken to be replaced in a batch: what live events are said to be may be partial matches."""
 SLOW = 0.15
-"""Weight of the newest batch in what is known of a query's lumps."""
+"""Weight of the newest batch in what is known of a query's scatter."""
+SOON, FOR_LONG = 0.1, 0.015
+"""The same of its lumps, where the batch is one, and where it is none: one in thirty batches is enough to be late once in a hundred, and a mean forgets it before the next."""
 NOISY = 0.35
 """Of its scatter: batches whose costs miss what was known by so little on average miss it by chance."""
 SURE = 0.6
@@ -40,14 +43,16 @@ AGREEING = 0.2
 """Of what the curve misses a batch's cost by, so much must be missed by what was seen with about so many partial matches as well."""
 MOST_MOVE = 0.5
 """How much of the way that goes in one batch."""
+LUMPY = 1.5
+"""So many times as much more as batches typically cost when they cost more is reckoned with."""
+MOST_LUMPY = 0.8
+"""Of what is expected, so much more at most: where it is not known how work follows what is kept, every change of the ratio is a surprise, and no reason to keep less."""
 LEAST_GAIN = 0.2
 """Of what a batch counts in a query's costs: a batch of a noisy query."""
 FOLLOWED = 1.3
 """So many times what is kept, or less: what the state was made from. Then it has followed, and work says what that share costs."""
 LEAST_RETAINED = 0.02
 """Of what there would be without shedding: below, there is nothing left to be measured."""
-LONGEST = 4.0
-"""Power of the share that is kept by which partial matches of many items may get fewer."""
 TURNED = 0.5
 """Of the state replaced in a batch: it is what the batch's ratio made of it."""
 FORGIVEN = 0.003
@@ -77,9 +82,13 @@ class QueryObservation:
     latency_ms: float | None = None
 
 
-def _in_proportion() -> Elasticity:
-    """What the number of partial matches is taken for before anything is known: in proportion."""
-    return Elasticity(exponent=1.0, most=LONGEST)
+def turned_by(kept: float, held: float) -> float:
+    """Share of a state of so many events, or partial matches, that is replaced by a batch in which so many events are kept.
+
+    >>> turned_by(500, 2000), turned_by(10_000, 2000), turned_by(10, 2000)
+    (0.25, 1.0, 0.1)
+    """
+    return max(SLOWEST_TURN, min(1.0, kept / max(1.0, held)))
 
 
 @dataclass(slots=True)
@@ -92,6 +101,7 @@ class QueryCost:
         spent_ms: the rest of it, the newest batches counting most.
         events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
         offered: the same with those that were shed.
+        whole: how many events that are kept, and held against a state that was made from all events, they come to.
         elasticity: how its work follows the share that is kept.
         retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
         effect: share of what it was asked to drop that it did drop.
@@ -102,7 +112,8 @@ class QueryCost:
         samples: partial matches, and ms per event with so many, by levels of `LEVELS`.
         fullness: how many partial matches there are, of the reference, by the share that is kept of those that are made: longer ones are made of kept ones, so they may be as few as its square; or more, where shedding began while the state was still growing.
         bias: by how much an event cost more than was known, as a logarithm, on average.
-        scatter: the same without its sign: how lumpy the query's work is.
+        scatter: the same without its sign.
+        lumps: by how much more events cost at times, as the square of a logarithm: soon where they do, and for long.
     """
 
     share: float | None = None
@@ -110,6 +121,7 @@ class QueryCost:
     spent_ms: float = 0.0
     events: float = 0.0
     offered: float = 0.0
+    whole: float = 0.0
     elasticity: Elasticity = field(default_factory=Elasticity)
     retained: float = 1.0
     effect: float = 1.0
@@ -118,9 +130,10 @@ class QueryCost:
     matches: float = 0.0
     newest_matches: float = 0.0
     samples: list[list[float]] = field(default_factory=list)
-    fullness: Elasticity = field(default_factory=_in_proportion)
+    fullness: Fullness = field(default_factory=Fullness)
     bias: float = 0.0
     scatter: float = 0.0
+    lumps: float = 0.0
 
     def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
         """Takes a batch into account.
@@ -149,12 +162,15 @@ class QueryCost:
         if kept <= 0:
             return
         spent, curve = seen.work_ms - base, self._curve() if seen.reference else None
-        before = self.per_unit_ms if curve is None else curve.latency_s(seen.matches)
-        turned = max(SLOWEST_TURN, min(1.0, kept / max(1.0, seen.matches)))
+        before = self.whole_ms if curve is None else curve.latency_s(seen.matches)
+        turned = turned_by(kept, seen.matches)
         offered = kept if seen.reference else kept + seen.shed
         passed = kept / offered
-        self.retained = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
-        each_ms = spent / (offered * passed**self.elasticity.power)
+        followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
+        met = (self.retained + followed_by) / 2 if seen.matches else 1.0
+        whole = offered * passed**self.elasticity.power * met**self.elasticity.power_of_state
+        self.retained = followed_by
+        each_ms = spent / whole
         if warm:
             gain = self._gain(each_ms, before)
             if curve is not None and min(each_ms, before) > 0:
@@ -163,10 +179,11 @@ class QueryCost:
             keep = 1 - NEWEST * gain
             self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
             self.offered = keep * self.offered + offered
+            self.whole = keep * self.whole + whole
             if seen.asked > 0 and not seen.reference and max(self.retained, passed) <= FOLLOWED * min(self.retained, passed):
                 self.elasticity.learn(passed, spent / offered)
         elif self.events == 0 or each_ms < before:
-            self.spent_ms, self.events, self.offered = spent, float(kept), float(offered)
+            self.spent_ms, self.events, self.offered, self.whole = spent, float(kept), float(offered), whole
         if seen.reference and warm:
             self._learn_level(seen.matches, spent / kept)
             self._learn_reference(seen, self.newest_matches, turned)
@@ -208,6 +225,8 @@ class QueryCost:
             return 1.0
         off = log(each_ms / before_ms)
         self.bias, self.scatter = smoothed(self.bias, off, SLOW), smoothed(self.scatter, abs(off), SLOW)
+        more = max(0.0, off) ** 2
+        self.lumps = smoothed(self.lumps, more, SOON if more > self.lumps else FOR_LONG)
         return min(1.0, max(LEAST_GAIN, (self._signal - NOISY) / NOISY)) if self.scatter > 0 else 1.0
 
     @property
@@ -216,17 +235,24 @@ class QueryCost:
         return abs(self.bias) / self.scatter if self.scatter > 0 else 0.0
 
     @property
+    def lumpy(self) -> float:
+        """By how much more its work is at times, as a share of what is expected."""
+        return min(MOST_LUMPY, LUMPY * sqrt(self.lumps))
+
+    @property
     def per_event_ms(self) -> float:
         """Work per event that reaches it."""
         return self.spent_ms / self.events if self.events else 0.0
 
     @property
-    def per_unit_ms(self) -> float:
-        """Work per event that is offered, if all were kept while the state is what it is now."""
-        if not self.events:
-            return 0.0
-        kept = self.events / max(self.events, self.offered)
-        return self.per_event_ms * kept ** (1 - self.elasticity.power)
+    def power_of_state(self) -> float:
+        """See `Elasticity.power_of_state`; 0 of a query that holds nothing against its events."""
+        return self.elasticity.power_of_state if self.newest_matches else 0.0
+
+    @property
+    def whole_ms(self) -> float:
+        """Work per event if all are kept, and were."""
+        return self.spent_ms / self.whole if self.whole else 0.0
 
     def _learn_effect(self, seen: QueryObservation) -> None:
         if seen.asked > 0.05 and seen.candidates > 100 and not seen.reference:
@@ -269,9 +295,17 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
     known = QueryCost(
         **{
             **own,
-            "elasticity": Elasticity(**own.get("elasticity", {})),
-            "fullness": Elasticity(**own["fullness"]) if "fullness" in own else _in_proportion(),
+            "elasticity": _known(Elasticity, own.get("elasticity", {})),
+            "fullness": _known(Fullness, own.get("fullness", {})),
         }
     )
     known.offered = known.offered or known.events
+    if known.events and not known.whole:
+        kept = known.events / known.offered
+        known.whole = known.offered * kept**known.elasticity.power * known.retained**known.elasticity.power_of_state
     return known
+
+
+def _known(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """What a snapshot says of it, but for what only earlier versions knew."""
+    return kind(**{name: value for name, value in values.items() if name in kind.__slots__})

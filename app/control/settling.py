@@ -14,7 +14,7 @@ from app.control.sharing import FINE, Ratios
 
 FOLLOW = 0.5
 """How much of the way to a slightly different ratio is gone at once; what keeps `JUMP` times as much, or as little, is another load."""
-ABOUT = (0.88, 1.05)
+ABOUT = (0.86, 1.15)
 """Of what a batch may take: where what is foreseen at the ratios that hold lies between, on average, what is wanted instead is noise for the most part."""
 SLOWLY = 0.05
 """How much of the way is gone then."""

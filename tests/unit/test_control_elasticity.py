@@ -37,6 +37,22 @@ def test_work_that_grows_when_less_is_kept_leaves_something_to_be_gained() -> No
     assert LEAST <= known.exponent <= JOINED
 
 
+def test_dearer_events_that_raise_the_ratio_are_not_taken_for_shedding_in_vain() -> None:
+    """Events cost up to a third more or less as time goes by, and so much is kept that the work stays the same: by the samples alone it would not depend on what is kept."""
+    known = Elasticity()
+    for batch in range(600):
+        cost = 1.25 + 0.2 * float(np.sin(batch / 40))
+        known.learn(1 / cost, 0.01)
+    assert known.power > 0.7
+
+
+def test_a_long_overload_at_one_ratio_does_not_forget_what_others_cost() -> None:
+    known = Elasticity()
+    for kept in [*[0.9, 0.6, 0.35, 0.2, 0.1] * 3, *[0.05] * 3000]:
+        known.learn(kept, 0.01 * kept**0.3)
+    assert known.exponent == pytest.approx(0.3, abs=0.1)
+
+
 def test_a_snapshot_goes_on() -> None:
     known = Elasticity()
     for kept in (0.9, 0.5, 0.1):
