@@ -1,6 +1,6 @@
 """Overload on the real application (broker, registry, Spark `local[2]`): 120 to 200 % of the capacity, and a burst of five times.
 
-    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--json FILE] [--plot FOLDER]
+    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--keep FOLDER] [--json FILE] [--plot FOLDER]
 
 For each workload the capacity is measured first, then one application per shedder gets the rates one after the other; the same events without
 shedding say what there was to find, identity by identity. Printed is a row per rate and query: detection latency (broker time of the last
@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from app.bootstrap.class_archive import make_class_archive
 from app.local.embedded import embedded_services
 from app.pipeline.session import start_session
+from ops.bench.overload import kept
 from ops.bench.overload.calm import calm_costs
 from ops.bench.overload.capacity import Capacity, measured_capacity
 from ops.bench.overload.judged import Row, judged, ratios_over_time
@@ -53,12 +54,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What runs of a workload share."""
+    """What runs of a workload share; ``keep``: where runs without shedding are kept for the next call."""
 
     spark: SparkSession
     folder: Path
     workload: Workload
     models: Path | None = None
+    keep: Path | None = None
 
 
 def main() -> None:
@@ -82,7 +84,7 @@ def main() -> None:
                 figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
                 _keep(figures, chosen.json)
             else:
-                overloaded(Where(spark, folder, workload), shedders, capacity, chosen, figures)
+                overloaded(Where(spark, folder, workload, keep=chosen.keep), shedders, capacity, chosen, figures)
         spark.stop()
     if chosen.plot:
         draw(figures, chosen.plot)
@@ -120,6 +122,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--add", action="store_true", help="keep the other runs that the file has: all of it takes hours, and may be run in pieces"
     )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="runs without shedding are kept there, and used again")
     parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "overload.json")
     parser.add_argument("--plot", type=Path, help="folder for pictures")
     chosen = parser.parse_args()
@@ -171,7 +174,7 @@ def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -
     with embedded_services() as services:
         place = Place(where.folder / workload.name / shedder, services, where.models)
         run = shed_run(where.spark, place, workload, shedder, schedule)
-        whole = whole or whole_run(where.spark, place, workload)
+        whole = whole or kept.whole(where.keep, run.settings, workload, schedule, lambda: whole_run(where.spark, place, workload))
         ends = {
             query: {identity: (one.partition_key, one.time_ms) for identity, one in found.items()}
             for query, found in whole.composites.items()
