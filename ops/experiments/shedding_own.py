@@ -15,7 +15,7 @@ import numpy as np
 from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, difference, read
 from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY
 
-OWN = ("prefix", "stateful")
+OWN = ("auto", "prefix", "stateful")
 _NO_SHEDDER = ("oracle", "laws", PROBABILITY, BY_WINDOW)
 _NO_QUALITY = ("-work", "Ee", "Ef", "E1-charged")
 """Figures that show something else than what is lost, or are read off the processor's clock."""
