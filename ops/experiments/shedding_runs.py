@@ -93,7 +93,11 @@ def point_of(standing: Standing, figure: str, curve: str, x: float, seed: int) -
 def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence[float], x: float | None = None) -> Iterator[Point]:
     """Every shedder at every rate; ``x`` where it is not the rate in percent that is varied. Leaves out what an earlier run found (`known`), and who hides events where patterns have too many items for it."""
     for curve, shedder in taking_part.items():
-        if not (shedder is None or isinstance(shedder, Auto)) and shedder.level == "events per partial match" and len(contest.plan.items) > MOST_ITEMS:
+        if (
+            not (shedder is None or isinstance(shedder, Auto))
+            and shedder.level == "events per partial match"
+            and len(contest.plan.items) > MOST_ITEMS
+        ):
             continue
         missing = [rate for rate in rates if not known(figure, curve, round(100 * rate) if x is None else x, contest.terms.seed)]
         if not missing:

@@ -99,7 +99,10 @@ def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> 
 
 AUTO = "auto"
 """The default method, see `ops.experiments.shedding_default`."""
-NEAR, PUBLISHED = 2.0, ("gspice", "espice", "e-bl", "bl", "random", "pspice", "pspice-minus", "pm-random", "hspice", "gspice-tree", "gspice-forest")
+NEAR, PUBLISHED = (
+    2.0,
+    ("gspice", "espice", "e-bl", "bl", "random", "pspice", "pspice-minus", "pm-random", "hspice", "gspice-tree", "gspice-forest"),
+)
 
 
 def default_method(points: Points) -> Verdict:
@@ -121,7 +124,13 @@ def default_method(points: Points) -> Verdict:
     gap, figure, x, own, least, best = max(gaps)
     beyond = sum(one[0] > NEAR for one in gaps)
     numbers = f"at most {gap:.1f} points more harm (lost and wrong) than the best other, in {figure} at {x:g}: {own:.1f} against {best} {least:.1f}; more than {NEAR:g} in {beyond} of {len(gaps)} settings; no more than the best published in {ahead}"
-    return verdict("default", f"shedder: auto (ours) does at most {NEAR:g} points more harm than the best other in every setting", numbers, figures=beyond == 0, shape=beyond <= len(gaps) / 10)
+    return verdict(
+        "default",
+        f"shedder: auto (ours) does at most {NEAR:g} points more harm than the best other in every setting",
+        numbers,
+        figures=beyond == 0,
+        shape=beyond <= len(gaps) / 10,
+    )
 
 
 def _harms(points: Points, figure: str, other: str, x: float) -> tuple[float, float]:

@@ -82,6 +82,11 @@ class BranchingOutlook:
         return BranchingOutlook(arrays["branching_kinds"], arrays["branching_prices"], trees, arrays["branching_starts"], values)
 
 
+def kinds_of(matches: JudgedMatches) -> NDArray[np.int32]:
+    """int32 (kinds, 2), ascending: states and newest events' types that there are."""
+    return np.unique(np.stack([matches.state, types_of(matches)], axis=1).astype(np.int32), axis=0)
+
+
 def kinds_among(kinds: NDArray[np.int32], matches: JudgedMatches) -> NDArray[np.int32]:
     """int32 (matches,): place of each one's kind; -1 where there is none."""
     if not len(kinds):
@@ -104,7 +109,7 @@ def learned(sample: JudgedMatches, succession: Succession, fit: Fit) -> Branchin
         fit: learns trees.
     """
     sample, succession = lineages(sample, succession, MOST)
-    kinds = np.unique(np.stack([sample.state, types_of(sample)], axis=1).astype(np.int32), axis=0)
+    kinds = kinds_of(sample)
     learning = Learning.of(sample, succession, kinds, fit)
     prices, forests = [0.0], [learning.at(0.0)]
     for share in SHARES:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.tree import DecisionTreeClassifier
 
-from ops.experiments.rivals.budget import Floats, Judged
+from ops.experiments.rivals.budget import Floats
 from ops.experiments.rivals.outcomes import Outcomes, best_of
 from shedding.candidates import JudgedMatches
 from shedding.interface import Manifest
@@ -79,7 +79,7 @@ class Classes:
 
 def icde20(observations: MatchObservations, seed: int) -> Classes:
     """Its best form for what was observed."""
-    return best_of(FORMS, lambda form, outcomes: _learned(outcomes, *form, seed), Judged, observations)
+    return best_of(FORMS, lambda form, outcomes: _learned(outcomes, *form, seed), observations)
 
 
 def _learned(outcomes: Outcomes, clusters: int, weights: str | None, seed: int) -> Classes:

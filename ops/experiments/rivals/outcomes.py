@@ -9,12 +9,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.experiments.rivals.budget import Estimate, Floats
+from ops.experiments.rivals.budget import Estimate, Floats, Judged
 from shedding.candidates import JudgedMatches
 from shedding.observations import MatchObservations, Succession
-from shedding.partial_matches.branching import kinds_among
-from shedding.partial_matches.forest_rows import types_of
-from shedding.partial_matches.stateful import Promising
+from shedding.partial_matches.branching import kinds_among, kinds_of
 
 LATER = 1 / 3
 """Of the looks: on which forms are compared."""
@@ -44,8 +42,7 @@ class Outcomes:
     @staticmethod
     def of(sample: JudgedMatches, gain: Floats, cost_s: Floats) -> Outcomes:
         """With all kinds that there are."""
-        kinds = np.unique(np.stack([sample.state, types_of(sample)], axis=1).astype(np.int32), axis=0)
-        return Outcomes(sample, gain, cost_s, kinds)
+        return Outcomes(sample, gain, cost_s, kinds_of(sample))
 
     def by_kind(self) -> Iterator[NDArray[np.int64]]:
         """Which are of each kind."""
@@ -56,7 +53,6 @@ class Outcomes:
 def best_of(
     forms: Sequence[Form],
     learn: Callable[[Form, Outcomes], One],
-    judge: Callable[[One], Promising],
     observations: MatchObservations,
 ) -> One:
     """The form that finds most on the later looks when it learned from the earlier ones, learned from all.
@@ -71,11 +67,11 @@ def best_of(
     border = int(succession.starts[round((1 - LATER) * (len(succession.starts) - 1))])
     earlier = Outcomes.of(rows_between(sample, 0, border), gain[:border], cost_s[:border])
     later, after = rows_between(sample, border, len(sample)), later_looks(succession, border)
-    found = [_found(judge(learn(form, earlier)), later, after) for form in forms]
+    found = [_found(Judged(learn(form, earlier)), later, after) for form in forms]
     return learn(forms[int(np.argmax(found))], Outcomes.of(sample, gain, cost_s))
 
 
-def _found(judge: Promising, sample: JudgedMatches, succession: Succession) -> float:
+def _found(judge: Judged, sample: JudgedMatches, succession: Succession) -> float:
     """Share of the composite events that is found at some bounds, on average."""
     worth = judge.utilities(sample)
     tried = np.quantile(worth, np.linspace(0, 0.99, 34))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.experiments.rivals.budget import Floats, Judged
+from ops.experiments.rivals.budget import Floats
 from ops.experiments.rivals.outcomes import Outcomes, best_of
 from shedding.candidates import JudgedMatches
 from shedding.interface import Manifest
@@ -79,7 +79,7 @@ class Sketch:
 
 def sharp(observations: MatchObservations, seed: int) -> Sketch:
     """Its best form for what was observed."""
-    return best_of(FORMS, lambda form, outcomes: _learned(outcomes, *form, seed), Judged, observations)
+    return best_of(FORMS, lambda form, outcomes: _learned(outcomes, *form, seed), observations)
 
 
 def _learned(outcomes: Outcomes, ranges: int, most: int, seed: int) -> Sketch:

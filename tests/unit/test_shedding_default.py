@@ -1,0 +1,44 @@
+"""The default method of the experiments: who does least harm on what there is to learn from, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ops.experiments import shedding_data as data
+from ops.experiments import shedding_queries as queries
+from ops.experiments.gspice import fixed
+from ops.experiments.shedding_default import Auto
+from ops.experiments.shedding_figures import Point, Points
+from ops.experiments.shedding_runs import contest_of, judged, under
+from ops.experiments.shedding_verdicts import AUTO, default_method
+from shedding.registry import method
+
+
+def test_it_is_whoever_does_least_harm_on_what_it_learned_from() -> None:
+    contest = contest_of(queries.g1(), data.letters("DS1", 4_000, 0), 0.75, fixed(0))
+    auto = Auto({name: method(name) for name in ("bl", "prefix", "e-bl")})
+    chosen = auto.chosen(contest)
+    assert chosen.name == "prefix", "the others do not look at values"
+    assert auto.chosen(under(contest, fixed(1))) is chosen
+    own, alone = (list(judged(contest, "F", {name: one}, (2.0,))) for name, one in ((AUTO, auto), ("prefix", method("prefix"))))
+    assert [(one.curve, one.lost, one.wrong) for one in own] == [(AUTO, one.lost, one.wrong) for one in alone]
+
+
+def test_who_cannot_learn_is_left_out_and_nobody_is_an_error() -> None:
+    contest = contest_of(queries.g1(where="a.v > 10"), data.letters("DS1", 1_000, 0), 0.75, fixed(0))
+    with pytest.raises(ValueError, match="nobody"):
+        Auto({}).chosen(contest)
+
+
+def points(**harm: tuple[float, float]) -> Points:
+    return Points(Point("F", curve, 200, seed, lost, wrong) for curve, (lost, wrong) in harm.items() for seed in range(3))
+
+
+def test_lost_and_wrong_count_together() -> None:
+    near = default_method(points(auto=(10.0, 1.0), espice=(9.5, 0.0), bl=(0.0, 30.0), oracle=(0.0, 0.0)))
+    assert near.status == "reproduced"
+    assert "at most 1.5 points more harm" in near.numbers
+    assert default_method(points(auto=(10.0, 3.0), espice=(9.5, 0.0))).status == "not reproduced"
+    assert "best published in 1" in default_method(points(auto=(10.0, 0.0), espice=(9.5, 2.0), prefix=(1.0, 0.0))).numbers
+    with pytest.raises(KeyError):
+        default_method(points(espice=(1.0, 0.0)))
