@@ -132,6 +132,11 @@ class JudgedMatches:
     def __len__(self) -> int:
         return len(self.identity)
 
+    def only(self, which: Mask | slice) -> JudgedMatches:
+        """Some of them, in their order; what is not told stays so."""
+        columns = {name: getattr(self, name) for name in JudgedMatches.__slots__}
+        return JudgedMatches(**{name: one[..., which] if one.shape[-1] == len(self) else one for name, one in columns.items()})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedInMatches:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.control.query_cost import FEED_MS, SLOWEST_TURN, QueryObservation
+from app.control.query_cost import FEED_MS, QueryObservation, turned_by
 from app.control.running import NEWEST, followed
 
 
@@ -59,7 +59,7 @@ class State:
 
     def met(self, part: NDArray[np.float64], candidates: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): the share that a batch finds in it on average, of which this part of so many candidates is kept: where windows are short, a batch meets what it brings itself."""
-        turned = np.clip(part * candidates / np.maximum(1.0, self.held), SLOWEST_TURN, 1.0)
+        turned = turned_by(part * candidates, self.held)
         return self.retained + turned * (part - self.retained) / 2
 
 

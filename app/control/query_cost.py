@@ -11,6 +11,7 @@ from math import log, log2, sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from app.control.elasticity import Elasticity
 from app.control.fullness import Fullness
@@ -82,13 +83,13 @@ class QueryObservation:
     latency_ms: float | None = None
 
 
-def turned_by(kept: float, held: float) -> float:
-    """Share of a state of so many events, or partial matches, that is replaced by a batch in which so many events are kept.
+def turned_by(kept: ArrayLike, held: ArrayLike) -> NDArray[np.float64]:
+    """Share of a state of so many events, or partial matches, that is replaced by a batch in which so many events are kept; for each of as many.
 
-    >>> turned_by(500, 2000), turned_by(10_000, 2000), turned_by(10, 2000)
-    (0.25, 1.0, 0.1)
+    >>> turned_by([500, 10_000, 10], 2000).tolist()
+    [0.25, 1.0, 0.1]
     """
-    return max(SLOWEST_TURN, min(1.0, kept / max(1.0, held)))
+    return np.clip(kept / np.maximum(1.0, held), SLOWEST_TURN, 1.0)
 
 
 @dataclass(slots=True)
@@ -163,7 +164,7 @@ class QueryCost:
             return
         spent, curve = seen.work_ms - base, self._curve() if seen.reference else None
         before = self.whole_ms if curve is None else curve.latency_s(seen.matches)
-        turned = turned_by(kept, seen.matches)
+        turned = float(turned_by(kept, seen.matches))
         offered = kept if seen.reference else kept + seen.shed
         passed = kept / offered
         followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))

@@ -124,7 +124,8 @@ def _aggregated(function: str, run: NDArray[np.int64], values: Floats, runs: int
     return found
 
 
-def _haversine(lat1: Floats, lon1: Floats, lat2: Floats, lon2: Floats) -> Floats:
+def haversine(lat1: Floats, lon1: Floats, lat2: Floats, lon2: Floats) -> Floats:
+    """Metres between places in degrees, arrays that broadcast."""
     phi1, phi2 = np.radians(lat1), np.radians(lat2)
     h = np.sin((phi2 - phi1) / 2) ** 2 + np.cos(phi1) * np.cos(phi2) * np.sin(np.radians(lon2 - lon1) / 2) ** 2
     return np.asarray(2 * _EARTH_RADIUS_M * np.arcsin(np.minimum(1.0, np.sqrt(h))))
@@ -136,5 +137,5 @@ _FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "min": lambda *parts: np.asarray(np.min(np.stack(parts), axis=0)),
     "max": lambda *parts: np.asarray(np.max(np.stack(parts), axis=0)),
     "distance": lambda x1, y1, x2, y2: np.hypot(x1 - x2, y1 - y2),
-    "haversine": _haversine,
+    "haversine": haversine,
 }

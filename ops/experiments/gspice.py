@@ -23,13 +23,14 @@ import numpy as np
 from app.evaluation.contest import Contest, Terms
 from app.events.batch import EventBatch
 from app.query.plan import Plan
+from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.shedding_runs import RATES, candidates, charged, contest_of, judged, shedders, under
-from ops.experiments.shedding_verdicts import AUTO, gspice_verdicts, own_table
+from ops.experiments.shedding_verdicts import gspice_verdicts, own_table
 from shedding.events.gspice import PANE
 from shedding.interface import Method
 from shedding.panes import Pane

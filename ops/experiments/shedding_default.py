@@ -12,6 +12,8 @@ from typing import Any
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest
 from app.evaluation.examination import LEARN, RATES
+from app.events.batch import EventBatch
+from app.query.plan import Plan
 from shedding.interface import Method
 
 
@@ -24,7 +26,7 @@ class Auto:
     """
 
     among: Mapping[str, Method[Any]]
-    _made: dict[tuple[int, int], str] = field(default_factory=dict, repr=False)
+    _made: list[tuple[Plan, EventBatch, str]] = field(default_factory=list, repr=False)
 
     def chosen(self, contest: Contest) -> Method[Any]:
         """Who is shed by, from what the contest gives to learn from alone; one choice per stream, whatever its terms are.
@@ -32,13 +34,15 @@ class Auto:
         Raises:
             ValueError: nobody can learn anything from it.
         """
-        key = (id(contest.learning), id(contest.plan))
-        if key not in self._made:
-            harm = dict(self._judged(contest))
-            if not harm:
-                raise ValueError("nobody learns anything")
-            self._made[key] = min(harm, key=lambda name: harm[name])
-        return self.among[self._made[key]]
+        for plan, learning, name in self._made:
+            if plan is contest.plan and learning is contest.learning:
+                return self.among[name]
+        harm = dict(self._judged(contest))
+        if not harm:
+            raise ValueError("nobody learns anything")
+        best = min(harm, key=lambda name: harm[name])
+        self._made.append((contest.plan, contest.learning, best))
+        return self.among[best]
 
     def _judged(self, contest: Contest) -> list[tuple[str, float]]:
         cut = int(LEARN * len(contest.learning))

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from app.query.text.keys import AUTO
 from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, difference, read
 from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY
 
-OWN = ("auto", "prefix", "stateful")
+OWN = (AUTO, "prefix", "stateful")
 _NO_SHEDDER = ("oracle", "laws", PROBABILITY, BY_WINDOW)
 _NO_QUALITY = ("-work", "Ee", "Ef", "E1-charged")
 """Figures that show something else than what is lost, or are read off the processor's clock."""

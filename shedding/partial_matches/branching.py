@@ -13,7 +13,7 @@ The rule is the best that there is where rates fall with the window's rest, as t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -132,8 +132,7 @@ def lineages(sample: JudgedMatches, succession: Succession, most: int) -> tuple[
     place = np.cumsum(kept) - 1
     owners = np.where(owner[kept] >= 0, place[owner[kept]], -1)
     starts = np.concatenate([[0], np.cumsum(kept)])[succession.starts]
-    columns = {name: getattr(sample, name)[..., kept] for name in JudgedMatches.__slots__ if getattr(sample, name).shape[-1] == len(sample)}
-    return replace(sample, **columns), Succession(starts, owners, succession.gain[kept], succession.spent_s[kept])
+    return sample.only(kept), Succession(starts, owners, succession.gain[kept], succession.spent_s[kept])
 
 
 def _joined(forests: Sequence[Trees]) -> tuple[Trees, NDArray[np.int32]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import fixed
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Point, Points
 from ops.experiments.shedding_runs import contest_of, judged, under
-from ops.experiments.shedding_verdicts import AUTO, default_method
+from ops.experiments.shedding_verdicts import default_method
 from shedding.registry import method
 
 

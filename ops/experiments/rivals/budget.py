@@ -28,7 +28,7 @@ class Estimate(Protocol):
     manifest: Manifest
 
     def expected(self, matches: JudgedMatches) -> tuple[Floats, Floats]:
-        """What each contributes and what it consumes, itself and all that grows from it: float64 (matches,) composite events and seconds."""
+        """What each contributes and what it consumes, itself and all that grows from it: float64 (matches,) composite events and seconds, none of these 0."""
         ...
 
     def order(self, contribution: Floats, consumption: Floats) -> Floats:
@@ -45,7 +45,7 @@ class Judged:
     def utilities(self, matches: JudgedMatches) -> Floats:
         """Contribution per consumption, float64 (matches,)."""
         contribution, consumption = self.estimate.expected(matches)
-        return contribution / np.maximum(consumption, 1.0)
+        return contribution / consumption
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,6 @@ class BudgetGate:
     def keep(self, candidates: JudgedMatches) -> Mask:
         """Which stay."""
         contribution, consumption = self.estimate.expected(candidates)
-        consumption = np.maximum(consumption, 1.0)
         order = np.lexsort((shuffled(candidates.identity, 0), -self.estimate.order(contribution, consumption)))
         kept = np.empty(len(candidates), np.bool_)
         kept[order] = np.cumsum(consumption[order]) <= (1.0 - self.drop_ratio) * consumption.sum() * (1 + 1e-9)

@@ -20,11 +20,10 @@ from sklearn.cluster import KMeans
 from sklearn.tree import DecisionTreeClassifier
 
 from ops.experiments.rivals.budget import Floats
-from ops.experiments.rivals.outcomes import Outcomes, best_of
+from ops.experiments.rivals.outcomes import Outcomes, best_of, expected_by_kind
 from shedding.candidates import JudgedMatches
 from shedding.interface import Manifest
 from shedding.observations import MatchObservations
-from shedding.partial_matches.branching import kinds_among
 from shedding.partial_matches.forest_rows import rows_of
 
 PERCENTILE = 90
@@ -65,12 +64,8 @@ class Classes:
 
     def expected(self, matches: JudgedMatches) -> tuple[Floats, Floats]:
         """That of its cluster; nothing of kinds that were never seen."""
-        rows, kind = rows_of([matches.remaining], matches, self.values), kinds_among(self.kinds, matches)
-        contribution, consumption = np.zeros(len(matches)), np.ones(len(matches))
-        for number in np.unique(kind[kind >= 0]).tolist():
-            own = np.flatnonzero(kind == number)
-            contribution[own], consumption[own] = self.states[number].expected(rows[own])
-        return contribution, consumption
+        rows = rows_of([matches.remaining], matches, self.values)
+        return expected_by_kind(self.kinds, matches, lambda number, own: self.states[number].expected(rows[own]))
 
     def order(self, contribution: Floats, consumption: Floats) -> Floats:
         """Least contribution per consumption goes first."""

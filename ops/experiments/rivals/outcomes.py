@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -50,6 +50,24 @@ class Outcomes:
         return (np.flatnonzero(kind == number) for number in range(len(self.kinds)))
 
 
+def expected_by_kind(
+    kinds: NDArray[np.int32], matches: JudgedMatches, ask: Callable[[int, NDArray[np.int64]], tuple[Floats, Floats]]
+) -> tuple[Floats, Floats]:
+    """What each contributes and consumes, at least a second of the latter, so that it divides; of kinds that were never seen nothing, and that second.
+
+    Args:
+        kinds: that are known.
+        matches: partial matches.
+        ask: the number of a kind, and which are of it; gives both for these.
+    """
+    kind = kinds_among(kinds, matches)
+    contribution, consumption = np.zeros(len(matches)), np.ones(len(matches))
+    for number in np.unique(kind[kind >= 0]).tolist():
+        own = np.flatnonzero(kind == number)
+        contribution[own], consumption[own] = ask(number, own)
+    return contribution, np.maximum(consumption, 1.0)
+
+
 def best_of(
     forms: Sequence[Form],
     learn: Callable[[Form, Outcomes], One],
@@ -65,8 +83,8 @@ def best_of(
         raise ValueError("nothing to learn from: partial matches that branch are wanted")
     gain, cost_s = observations.gain, observations.cost_s
     border = int(succession.starts[round((1 - LATER) * (len(succession.starts) - 1))])
-    earlier = Outcomes.of(rows_between(sample, 0, border), gain[:border], cost_s[:border])
-    later, after = rows_between(sample, border, len(sample)), later_looks(succession, border)
+    earlier = Outcomes.of(sample.only(slice(border)), gain[:border], cost_s[:border])
+    later, after = sample.only(slice(border, None)), later_looks(succession, border)
     found = [_found(Judged(learn(form, earlier)), later, after) for form in forms]
     return learn(forms[int(np.argmax(found))], Outcomes.of(sample, gain, cost_s))
 
@@ -79,14 +97,6 @@ def _found(judge: Judged, sample: JudgedMatches, succession: Succession) -> floa
     work = np.minimum.accumulate([float(one.mean()) for one in left])
     recall = [float(succession.gain[one].sum() / max(1e-9, succession.gain.sum())) for one in left]
     return float(np.mean([np.interp(-bound, -work, recall) for bound in BOUNDS]))
-
-
-def rows_between(sample: JudgedMatches, start: int, stop: int) -> JudgedMatches:
-    """Some of a sample, which follow each other."""
-    columns = {
-        name: getattr(sample, name)[..., start:stop] for name in JudgedMatches.__slots__ if getattr(sample, name).shape[-1] == len(sample)
-    }
-    return replace(sample, **columns)
 
 
 def later_looks(succession: Succession, border: int) -> Succession:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from app.evaluation.contest import Contest
 from app.evaluation.features import Features
+from app.evaluation.slack import haversine
 from shedding.candidates import JudgedEvents, Mask
 from shedding.interface import Manifest
 from shedding.threshold import Cut, UtilityShares, keep_by_part, utility_shares
@@ -26,7 +27,6 @@ PARTNERS = 300
 """Combinations of other events that a condition is tried with."""
 _AT_ONCE = 2_000
 """Events whose conditions are tried at a time."""
-EARTH_RADIUS_M = 6_371_000.0
 UNKNOWN = Cut(-np.inf, 0)
 """Keeps what was never seen."""
 
@@ -46,10 +46,7 @@ class Condition:
 
 def _nearer(latest: str) -> Condition:
     def holds(d: Attributes, other: Attributes, last: Attributes) -> NDArray[np.bool_]:
-        latitude, other_latitude = np.radians(d["x"]), np.radians(other["x"])
-        h = np.sin((other_latitude - latitude) / 2) ** 2
-        h = h + np.cos(latitude) * np.cos(other_latitude) * np.sin(np.radians(other["y"] - d["y"]) / 2) ** 2
-        return 2 * EARTH_RADIUS_M * np.arcsin(np.sqrt(np.minimum(1.0, h))) <= last["v"]
+        return haversine(d["x"], d["y"], other["x"], other["y"]) <= last["v"]
 
     return Condition(latest, holds)
 

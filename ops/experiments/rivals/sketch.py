@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.experiments.rivals.budget import Floats
-from ops.experiments.rivals.outcomes import Outcomes, best_of
+from ops.experiments.rivals.outcomes import Outcomes, best_of, expected_by_kind
 from shedding.candidates import JudgedMatches
 from shedding.interface import Manifest
 from shedding.observations import MatchObservations
-from shedding.partial_matches.branching import kinds_among
 
 FORMS = tuple((ranges, most) for ranges in (8, 16, 32) for most in (1, 2, 3))
 """Ranges of an attribute, and attributes at most."""
@@ -65,12 +64,8 @@ class Sketch:
 
     def expected(self, matches: JudgedMatches) -> tuple[Floats, Floats]:
         """What came of those that fell into the same place; nothing of kinds that were never seen."""
-        values, kind = _values(matches), kinds_among(self.kinds, matches)
-        contribution, consumption = np.zeros(len(matches)), np.ones(len(matches))
-        for number in np.unique(kind[kind >= 0]).tolist():
-            own = np.flatnonzero(kind == number)
-            contribution[own], consumption[own] = self.places[number].expected(values[:, own])
-        return contribution, consumption
+        values = _values(matches)
+        return expected_by_kind(self.kinds, matches, lambda number, own: self.places[number].expected(values[:, own]))
 
     def order(self, contribution: Floats, consumption: Floats) -> Floats:
         """Most complete matches stay."""
