@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.audit.memory import Recalled
-from app.events.batch import take
+from app.events.batch import EventBatch, take
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +58,13 @@ class Copies:
         hidden = np.bincount(copy[shed], minlength=len(rows)).astype(np.int64)
         return Copies(Recalled(batch, events.kept[every], events.shed[every]), hidden, rank, copy, begin_ms, width_ms)
 
-    def bitmaps(self, back: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """uint64 (events, words): as what events are fed when the first so many shed ones of each copy, int64 (copies,), are back."""
-        there = (self.rank < back[self.copy])[:, None]
-        return self.events.kept | np.where(there, self.events.shed, np.uint64(0))
+    def some(self, which: NDArray[np.bool_], back: NDArray[np.int64]) -> tuple[EventBatch, NDArray[np.uint64]]:
+        """The events of some of the copies, bool (copies,), and as what they are fed, uint64 (events, words), when the first so many shed ones of each, int64 (copies,), are back."""
+        events = self.events.batch
+        rows = np.arange(len(events)) if which.all() else np.flatnonzero(which[self.copy])
+        there = (self.rank[rows] < back[self.copy[rows]])[:, None]
+        fed = self.events.kept[rows] | np.where(there, self.events.shed[rows], np.uint64(0))
+        return events if len(rows) == len(events) else take(events, rows), fed
 
     def copy_of(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """To which copies matches of these times belong."""

@@ -260,7 +260,7 @@ class Judge:
         low, high = np.zeros_like(copies.hidden), copies.hidden + 1  # with `low` of them it is found, with `high` not
         while (open_ := high - low > 1).any():
             middle = (low + high) // 2
-            matches = self._rematch(copies.events.batch, copies.bitmaps(middle))
+            matches = self._rematch(*copies.some(open_, middle))
             of = copies.copy_of(matches.time)
             found = np.zeros(len(digests), np.bool_)
             found[of[self._digests(matches) == digests[of]]] = True

@@ -181,7 +181,8 @@ class GroupAudit:
         """A query's matches, judged, and what that took."""
         began = clock()
         judged = self._judged(found)
-        return replace(judged, cost_ns=judged.cost_ns + clock() - began)
+        took = clock() - began
+        return replace(judged, cost_ns=judged.cost_ns + took, judging_ns=took)
 
     def _judged(self, found: Found) -> Found:
         found = self._sampled(found)

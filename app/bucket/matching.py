@@ -36,6 +36,7 @@ class Found:
         fed: the events of the query's group that were fed in this step, with the columns that rode along.
         shed: partial matches that were asked about before and within the step, and those of them that a shedder ended.
         cost_ns: what it took, by the clock that was handed in.
+        judging_ns: of that, what judging took: only what sheds is judged.
         verdicts: on the matches; None where nobody judges them.
         withheld: matches that are known to be false and are not written, with their verdicts (``output.hold_for_verdict``).
         state_bytes: that partial matches take after the step, of queries that have a limit for them.
@@ -53,6 +54,7 @@ class Found:
     withheld: tuple[Matches, Verdicts] | None = None
     sample: NDArray[np.int64] | None = None
     state_bytes: int = 0
+    judging_ns: int = 0
 
     @property
     def news(self) -> bool:

@@ -75,6 +75,7 @@ class Load:
         whole_ms: float64 (queries,), work per candidate if all are kept, and were.
         power: float64 (queries,), of the share that is kept, see `Elasticity`.
         power_of_state: float64 (queries,), of the share that the state is made from.
+        judging_ms: float64 (queries,), per candidate, of verdicts: only of who sheds.
         state: the states that events are held against as they are now; None: as the ratios make them.
         by_matches: rows of queries whose partial matches are what is shed.
         overlap: see `QueryCosts`.
@@ -88,6 +89,7 @@ class Load:
     whole_ms: NDArray[np.float64]
     power: NDArray[np.float64]
     power_of_state: NDArray[np.float64]
+    judging_ms: NDArray[np.float64]
     state: State | None
     by_matches: Mapping[int, Callable[[float], float]]
     rest: Rest
@@ -108,8 +110,9 @@ class Load:
         return work
 
     def total_ms(self, ratios: NDArray[np.float64]) -> float:
-        """Work of all queries."""
-        return self.base_ms + float(self.work_ms(ratios).sum()) + self.rest.work_ms * self.records
+        """Work of all queries, and verdicts on what those find that shed."""
+        judging_ms = float((self.candidates * self.judging_ms)[ratios > 0].sum())
+        return self.base_ms + float(self.work_ms(ratios).sum()) + judging_ms + self.rest.work_ms * self.records
 
     def lumps_ms(self, ratios: NDArray[np.float64]) -> float:
         """By how much more the work of all queries typically is, where it is more: of each as lumpy as it is known to be."""

@@ -95,6 +95,7 @@ def _query(query: str, done: Done, *, by_matches: bool, by_pairs: bool) -> Query
         candidates=tally.candidates,
         shed=round(tally.candidates * hidden) if by_pairs else 0 if by_matches else tally.shed,
         work_ms=totals.slowest_ns.get(query, 0) / 1e6,
+        judging_ms=totals.judging_ns.get(query, 0) / 1e6,
         matches=_held_against(earlier.partial_matches, tally),
         reference=reference,
         asked=0.0 if orders is None else orders.drop_ratio,

@@ -149,7 +149,7 @@ class Outlook:
         nothing = self.duration_ms(self.costs.load({}), most)
         growth = (self.duration_ms(self.costs.load(self.during(length_ms)), most) - nothing) / length_ms
         longest = LONGEST_RELAXED * length_ms
-        return min(longest, CLOSE_TO_BEST * nothing / (1 - CLOSE_TO_BEST * growth)) if CLOSE_TO_BEST * growth < 1 else longest
+        return min(longest, CLOSE_TO_BEST * nothing / (1 - growth)) if growth < 1 else longest
 
     def _unmoved(self, _: Ratios) -> Goal:
         raise AssertionError("a goal that asks for nothing is in reach")

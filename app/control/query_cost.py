@@ -72,6 +72,7 @@ class QueryObservation:
         reference: where partial matches are shed, how many there would be without; else 0.
         asked: the drop ratio under which the batch ran.
         latency_ms: of its composite events, broker time of the last constituent to the end of matching, on average; None without any.
+        judging_ms: of its work, what there is only because it sheds: verdicts on what it found.
     """
 
     candidates: int = 0
@@ -81,6 +82,7 @@ class QueryObservation:
     reference: int = 0
     asked: float = 0.0
     latency_ms: float | None = None
+    judging_ms: float = 0.0
 
 
 def turned_by(kept: ArrayLike, held: ArrayLike) -> NDArray[np.float64]:
@@ -102,6 +104,7 @@ class QueryCost:
         spent_ms: the rest of it, the newest batches counting most.
         events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
         offered: the same with those that were shed.
+        judging: ms per candidate that verdicts take while it sheds.
         whole: how many events that are kept, and held against a state that was made from all events, they come to.
         elasticity: how its work follows the share that is kept.
         retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
@@ -122,6 +125,7 @@ class QueryCost:
     spent_ms: float = 0.0
     events: float = 0.0
     offered: float = 0.0
+    judging: float = 0.0
     whole: float = 0.0
     elasticity: Elasticity = field(default_factory=Elasticity)
     retained: float = 1.0
@@ -162,11 +166,13 @@ class QueryCost:
         self.base_ms = followed(self.base_ms or None, base)
         if kept <= 0:
             return
-        spent, curve = seen.work_ms - base, self._curve() if seen.reference else None
+        spent, curve = max(0.0, seen.work_ms - base - seen.judging_ms), self._curve() if seen.reference else None
         before = self.whole_ms if curve is None else curve.latency_s(seen.matches)
         turned = float(turned_by(kept, seen.matches))
         offered = kept if seen.reference else kept + seen.shed
         passed = kept / offered
+        if warm and seen.asked > 0:
+            self.judging = followed(self.judging or None, seen.judging_ms / offered)
         followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
         met = (self.retained + followed_by) / 2 if seen.matches else 1.0
         whole = offered * passed**self.elasticity.power * met**self.elasticity.power_of_state

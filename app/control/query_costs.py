@@ -81,6 +81,7 @@ class QueryCosts:
             np.array([one.whole_ms for one in known], dtype=np.float64),
             np.array([one.elasticity.power for one in known], dtype=np.float64),
             np.array([one.power_of_state for one in known], dtype=np.float64),
+            np.array([one.judging for one in known], dtype=np.float64),
             None if settled else State(np.array([one.retained for one in known]), np.array([one.newest_matches for one in known])),
             {row: one.by_matches() for row, one in enumerate(known) if one.reference},
             self._rest,

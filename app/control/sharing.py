@@ -29,6 +29,9 @@ EASY = 0.8
 FINE = 10
 """Steps of what is kept below which they get smaller, to a tenth of it: 0.02 is nothing of a half, and two fifths of a twentieth."""
 
+HELPING = 0.95
+"""A looser tier that makes a batch shorter by less is not asked: nearer to nothing its help comes and goes with what costs scatter by."""
+
 Ratios = Mapping[str, float]
 
 
@@ -88,8 +91,7 @@ def shared_out(
     for place, goal in enumerate(goals):
         if asked(goal)(ratios) <= 1:
             continue
-        tiers = _tiers(goals, place)
-        most = {**ratios, **{query: shares[query].most for tier in tiers for query in tier}}
+        tiers, most = _helping(goal, _tiers(goals, place), ratios, shares)
         if (best := goal.steady(most)) <= 1:
             _raise(ratios, tiers, shares, asked(goal if best <= EASY else goal.eased(most)))
             continue
@@ -104,6 +106,18 @@ def _tiers(goals: Sequence[Goal], place: int) -> list[tuple[str, ...]]:
     limit = AS_TIGHT * goals[place].plateau_ms
     tight = tuple(query for goal in goals if goal.plateau_ms <= limit for query in goal.queries)
     return [tight, *(goal.queries for goal in goals if goal.plateau_ms > limit)]
+
+
+def _helping(
+    goal: Goal, tiers: Sequence[tuple[str, ...]], ratios: Ratios, shares: Mapping[str, Share]
+) -> tuple[list[tuple[str, ...]], Ratios]:
+    """Those who have the bound or a tighter one, the looser tiers that help when they give all they may, and the most that all of these may give: verdicts on what a query finds while it sheds can cost more than its shedding saves."""
+    helping, most = list(tiers[:1]), {**ratios, **{query: shares[query].most for query in tiers[0]}}
+    for tier in tiers[1:]:
+        more = {**most, **{query: shares[query].most for query in tier}}
+        if goal.steady(more) < HELPING * goal.steady(most):
+            helping, most = [*helping, tier], more
+    return helping, most
 
 
 def _raise(

@@ -41,6 +41,7 @@ class BatchTotals:
         attempts: how often the batch was begun.
         samples: by query, what the control sample says (`app.audit.sample.counted`, flat).
         slowest_ns: of the owner that spent most on queries, its processor time by query: a batch is over when its last owner is done.
+        judging_ns: of that, what judging took, by query.
         phases_ns: time of the clock in the driver, by phase (`app.pipeline.batches.PHASES`), all attempts together.
     """
 
@@ -66,6 +67,7 @@ class BatchTotals:
     attempts: int = 1
     phases_ns: Mapping[str, int] = field(default_factory=dict)
     slowest_ns: Mapping[str, int] = field(default_factory=dict)
+    judging_ns: Mapping[str, int] = field(default_factory=dict)
     samples: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def unaccounted(self) -> int:
@@ -229,6 +231,7 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
             selected = SelectionTally(**{**values, "samples": tuple(values["samples"])})
             selection[selected.stream] = _joined_selection(selection.get(selected.stream), selected)
     numbers, counts = _summed_tallies(opened)
+    slowest = _slowest(opened)
     queries: dict[str, QueryTally] = {}
     for number, row in zip(numbers.tolist(), counts.tolist(), strict=True):
         tally = _tally(names[number], row)
@@ -253,23 +256,27 @@ def add_up(batch: int, packed: Iterable[bytes | memoryview], names: Sequence[str
         unpacked=sum(head["unpacked"] for head in heads),
         records=sum(head["records"] for head in heads),
         sent=sum(head["sent"] for head in heads),
-        slowest_ns=_slowest(opened, names),
+        slowest_ns=_by_query(slowest, "cost_ns", names),
+        judging_ns=_by_query(slowest, "judging_ns", names),
         samples=_summed_samples(heads),
     )
 
 
-def _slowest(opened: Sequence[_Opened], names: Sequence[str]) -> dict[str, int]:
-    """What queries cost the owner that spent most on them."""
+def _slowest(opened: Sequence[_Opened]) -> _Opened | None:
+    """Of the owner that spent most on queries."""
     place = COUNTS.index("cost_ns")
     owners = [one for one in opened if one.head.get("stage") == "cep"]
-    if not owners:
-        return {}
-    slowest = max(owners, key=lambda one: int(one.counts[place].sum()) if place in one.counts else 0)
-    numbers, costs = slowest.numbers, slowest.counts.get(place, np.zeros(len(slowest.numbers), dtype=np.int64))
-    found: dict[str, int] = {}
-    for number, cost in zip(numbers.tolist(), costs.tolist(), strict=True):
-        if cost:
-            found[names[number]] = found.get(names[number], 0) + cost
+    return max(owners, key=lambda one: int(one.counts[place].sum()) if place in one.counts else 0, default=None)
+
+
+def _by_query(report: _Opened | None, count: str, names: Sequence[str]) -> dict[str, int]:
+    """One of the counts of a report; of queries that have any."""
+    place, found = COUNTS.index(count), dict[str, int]()
+    if report is None or place not in report.counts:
+        return found
+    for number, value in zip(report.numbers.tolist(), report.counts[place].tolist(), strict=True):
+        if value:
+            found[names[number]] = found.get(names[number], 0) + value
     return found
 
 

@@ -127,6 +127,7 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         timeouts=0 if timeouts is None else len(timeouts),
         partial_matches=found.tally.live_events,
         cost_ns=found.cost_ns + thread_time_ns() - started,
+        judging_ns=found.judging_ns,
         latencies=latency_counts(latencies),
         latency_sum_ms=int(latencies.sum()),
         limited_matches=found.tally.limited_matches,

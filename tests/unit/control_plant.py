@@ -33,6 +33,7 @@ class Plant:
         effect: by query, the share of what it is asked to drop that it does.
         unseen_ms: by which events are older than the batches explain.
         judging_ms: of every query that sheds, work in a batch that does not depend on what is kept.
+        verdicts_ms: the same by query, per event that it wants.
         elasticity: of the work by the share that is kept: below 1 where what costs little is dropped first.
         window_ms: where it is given, an event is held against the events of so long a time that were kept: it costs ``per_event_ms`` when none of them was shed.
     """
@@ -52,6 +53,7 @@ class Plant:
     unseen_ms: float = 0.0
     window_ms: float = 0.0
     judging_ms: float = 0.0
+    verdicts_ms: Mapping[str, float] = field(default_factory=dict)
     elasticity: float = 1.0
     seed: int = 1
     now: float = 1_000_000.0
@@ -136,8 +138,8 @@ class Plant:
             share, live = self.state(query, candidates, candidates - shed)
             kept = ((candidates - shed) / max(1, candidates)) ** self.elasticity
             spent = candidates * kept * cost * share * float(np.exp(self.chance.normal(0, self.work_noise)))
-            spent += self.judging_ms if asked.get(query) else 0.0
-            queries[query] = QueryObservation(candidates, shed, spent, live, asked=asked.get(query, 0.0))
+            judging = self.judging_ms + candidates * self.verdicts_ms.get(query, 0.0) if asked.get(query) else 0.0
+            queries[query] = QueryObservation(candidates, shed, spent + judging, live, asked=asked.get(query, 0.0), judging_ms=judging)
             shipped = max(shipped, candidates - shed)
         return queries, shipped
 

@@ -113,17 +113,17 @@ def naive(of: Sequence[StageReport]) -> BatchTotals:
         },
         **named,  # type: ignore[arg-type]
         **plain,
-        slowest_ns=naive_slowest(of),
+        slowest_ns={tally.query: tally.cost_ns for tally in naive_slowest(of) if tally.cost_ns},
+        judging_ns={tally.query: tally.judging_ns for tally in naive_slowest(of) if tally.judging_ns},
     )
 
 
-def naive_slowest(of: Sequence[StageReport]) -> dict[str, int]:
-    best: dict[str, int] | None = None
+def naive_slowest(of: Sequence[StageReport]) -> Sequence[QueryTally]:
+    best: Sequence[QueryTally] | None = None
     for report in of:
-        own = {tally.query: tally.cost_ns for tally in report.queries}
-        if report.stage == "cep" and (best is None or sum(own.values()) > sum(best.values())):
-            best = own
-    return {query: cost for query, cost in (best or {}).items() if cost}
+        if report.stage == "cep" and (best is None or sum(one.cost_ns for one in report.queries) > sum(one.cost_ns for one in best)):
+            best = report.queries
+    return best or ()
 
 
 def naive_source(number: int, found: Sequence[SourceProgress]) -> SourceProgress:
@@ -151,17 +151,20 @@ def test_an_owner_may_join_its_buckets_reports_first(seed, cut):
     owner = joined([pack_report(report, NAMES) for report in first], 5)
     assert head_of(owner)["part"] == 5
     totals = add_up(7, [owner, *(pack_report(report, NAMES) for report in rest)], NAMES)
-    assert dataclasses.replace(totals, reports=len(listed), slowest_ns={}) == dataclasses.replace(naive(listed), slowest_ns={})
+    unlike = {"reports": len(listed), "slowest_ns": {}, "judging_ns": {}}
+    assert dataclasses.replace(totals, **unlike) == dataclasses.replace(naive(listed), **unlike)
 
 
 def test_the_slowest_owner_is_the_one_whose_buckets_together_took_longest():
     def bucket(number: int, **cost_ns: int) -> bytes:
-        return pack_report(StageReport(7, "cep", number, queries=tuple(QueryTally(q, cost_ns=ns) for q, ns in cost_ns.items())), NAMES)
+        tallies = tuple(QueryTally(q, cost_ns=ns, judging_ns=ns // 10) for q, ns in cost_ns.items())
+        return pack_report(StageReport(7, "cep", number, queries=tallies), NAMES)
 
     one, other = joined([bucket(0, a=70), bucket(2, a=1, b=60)], 0), joined([bucket(1, b=100)], 1)
     task = pack_report(StageReport(7, "ingress", 0, queries=(QueryTally("a", candidates=5, cost_ns=10**6),)), NAMES)
     totals = add_up(7, [task, one, other], NAMES)
     assert totals.slowest_ns == {"a": 71, "b": 60}
+    assert totals.judging_ns == {"a": 7, "b": 6}
     assert totals.queries["b"].cost_ns == 160
 
 

@@ -64,6 +64,19 @@ def test_judging_that_shedding_brings_about_leaves_less_for_events_and_does_not_
     assert kept[1].mean() == pytest.approx(kept[0].mean() * (450 - 150) / 450, rel=0.2), "of half the plateau less the fixed cost"
 
 
+def test_a_looser_query_whose_verdicts_cost_more_than_it_saves_gives_nothing() -> None:
+    loose = {}
+    for cost in (0.0, 0.04):
+        plant = in_steps(mixed(verdicts_ms={"loose": cost}), (0.4, 30), (2.0, 120)).run(
+            a_watchdog(TIGHT, LOOSE, FREE), until_ms=120 * SECOND
+        )
+        loose[cost] = plant.asked("loose", 40 * SECOND)
+        assert plant.asked("tight", 40 * SECOND).mean() > 0.9
+    assert loose[0.0].mean() > 0.1, "without verdicts it helps to keep a bound of a second"
+    assert loose[0.04].mean() < 0.02
+    assert plant.late(0.99, 32 * SECOND) <= 2 * 1_000, "out of reach, and close to the best that there is"
+
+
 def test_without_overload_nothing_is_shed() -> None:
     plant = at_capacity(costly(), 0.4).run(a_watchdog(ONE), until_ms=120 * SECOND)
     assert not plant.asked("q").any()
