@@ -118,6 +118,7 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
             metrics.add("cep_limited_total", count, query=query, limit=limit)
         metrics.add("cep_candidate_events_total", tally.candidates, query=query)
         metrics.add("cep_query_cost_seconds_total", tally.cost_ns / 1e9, query=query)
+        metrics.add("cep_query_judging_seconds_total", tally.judging_ns / 1e9, query=query)
         metrics.add("cep_events_shed_total", tally.shed, query=query, shedder=shedder)
         metrics.add("cep_tuples_shed_total", tally.tuples_shed, query=query, shedder=shedder)
         for verdict, count in tally.verdicts.items():

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
-from time import thread_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.bucket.recording import rows_between
-from app.evaluation.at_the_ingress import JudgedBatch
-from app.evaluation.calibration import calibrated
-from app.evaluation.contest import Contest, Terms
+from app.cep.door import way_of
 from app.evaluation.features import Features
 from app.evaluation.observing import without_chains
 from app.evaluation.operator import candidate_items
 from app.evaluation.shed_query import ShedQuery
+from app.evaluation.split import Split, thirds
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from app.query.text.keys import AUTO, EVENT_SHEDDERS, WINDOW_SHEDDERS
-from shedding.candidates import JudgedEvents
 from shedding.drift import mean_squared_difference
-from shedding.identity import identities
 from shedding.interface import Model
 from shedding.registry import METHODS, unlearned
 
-RATES = (1.3, 1.8)
-"""Multiples of the capacity at which models are judged."""
-TIMED_S = 0.05
-"""Of the processor: matching that takes less cannot be compared."""
-POWERS = (0.2, 2.5)
-"""By which work follows the share of the events that is kept: what is dear is kept, … a sequence of three of which each is dropped alike."""
-MOST = 0.99
-"""The most that the watchdog asks for by default."""
 LEARN = 0.7
 """Share of the events that is learned from."""
 FEWEST = 30
-"""Composite events, in either part; with fewer the difference between two models is chance."""
+"""Composite events; with fewer the difference between two models is chance."""
+ENOUGH = 200
+"""Composite events, by which two methods that lose a third and four tenths of them are told apart nine times of ten; with fewer all of them are judged by, see `Examination`."""
+BY_PARTIAL_MATCHES = ("pspice", "stateful")
+"""Shedders of partial matches that compete under `AUTO`. hSPICE counts its work in another way."""
 BETTER, BETTER_BY = 0.01, 0.05
 """A model takes another one's place when it does so much less harm: in composite events as a share of the true ones, and as a share of the other one's harm; the larger counts."""
 KINDS_DRIFT = 0.001
@@ -120,7 +111,7 @@ class Lesson:
 
 
 class Examination:
-    """A query and its newest events, cut in two.
+    """A query and its newest events: who learns from the first part is judged on the rest. Where that holds too few composite events to judge by, everybody learns three times, from two thirds, and is judged on the third that is left.
 
     Args:
         query: with the events, unshed, in total order.
@@ -128,29 +119,23 @@ class Examination:
     """
 
     def __init__(self, query: ShedQuery, seed: int = 0) -> None:
-        cut = int(len(query.batch) * LEARN)
         self.query, self._seed = query, seed
-        self._learning, self._judging = rows_between(query.batch, 0, cut), rows_between(query.batch, cut, len(query.batch))
-        self._contests: dict[bool, Contest] = {}
-        self._features, self._judged = Features.of(query.plan), JudgedBatch(self._judging)
+        self._splits = [Split(query, int(len(query.batch) * LEARN), len(query.batch), seed)]
+        if self.true < ENOUGH:
+            self._splits = [Split(query, start, stop, seed) for start, stop in thirds(len(query.batch))]
 
-    @cached_property
+    @property
     def true(self) -> int:
-        """Composite events of the second part."""
-        return len(self._contest("random").truth)
+        """Composite events that are judged by."""
+        return sum(split.true for split in self._splits)
 
     @cached_property
     def random(self) -> float:
         """See `Lesson.random`."""
         return self.harm(unlearned("random", self._seed))
 
-    @cached_property
-    def _is_candidate(self) -> NDArray[np.bool_]:
-        """Of the second part."""
-        return candidate_items(self.query.plan, self._judging) != 0
-
     def lesson(self, in_use: Model[Any] | None) -> Lesson:
-        """The best model of the query's shedder, or with `AUTO` of all that the application runs on whole events.
+        """The best model of the query's shedder, or with `AUTO` of all that the application can change to.
 
         Args:
             in_use: judged beside it.
@@ -161,11 +146,11 @@ class Examination:
         """
         if self.true < FEWEST:
             raise TooFewError(
-                f"the newest {len(self._judging):,} of {len(self.query.batch):,} events hold {self.true} of its composite events; {FEWEST} are the least"
+                f"the newest {len(self.query.batch):,} events hold {self.true} of its composite events; {FEWEST} are the least"
             )
-        judged = {one: self.harm(one) for one in self._candidates()}
+        judged = dict(self._judged())
         best = min(judged, key=lambda one: judged[one])
-        return Lesson(best, judged[best], self.random, None if in_use is None else self.harm(in_use), self.true)
+        return Lesson(self.trained(best), judged[best], self.random, None if in_use is None else self.harm(in_use), self.true)
 
     def decline(self, model: Model[Any], then: Promise) -> str | None:
         """Why a model does not do what it did when it was judged last; None where it does, or where there are too few composite events to tell.
@@ -182,78 +167,43 @@ class Examination:
         return f"it does {now.harm:.0%} harm, {then.harm:.0%} when it was judged last (random {now.random:.0%}, {then.random:.0%})"
 
     def trained(self, shedder: str) -> Model[Any]:
-        """A model learned from the first part.
+        """A model learned from the first part, or from everything where everything is judged by.
 
         Raises:
             ValueError: nothing can be learned, or the shedder does not fit the query.
         """
-        return calibrated(self._contest(shedder).train(self.query.method(shedder)), self.query.plan_for(shedder), self._learning)
+        first = self._splits[0]
+        return first.trained(shedder) if len(self._splits) == 1 else first.with_all().trained(shedder)
 
     def harm(self, model: Model[Any]) -> float:
-        """See `Lesson.harm`."""
-        name = model.manifest.method
-        if METHODS[name].of_matches:
-            found = [one.quality for one in self._contest(name).standings(self.query.method(name), model, RATES)]
-            return sum(one.harm for one in found) / len(found)
-        own = calibrated(model, self.query.plan, self._judging)
-        return sum(self._harm_at(own, rate) for rate in RATES) / len(RATES)
+        """See `Lesson.harm`; of a model that comes from elsewhere."""
+        return self._mean(lambda split: split.harm(model))
 
-    def _harm_at(self, model: Model[Any], rate: float) -> float:
-        return self._contest("random").quality_of(self._kept(model, self._share(model, rate))).harm
+    def harm_of(self, shedder: str) -> float:
+        """The same of a method, which learns from what is not judged by.
 
-    def _share(self, model: Model[Any], rate: float) -> float:
-        """Of the candidates, so much that matching what is left is the 1 / rate-th part of the work.
-
-        Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. Work follows the share that is kept by a power (as the watchdog has it, `app.control.elasticity`), which is found by matching what
-        is left when as much of the events goes as of the work should. Where all of the matching is too short to be timed an event is an event.
+        Raises:
+            ValueError: as `trained`.
         """
-        share = 1.0 - 1.0 / rate
-        if self._unshed_s < TIMED_S:
-            return share
-        kept = self._kept(model, share)
-        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 1.0
-        if not 0 < left < 1:
-            return share
-        power = float(np.clip(np.log(max(1e-9, self._seconds(kept) / self._unshed_s)) / np.log(left), *POWERS))
-        return min(MOST, 1.0 - rate ** (-1.0 / power))
+        return self._mean(lambda split: split.harm(split.trained(shedder)))
 
-    @cached_property
-    def _unshed_s(self) -> float:
-        """Of the processor, to match all of the second part; kernels are loaded and memory is there when it is asked."""
-        return self._seconds(np.ones(len(self._judging), np.bool_)) if self.true else 0.0
+    def _mean(self, harm: Callable[[Split], float]) -> float:
+        """Of all splits together, as a share of all true composite events."""
+        return sum(split.true * harm(split) for split in self._splits) / max(1, self.true)
 
-    def _seconds(self, kept: NDArray[np.bool_]) -> float:
-        begun = thread_time()
-        self._contest("random").quality_of(kept)
-        return thread_time() - begun
-
-    def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
-        """Bool (events of the second part,): of the candidates just so many go, for every model.
-
-        A model that knows another stream may drop next to nothing of what it has never seen, whatever it is asked for. The watchdog would ask for more and more; here chance takes what is
-        missing, or doing nothing would be judged to do no harm.
-        """
-        kept = self._judged.kept(model, self._features, share)
-        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 0.0
-        too_many = 1.0 - (1.0 - share) / left if left else 0.0
-        if too_many <= 0:
-            return kept
-        events = JudgedEvents(identities(self._judging.source, self._judging.offset), self._judging.time)
-        return kept & unlearned("random", self._seed).gate(too_many).keep(events)
-
-    def _candidates(self) -> Iterator[Model[Any]]:
+    def _judged(self) -> Iterator[tuple[str, float]]:
         asked = self.query.plan.shedding.shedder
-        names = tuple(one for one in competitors() if self._fits(one)) if asked == AUTO else (asked,)
+        names = tuple(one for one in competitors(self.query.plan) if self._fits(one)) if asked == AUTO else (asked,)
         refused: ValueError | None = None
         learned = 0
         for name in names:
             try:
-                model = self.trained(name)
+                harm = self.harm_of(name)
             except ValueError as error:
                 refused = error  # it does not fit the query; of several another one may
                 continue
             learned += 1
-            yield model
+            yield name, harm
         if not learned:
             raise refused or ValueError("no shedder learns anything here")
 
@@ -261,17 +211,11 @@ class Examination:
         """Whether the application could ask it about the query's events."""
         return not METHODS[shedder].remembers or without_chains(self.query.plan) is None
 
-    def _contest(self, shedder: str) -> Contest:
-        of_matches = METHODS[shedder].of_matches
-        if of_matches not in self._contests:
-            plan, terms = self.query.plan_for(shedder), Terms(seed=self._seed, fixed=True)
-            self._contests[of_matches] = Contest(plan, self._learning, self._judging, terms)
-        return self._contests[of_matches]
 
-
-def competitors() -> tuple[str, ...]:
-    """Who competes under `AUTO`: shedders of whole events, which any engine of a query can have, so that changing them costs no state. The cheaper to decide first."""
-    return tuple(name for name in (*EVENT_SHEDDERS, *WINDOW_SHEDDERS) if METHODS[name].learns)
+def competitors(plan: Plan) -> tuple[str, ...]:
+    """Who competes under `AUTO`, the cheaper to decide first: shedders of whole events, which any engine of a query can have, and shedders of partial matches where the query's engine tells what they are anyway. So changing them costs no state."""
+    names = (*EVENT_SHEDDERS, *WINDOW_SHEDDERS, *(BY_PARTIAL_MATCHES if way_of(plan) == "runs" else ()))
+    return tuple(name for name in names if METHODS[name].learns)
 
 
 @dataclass(frozen=True, slots=True)

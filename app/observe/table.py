@@ -123,6 +123,12 @@ METRICS: tuple[Metric, ...] = (
         "Processor time that owners spent on matching a query, on judging what it found while it sheds, and on encoding it.",
         ("query",),
     ),
+    Metric(
+        "cep_query_judging_seconds_total",
+        "counter",
+        "Of cep_query_cost_seconds_total, what judging took: verdicts and the control sample, which there are only while the query sheds.",
+        ("query",),
+    ),
     Metric("cep_selection_events_total", "counter", "Events of the stream that selection was asked about.", ("stream",)),
     Metric("cep_selection_pruned_total", "counter", "Of these, events that no query wanted: dropped before they travel.", ("stream",)),
     Metric(

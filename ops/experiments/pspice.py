@@ -27,12 +27,14 @@ from app.evaluation.timing import TimedModel
 from app.evaluation.windows import OpenedOperator
 from app.events.batch import EventBatch
 from app.query.plan import Plan
+from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import four_symbols
 from ops.experiments.shedding_command import Paper, Size, command
+from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point, Points, known
-from ops.experiments.shedding_runs import candidates, judged, shedders, under
+from ops.experiments.shedding_runs import Shedders, candidates, judged, shedders, under
 from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY, own_table, pspice_verdicts
 from shedding.interface import Training
 from shedding.registry import method
@@ -55,6 +57,8 @@ FACTORS, FACTORS_BETWEEN = (1, 4, 16), (2, 8, 12)
 RATES, RATES_BETWEEN = (1.2, 1.6, 2.0), (1.4, 1.8)
 PAPERS = ("pspice", "pm-random", "e-bl")
 USUAL = (*PAPERS, "hspice", "stateful", "prefix")
+AMONG = ("pspice", "stateful", "e-bl", "prefix", "gspice")
+"""Whom the default method chooses from, of those that take part."""
 
 
 FULL = Size(10, 1_500, 3_000)
@@ -67,6 +71,11 @@ def terms(seed: int, *, fixed: bool = True) -> Terms:
     return Terms(
         CAPACITY, seed=seed, fixed=fixed, opened=True, interval=every, match_interval=looks, average_over=AVERAGE_OVER if fixed else 0
     )
+
+
+def with_default(*names: str) -> Shedders:
+    """These methods, and the default one among those of them that learn; hSPICE counts its work in another way."""
+    return {**shedders(*names), AUTO: Auto({name: method(name) for name in names if name in AMONG})}
 
 
 def contest(plan: Plan, batch: EventBatch, learning: int, seed: int, *, fixed: bool = True) -> Contest:
@@ -109,7 +118,7 @@ def _with_windows(points: Iterator[Point]) -> Iterator[Point]:
 def _varied(figure: str, one: Contest, x: float, taking_part: Sequence[str] = USUAL) -> Iterator[Point]:
     if not known(figure, PROBABILITY, x, one.terms.seed):
         yield _probability(one, figure, x)
-    yield from _with_windows(judged(one, figure, shedders(*taking_part), (1.2,), x))
+    yield from _with_windows(judged(one, figure, with_default(*taking_part), (1.2,), x))
 
 
 def e_a(size: Size, seed: int) -> Iterator[Point]:
@@ -151,10 +160,10 @@ def _soccer(size: Size, seed: int) -> Iterator[tuple[str, EventBatch]]:
 def e_b(size: Size, seed: int) -> Iterator[Point]:
     """E-b: quality over the rate."""
     one = contest(queries.p1(5000), _steps(size, seed), size.learning, seed)
-    yield from _with_windows(judged(one, "Eb-Q1", shedders(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
+    yield from _with_windows(judged(one, "Eb-Q1", with_default(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
     for name, players in _soccer(size, seed):
         one = _players(4, players, seed)
-        yield from _with_windows(judged(one, f"Eb-Q3-{name}", shedders(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
+        yield from _with_windows(judged(one, f"Eb-Q3-{name}", with_default(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
 
 
 def e_c(size: Size, seed: int) -> Iterator[Point]:
@@ -181,11 +190,11 @@ def e_c(size: Size, seed: int) -> Iterator[Point]:
 def e_d(size: Size, seed: int) -> Iterator[Point]:
     """E-d: latency and quality in virtual time."""
     one = contest(queries.p1(5000), _steps(size, seed), size.learning, seed, fixed=False)
-    yield from judged(one, "Ed-Q1", shedders(*USUAL), (1.2, 1.4, 2.0))
+    yield from judged(one, "Ed-Q1", with_default(*USUAL), (1.2, 1.4, 2.0))
     for name, players in _soccer(size, seed):
         one = _players(4, players, seed)
         yield from judged(
-            under(one, replace(terms(seed, fixed=False), match_interval=INTERVAL)), f"Ed-Q3-{name}", shedders(*USUAL), (1.2, 2.0)
+            under(one, replace(terms(seed, fixed=False), match_interval=INTERVAL)), f"Ed-Q3-{name}", with_default(*USUAL), (1.2, 2.0)
         )
 
 
@@ -201,7 +210,7 @@ def own_methods(size: Size, seed: int) -> Iterator[Point]:
             one = contest(plan, batch, int(0.4 * len(batch)), seed, fixed=fixed)
             one = under(one, replace(one.terms, match_interval=INTERVAL))
             figure = f"own-{name}" if fixed else f"own-queue-{name}"
-            yield from judged(one, figure, shedders(*USUAL, "gspice"), (1.2, 2.0))
+            yield from judged(one, figure, with_default(*USUAL, "gspice"), (1.2, 2.0))
 
 
 def e_e(size: Size, seed: int) -> Iterator[Point]:

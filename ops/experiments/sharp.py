@@ -18,7 +18,9 @@ from functools import partial
 from typing import Any
 
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.examination import BY_PARTIAL_MATCHES
 from app.evaluation.quality import Quality
+from app.query.text.keys import AUTO
 from ops.experiments import sharp_streams as streams
 from ops.experiments.rivals.budget import BudgetModel, Estimate, Judged, PriceModel
 from ops.experiments.rivals.classes import icde20
@@ -29,6 +31,7 @@ from ops.experiments.sharp_laws import LawsModel
 from ops.experiments.sharp_oracle import Oracle
 from ops.experiments.sharp_verdicts import BOUNDS, BY_PRICE, COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
+from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.shedding_runs import divided, point_of, under
 from shedding.interface import Model
@@ -78,6 +81,16 @@ def of_matches(name: str, size: Size, seed: int) -> Iterator[Point]:
                 yield from points(one, replace(terms, average_over=0, priced=False), model, name + EVERY, shedder, bound)
 
 
+def of_default(name: str, size: Size, seed: int) -> Iterator[Point]:
+    """The default method, `shedder: auto`, among the shedders of partial matches that compete there."""
+    if seed < FEW:
+        one = contest(name, size, seed)
+        chosen = Auto({shedder: method(shedder) for shedder in BY_PARTIAL_MATCHES}).chosen(one)
+        model = one.train(chosen)
+        for bound in COMPARED:
+            yield from points(one, replace(one.terms, match_interval=INTERVALS[bound], priced=True), model, name, AUTO, bound)
+
+
 def of_rivals(name: str, size: Size, seed: int) -> Iterator[Point]:
     """Shedders of partial matches of ICDE'20 and SHARP, as published and by price, and pSPICE by price."""
     one = contest(name, size, seed)
@@ -123,7 +136,13 @@ def event_points(found: Iterator[tuple[float, Quality, float, float]], name: str
 EXPERIMENTS: dict[str, Callable[[Size, int], Iterator[Point]]] = {
     f"{pair} {kind}": partial(run, pair)
     for pair in PAIRS
-    for kind, run in (("matches", of_matches), ("rivals", of_rivals), ("events", of_events), ("darling", of_darling))
+    for kind, run in (
+        ("matches", of_matches),
+        ("default", of_default),
+        ("rivals", of_rivals),
+        ("events", of_events),
+        ("darling", of_darling),
+    )
 }
 
 _BOUND = "bound, % of the unshedded latency"

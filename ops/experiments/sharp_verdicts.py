@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ops.experiments.shedding_figures import Points
-from ops.experiments.shedding_verdicts import Verdict, decided, verdict
+from ops.experiments.shedding_verdicts import Verdict, decided, default_method, verdict
 
 PAIRS = ("Q3+Q4", "Q1+Q2", "Q5+Q6")
 BOUNDS = (90, 70, 50, 30, 10)
@@ -139,8 +139,12 @@ def _kept_bound(points: Points) -> Verdict:
     return verdict("bound", text, numbers, figures=most <= 1, shape=most <= 5)
 
 
+def _default(points: Points) -> Verdict:
+    return default_method(Points(one for one in points.all if one.figure in PAIRS and one.curve not in REFERENCES))
+
+
 def sharp_verdicts(points: Points) -> list[Verdict]:
     """On the recalls of the abstract and of figure 4a."""
     halves = [_half(pair, application) for pair, application in zip(PAIRS, PUBLISHED, strict=True)]
-    rules = [_upper, _tenth, _within_reach, *halves, _ratios, *map(_best_of_all, PAIRS), _rivals, _kept_bound]
+    rules = [_upper, _tenth, _within_reach, *halves, _ratios, *map(_best_of_all, PAIRS), _rivals, _kept_bound, _default]
     return decided(rules, points)

@@ -1,4 +1,4 @@
-"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest. As the running application does it (ops/decisions/0040), under an experiment's own terms.
+"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest; on each third in turn, where the last one holds too little. As the running application does it (ops/decisions/0040), under an experiment's own terms.
 
 What it finds is in the points of the experiments under ``auto``; who was chosen is the shedder whose curve it follows.
 """
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest
-from app.evaluation.examination import LEARN, RATES
+from app.evaluation.examination import ENOUGH, LEARN
+from app.evaluation.split import RATES, parted, thirds
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from shedding.interface import Method
@@ -45,14 +45,23 @@ class Auto:
         return self.among[best]
 
     def _judged(self, contest: Contest) -> list[tuple[str, float]]:
-        cut = int(LEARN * len(contest.learning))
-        earlier, later = rows_between(contest.learning, 0, cut), rows_between(contest.learning, cut, len(contest.learning))
-        inner = Contest(contest.plan, earlier, later, replace(contest.terms, fixed=True))
+        events = len(contest.learning)
+        inner = [_inner(contest, int(LEARN * events), events)]
+        if len(inner[0].truth) < ENOUGH:
+            inner = [_inner(contest, start, stop) for start, stop in thirds(events)]
         found = []
         for name, method in self.among.items():
             try:
-                standings = list(inner.standings(method, inner.train(method), RATES))
+                found.append((name, sum(len(one.truth) * _harm(one, method) for one in inner)))
             except ValueError:
                 continue  # it does not fit the query
-            found.append((name, sum(one.quality.harm for one in standings) / len(standings)))
         return found
+
+
+def _inner(contest: Contest, start: int, stop: int) -> Contest:
+    return Contest(contest.plan, *parted(contest.learning, start, stop), replace(contest.terms, fixed=True))
+
+
+def _harm(contest: Contest, method: Method[Any]) -> float:
+    standings = list(contest.standings(method, contest.train(method), RATES))
+    return sum(one.quality.harm for one in standings) / len(standings)

@@ -100,20 +100,25 @@ def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> 
 
 NEAR = 2.0
 """Points of harm by which the default method may be behind the best other."""
-PUBLISHED = ("gspice", "espice", "e-bl", "bl", "random", "pspice", "pspice-minus", "pm-random", "hspice", "gspice-tree", "gspice-forest")
+PUBLISHED = (
+    *("gspice", "gspice-tree", "gspice-forest", "espice", "e-bl", "bl", "random"),
+    *("pspice", "pspice-minus", "pm-random", "icde20", "sharp", "darling"),
+)
 
 
 def default_method(points: Points) -> Verdict:
-    """Against the best other at every setting: lost and wrong composite events together.
+    """Against the best other at every setting: lost and wrong composite events together. hSPICE is told apart: it leaves all partial matches alive, and pays nothing for an event that it hides from one, of which most would not have fitted.
 
     Raises:
         KeyError: it was not run.
     """
-    gaps, ahead = [], 0
+    gaps, ahead, hidden = [], 0, 0
     for figure in dict.fromkeys(one.figure for one in points.all if one.curve == AUTO):
-        others = [one for one in points.curves(figure) if one not in {AUTO, "oracle"}]
+        others = [one for one in points.curves(figure) if one not in {AUTO, "oracle", PROBABILITY, BY_WINDOW}]
         for x in points.xs(figure, AUTO):
             known = {other: _harms(points, figure, other, x) for other in others if x in points.xs(figure, other)}
+            own, theirs = known.pop("hspice", (0.0, 0.0))
+            hidden += own > theirs + NEAR
             best = min(known, key=lambda other: known[other][1])
             gaps.append((known[best][0] - known[best][1], figure, x, *known[best], best))
             ahead += all(own <= theirs for other, (own, theirs) in known.items() if other in PUBLISHED)
@@ -122,6 +127,8 @@ def default_method(points: Points) -> Verdict:
     gap, figure, x, own, least, best = max(gaps)
     beyond = sum(one[0] > NEAR for one in gaps)
     numbers = f"at most {gap:.1f} points more harm (lost and wrong) than the best other, in {figure} at {x:g}: {own:.1f} against {best} {least:.1f}; more than {NEAR:g} in {beyond} of {len(gaps)} settings; no more than the best published in {ahead}"
+    if hidden:
+        numbers += f"; hSPICE, by its own count of work, is ahead by more than {NEAR:g} in {hidden}"
     return verdict(
         "default",
         f"shedder: auto (ours) does at most {NEAR:g} points more harm than the best other in every setting",
@@ -438,4 +445,4 @@ def pspice_verdicts(points: Points) -> list[Verdict]:
     """On S7 to S10, latency and model building."""
     varied = ("Ea-Q1", "Ea-Q2", "Ea-Q3-generated", "Ea-Q3-POR-SUI-2019", "Ea-Q4-generated", "Ea-Q4-KCM-2026", "Ea-Q4-MTA-2017")
     rates = ("Eb-Q1", "Eb-Q3-generated", "Eb-Q3-POR-SUI-2019", "Ed-Q1")
-    return decided([*map(_s7, varied), *map(_s8, rates), _s9, _s10, _latency, _building], points)
+    return decided([*map(_s7, varied), *map(_s8, rates), _s9, _s10, _latency, _building, default_method], points)

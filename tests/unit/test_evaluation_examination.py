@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.examination import FEWEST, LEARN, Examination, Profile, Promise, TooFewError, competitors
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator
+from app.evaluation.split import RATES, Split
 from app.events.batch import take
 from shedding.registry import METHODS, unlearned
 
@@ -26,9 +28,16 @@ shedding: {shedder: SHEDDER, latency_bound: 1 s}
 """
 """A low `a` and a high `b` are worth much."""
 EVENTS = 12_000
+EVENT_METHODS = {"bl", "gspice", "gspice-tree", "gspice-forest", "espice", "e-bl", "prefix"}
+CLOSURE = (
+    QUERY.replace("SEQ(A a, B b)", "SEQ(A a, B+ b[], A c)")
+    .replace("b.v >= a.v + 60", "b[i].v >= a.v + 60 AND c.v > a.v + 30")
+    .replace("b.k", "a.k")
+)
+"""Its partial matches are what its engine holds."""
 
 
-def recorded(folder, shedder="gspice", seed=1, share=0.5, low=0, events=EVENTS):
+def recorded(folder, shedder="gspice", seed=1, share=0.5, low=0, events=EVENTS, text=QUERY):
     """A recording of which `share` are of type A, values from `low` on; and the query."""
     rng = np.random.default_rng(seed)
     kinds = rng.choice(["A", "B"], events, p=[share, 1 - share]).tolist()
@@ -40,7 +49,7 @@ def recorded(folder, shedder="gspice", seed=1, share=0.5, low=0, events=EVENTS):
     ]
     folder.mkdir(exist_ok=True)
     (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (folder / "rises.yaml").write_text(QUERY.replace("SHEDDER", shedder))
+    (folder / "rises.yaml").write_text(text.replace("SHEDDER", shedder))
     (query,) = read_shed_queries([folder / "rises.yaml"], folder / "events.jsonl", None, None)
     return query
 
@@ -81,7 +90,7 @@ def test_so_much_goes_that_the_rest_is_the_work_that_may_stay(query, monkeypatch
     """What matching takes is said here: a power of the share that is kept."""
     examination = Examination(query)
     judged = len(query.batch) - int(len(query.batch) * LEARN)
-    monkeypatch.setattr(Examination, "_seconds", lambda _, kept: 7.0 * (np.count_nonzero(kept) / judged) ** power)
+    monkeypatch.setattr(Split, "_seconds", lambda _, kept: 7.0 * (np.count_nonzero(kept) / judged) ** power)
     random = unlearned("random")
     batch = take(query.batch, np.arange(len(query.batch) - judged, len(query.batch)))
     operator = Operator(query.plan, batch)
@@ -94,11 +103,11 @@ def test_so_much_goes_that_the_rest_is_the_work_that_may_stay(query, monkeypatch
 
 def test_matching_that_is_too_short_to_be_timed_is_not(query, monkeypatch):
     plain = Examination(query)
-    monkeypatch.setattr(Examination, "_unshed_s", 0.049)
+    monkeypatch.setattr(Split, "_unshed_s", 0.049)
     by_events = plain.harm(unlearned("random"))
-    monkeypatch.setattr(Examination, "_unshed_s", 5.0)
+    monkeypatch.setattr(Split, "_unshed_s", 5.0)
     monkeypatch.setattr(
-        Examination, "_seconds", lambda _, kept: 5.0 * np.count_nonzero(kept) / (len(query.batch) - int(len(query.batch) * LEARN))
+        Split, "_seconds", lambda _, kept: 5.0 * np.count_nonzero(kept) / (len(query.batch) - int(len(query.batch) * LEARN))
     )
     assert plain.harm(unlearned("random")) == pytest.approx(by_events, abs=0.02), "an event is an event"
 
@@ -123,10 +132,42 @@ def test_auto_takes_whoever_does_least_harm(tmp_path):
     query = recorded(tmp_path / "auto", "auto")
     examination = Examination(query)
     lesson = examination.lesson(None)
-    assert set(competitors()) == {"bl", "gspice", "gspice-tree", "gspice-forest", "espice", "e-bl", "prefix"}
+    assert set(competitors(query.plan)) == EVENT_METHODS
     single = Examination(recorded(tmp_path / "bl", "bl")).lesson(None)
     assert lesson.harm < single.harm
     assert METHODS[lesson.shedder].level in ("events", "events per window")
+
+
+def test_shedders_of_partial_matches_compete_where_the_engine_has_them_anyway(tmp_path, query):
+    closure = recorded(tmp_path / "closure", "auto", events=4_000, text=CLOSURE)
+    assert set(competitors(closure.plan)) == EVENT_METHODS | {"pspice", "stateful"}
+    assert set(competitors(query.plan)) == EVENT_METHODS, "sequences are run by stacks"
+    examination = Examination(closure)
+    lesson = examination.lesson(None)
+    assert lesson.harm == min(examination.harm_of(name) for name in ("stateful", "gspice", lesson.shedder))
+    assert lesson.harm < lesson.random
+
+
+def test_with_few_composite_events_all_of_them_are_judged_by(tmp_path):
+    query = recorded(tmp_path / "some", "bl", events=700)
+    batch = query.batch
+    examination, cuts = Examination(query), [0, 233, 466, 700]
+    true, harm = 0, 0.0
+    for start, stop in pairwise(cuts):
+        judged = take(batch, np.arange(start, stop))
+        operator, features = Operator(query.plan, judged), Features.of(query.plan)
+        truth = set(operator.run().identity.tolist())
+        model = unlearned("random")
+        for rate in RATES:
+            found = set(operator.run(JudgedBatch(judged).kept(model, features, 1 - 1 / rate)).identity.tolist())
+            harm += (len(truth - found) + len(found - truth)) / len(RATES)
+        true += len(truth)
+    assert true >= FEWEST
+    assert examination.true == true
+    assert examination.random == pytest.approx(harm / true, abs=0.03)
+    lesson = examination.lesson(None)
+    assert lesson.true == true
+    assert lesson.model.manifest.last_ms == batch.time[-1], "what is taken into use has learned from everything"
 
 
 def test_partial_matches_are_judged_as_such(tmp_path):

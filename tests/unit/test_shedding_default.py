@@ -41,5 +41,8 @@ def test_lost_and_wrong_count_together() -> None:
     assert "at most 1.5 points more harm" in near.numbers
     assert default_method(points(auto=(10.0, 3.0), espice=(9.5, 0.0))).status == "not reproduced"
     assert "best published in 1" in default_method(points(auto=(10.0, 0.0), espice=(9.5, 2.0), prefix=(1.0, 0.0))).numbers
+    hidden = default_method(points(auto=(10.0, 0.0), pspice=(9.0, 0.0), hspice=(1.0, 0.0), **{"match probability": (0.0, 0.0)}))
+    assert hidden.status == "reproduced"
+    assert "hSPICE, by its own count of work, is ahead by more than 2 in 1" in hidden.numbers
     with pytest.raises(KeyError):
         default_method(points(espice=(1.0, 0.0)))

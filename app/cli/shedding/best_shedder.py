@@ -6,8 +6,9 @@ import sys
 
 from app.cli.progress import Progress
 from app.errors import CepError
-from app.evaluation.examination import RATES, Examination
+from app.evaluation.examination import Examination
 from app.evaluation.shed_query import ShedQuery
+from app.evaluation.split import RATES
 from app.query.text.keys import EVENT_SHEDDERS, MATCH_SHEDDERS, WINDOW_SHEDDERS
 from shedding.registry import METHODS
 
@@ -27,7 +28,7 @@ def best_shedder(query: ShedQuery, seed: int) -> str:
     progress = Progress(f"{query.plan.name}: competitors", len(COMPETITORS))
     for name in COMPETITORS:
         try:
-            harm[name] = examination.harm(examination.trained(name))
+            harm[name] = examination.harm_of(name)
         except ValueError:
             continue  # it does not fit the query
         finally:

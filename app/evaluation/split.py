@@ -1,0 +1,158 @@
+"""A query's events, cut in two: models are learned from the one part, and judged on the other as the application would shed there, at equal work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from time import thread_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.bucket.recording import rows_between
+from app.evaluation.at_the_ingress import JudgedBatch
+from app.evaluation.calibration import calibrated
+from app.evaluation.contest import Contest, Terms
+from app.evaluation.features import Features
+from app.evaluation.operator import candidate_items
+from app.evaluation.shed_query import ShedQuery
+from app.events.batch import EventBatch, concatenate
+from shedding.candidates import JudgedEvents
+from shedding.identity import identities
+from shedding.interface import Model
+from shedding.registry import METHODS, unlearned
+
+RATES = (1.3, 1.8)
+"""Multiples of the capacity at which models are judged."""
+TIMED_S = 0.05
+"""Of the processor: matching that takes less cannot be compared."""
+POWERS = (0.2, 2.5)
+"""By which work follows the share of the events that is kept: what is dear is kept, … a sequence of three of which each is dropped alike."""
+MOST = 0.99
+"""The most that the watchdog asks for by default."""
+MOST_STEPS = 20_000
+"""Events that shedders of partial matches learn from, the newest: they are followed event by event."""
+LOOKS, AVERAGE_OVER = 500, 100
+"""Looks at the partial matches while shedders of them are judged; and events over which their number is kept, on average: there may be one or two at a time."""
+
+
+def thirds(events: int) -> list[tuple[int, int]]:
+    """Where each third of so many events begins and ends.
+
+    >>> thirds(10)
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    cuts = [events * part // 3 for part in range(4)]
+    return list(pairwise(cuts))
+
+
+def parted(batch: EventBatch, start: int, stop: int) -> tuple[EventBatch, EventBatch]:
+    """What is learned from, before and behind these rows, and the rows, which are judged by."""
+    before, judged, behind = (rows_between(batch, *cut) for cut in ((0, start), (start, stop), (stop, len(batch))))
+    if not len(behind):
+        return before, judged
+    return (concatenate([before, behind]) if len(before) else behind), judged
+
+
+class Split:
+    """A query's events, cut in two.
+
+    Args:
+        query: with all events.
+        start: of what is judged by.
+        stop: behind it; learned is from what is before and behind.
+        seed: of all chance.
+    """
+
+    def __init__(self, query: ShedQuery, start: int, stop: int, seed: int) -> None:
+        batch = query.batch
+        self._query, self._seed = query, seed
+        self._learning, self._judging = parted(batch, start, stop)
+        self._contests: dict[bool, Contest] = {}
+        self._models: dict[str, Model[Any]] = {}
+        self._features, self._judged = Features.of(query.plan), JudgedBatch(self._judging)
+
+    def with_all(self) -> Split:
+        """One that learns from all events."""
+        return Split(self._query, len(self._query.batch), len(self._query.batch), self._seed)
+
+    @cached_property
+    def true(self) -> int:
+        """Composite events of what is judged by."""
+        return len(self._contest("random").truth)
+
+    @cached_property
+    def _is_candidate(self) -> NDArray[np.bool_]:
+        """Of what is judged by."""
+        return candidate_items(self._query.plan, self._judging) != 0
+
+    def trained(self, shedder: str) -> Model[Any]:
+        """A model of what is learned from."""
+        if shedder not in self._models:
+            model = self._contest(shedder).train(self._query.method(shedder))
+            self._models[shedder] = calibrated(model, self._query.plan_for(shedder), self._learning)
+        return self._models[shedder]
+
+    def harm(self, model: Model[Any]) -> float:
+        """See `Lesson.harm`."""
+        name = model.manifest.method
+        if METHODS[name].of_matches:
+            found = [one.quality for one in self._contest(name).standings(self._query.method(name), model, RATES)]
+            return sum(one.harm for one in found) / len(found)
+        own = calibrated(model, self._query.plan, self._judging)
+        return sum(self._harm_at(own, rate) for rate in RATES) / len(RATES)
+
+    def _harm_at(self, model: Model[Any], rate: float) -> float:
+        return self._contest("random").quality_of(self._kept(model, self._share(model, rate))).harm
+
+    def _share(self, model: Model[Any], rate: float) -> float:
+        """Of the candidates, so much that matching what is left is the 1 / rate-th part of the work.
+
+        Events do not cost the same: who keeps those that are worth most may keep those that cost most, and must then drop more of them than chance would. Work follows the share that is kept by a power (as the watchdog has it, `app.control.elasticity`), which is found by matching what
+        is left when as much of the events goes as of the work should. Where all of the matching is too short to be timed an event is an event.
+        """
+        share = 1.0 - 1.0 / rate
+        if self._unshed_s < TIMED_S:
+            return share
+        kept = self._kept(model, share)
+        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 1.0
+        if not 0 < left < 1:
+            return share
+        power = float(np.clip(np.log(max(1e-9, self._seconds(kept) / self._unshed_s)) / np.log(left), *POWERS))
+        return min(MOST, 1.0 - rate ** (-1.0 / power))
+
+    @cached_property
+    def _unshed_s(self) -> float:
+        """Of the processor, to match all of what is judged by; kernels are loaded and memory is there when it is asked."""
+        return self._seconds(np.ones(len(self._judging), np.bool_)) if self.true else 0.0
+
+    def _seconds(self, kept: NDArray[np.bool_]) -> float:
+        begun = thread_time()
+        self._contest("random").quality_of(kept)
+        return thread_time() - begun
+
+    def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
+        """Bool (events of what is judged by,): of the candidates just so many go, for every model.
+
+        A model that knows another stream may drop next to nothing of what it has never seen, whatever it is asked for. The watchdog would ask for more and more; here chance takes what is
+        missing, or doing nothing would be judged to do no harm.
+        """
+        kept = self._judged.kept(model, self._features, share)
+        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 0.0
+        too_many = 1.0 - (1.0 - share) / left if left else 0.0
+        if too_many <= 0:
+            return kept
+        events = JudgedEvents(identities(self._judging.source, self._judging.offset), self._judging.time)
+        return kept & unlearned("random", self._seed).gate(too_many).keep(events)
+
+    def _contest(self, shedder: str) -> Contest:
+        of_matches = METHODS[shedder].of_matches
+        if of_matches not in self._contests:
+            learning, terms = self._learning, Terms(seed=self._seed, fixed=True)
+            if of_matches:
+                learning = rows_between(learning, max(0, len(learning) - MOST_STEPS), len(learning))
+                terms = replace(terms, match_interval=max(terms.match_interval, len(self._judging) // LOOKS), average_over=AVERAGE_OVER)
+            self._contests[of_matches] = Contest(self._query.plan_for(shedder), learning, self._judging, terms)
+        return self._contests[of_matches]
