@@ -35,7 +35,7 @@ SLOWEST_TURN = 0.1
 SLOW = 0.15
 """Weight of the newest batch in what is known of a query's scatter."""
 SOON, FOR_LONG = 0.1, 0.015
-"""The same of its lumps, where the batch is one, and where it is none: one in thirty batches is enough to be late once in a hundred, and a mean forgets it before the next."""
+"""The same of its lumps, where the batch is one, and where it is none: one in thirty batches is enough to be late once in a hundred, and a mean forgets it before the next. At first they are forgotten as a mean of all batches would: a process that is still warming up has surprises that do not come again, and a minute later they would still be taken for what shedding must make room for."""
 NOISY = 0.35
 """Of its scatter: batches whose costs miss what was known by so little on average miss it by chance."""
 SURE = 0.6
@@ -118,6 +118,7 @@ class QueryCost:
         bias: by how much an event cost more than was known, as a logarithm, on average.
         scatter: the same without its sign.
         lumps: by how much more events cost at times, as the square of a logarithm: soon where they do, and for long.
+        foretold: batches whose costs could be compared with what was known.
     """
 
     share: float | None = None
@@ -139,6 +140,7 @@ class QueryCost:
     bias: float = 0.0
     scatter: float = 0.0
     lumps: float = 0.0
+    foretold: int = 0
 
     def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
         """Takes a batch into account.
@@ -233,7 +235,8 @@ class QueryCost:
         off = log(each_ms / before_ms)
         self.bias, self.scatter = smoothed(self.bias, off, SLOW), smoothed(self.scatter, abs(off), SLOW)
         more = max(0.0, off) ** 2
-        self.lumps = smoothed(self.lumps, more, SOON if more > self.lumps else FOR_LONG)
+        self.foretold += 1
+        self.lumps = smoothed(self.lumps, more, SOON if more > self.lumps else max(FOR_LONG, 1 / (1 + self.foretold)))
         return min(1.0, max(LEAST_GAIN, (self._signal - NOISY) / NOISY)) if self.scatter > 0 else 1.0
 
     @property

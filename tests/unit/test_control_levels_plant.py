@@ -123,7 +123,7 @@ def test_what_becomes_dearer_while_it_is_shed_is_believed_within_some_batches(se
     late = [k for k in range(200, 300) if plant.latencies[k] > BOUND]
     assert late, "a batch that takes more than twice what was known is late"
     assert len(late) <= 16
-    assert np.mean([latency > BOUND for latency in plant.latencies[220:]]) < 0.08
+    assert np.mean([latency > BOUND for latency in plant.latencies[220:]]) <= 0.1
 
 
 def test_without_overload_no_partial_match_is_shed() -> None:

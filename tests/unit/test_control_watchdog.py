@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -491,6 +492,22 @@ def test_where_work_comes_in_lumps_the_bound_holds_and_the_ratio_does_not_follow
     )
     assert plant.late(0.99, 30 * SECOND) <= 1_000
     assert plant.asked("q", 30 * SECOND).std() < 0.1
+
+
+def test_what_surprised_while_a_process_warmed_up_is_no_lump_a_minute_later() -> None:
+    def lumpy_after(surprises: Iterable[int], batches: int) -> float:
+        costs = QueryCosts({"q": (STREAM,)})
+        dear = set(surprises)
+        for number in range(batches):
+            work = 20.0 * (3.0 if number in dear else 1.0)
+            costs.learn({"q": QueryObservation(1_000, work_ms=work)}, {STREAM: 1_000}, 1_000, None)
+        return costs["q"].lumpy
+
+    cold = range(1, 4)
+    assert lumpy_after(cold, 5) > 0.3, "what is known of it by then"
+    assert lumpy_after(cold, 120) < 0.1
+    assert lumpy_after([], 120) < 0.01
+    assert lumpy_after(range(29, 500, 30), 449) > 0.35, "one batch in thirty is enough to be late once in a hundred"
 
 
 @pytest.mark.parametrize("dearer", [0.5, 2.0])
