@@ -2,15 +2,23 @@
 
     work per candidate = c · kept ^ exponent
 
-once what events are held against has followed. Dropping half of the events at random halves the work of a query that looks at each by itself, and quarters that of one that joins them. A shedder that drops what is in no match leaves what costs most:
+once what events are held against has followed. The exponent is another one in each *piece*: where a half to all, a quarter to a half, … of the events are kept. A shedder that keeps what costs most saves nothing until nine tenths are gone, and then as much as it drops. Dropping half of the events at random halves the work of a query that looks at each by itself, and quarters that of one that joins them. A shedder that drops what is in no match leaves what costs most:
 then a tenth less work may be half of the events, and a law that takes work for proportional comes to the bound in ten steps instead of one, while batches are late.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import log
+from dataclasses import dataclass, field
+from math import exp, log
 
+import numpy as np
+from numpy.typing import NDArray
+
+PIECES = 7
+"""The last one is all below a 64th."""
+_HALF = log(2)
+_BEGINS = _HALF * np.arange(PIECES)
+_LONGEST = np.array([-_HALF] * (PIECES - 1) + [-np.inf])
 JOINED = 2.0
 """Exponent before anything is known: of a join of which every event is as dear as any."""
 LEAST = 0.1
@@ -25,16 +33,41 @@ MOST_KNOWN = 8.0
 """The most that what was seen counts for; beyond, the older is worth less: at another time of day events may cost otherwise. A long overload at one ratio forgets nothing."""
 
 
+def by_piece(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much of the logarithm of a share lies in each piece, float64 (…, pieces).
+
+    >>> by_piece(np.array([1.0, 0.3]))[:, :3].round(2).tolist()
+    [[0.0, 0.0, 0.0], [-0.69, -0.51, 0.0]]
+    """
+    logs = np.log(np.maximum(LEAST_SHARE, shares))
+    return np.clip(logs[..., None] + _BEGINS, _LONGEST, 0.0)
+
+
+def left(part: NDArray[np.float64], met: NDArray[np.float64], curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the work of all events of some queries so much is left, float64 (queries,).
+
+    Args:
+        part: float64 (queries,), share of the events that is kept; work goes with it at once, but not more than in proportion.
+        met: float64 (queries,), share that the state was made from: what is more than in proportion is so because there is less to be held against. 1 of a query that has no state.
+        curve: float64 (queries, pieces), exponents.
+    """
+    at_once = np.minimum(1.0, curve)
+    found: NDArray[np.float64] = np.exp((by_piece(part) * at_once + by_piece(met) * (curve - at_once)).sum(axis=-1))
+    return np.where(part > 0, found, 0.0)
+
+
 @dataclass(slots=True)
 class Elasticity:
     """Learned from batches that were shed, by what differs from those just before; goes through snapshots as its fields.
 
     Attributes:
-        exponent: of the work by the share that is kept.
+        exponent: of the work by the share that is kept, in all pieces together.
         share: logarithm of the share that was kept, of late.
         work: logarithm of the work per candidate, of late; None before there was any.
         spread: sum of the squared differences of shares.
         common: sum of their products with those of the work.
+        spreads: the same of each piece: a difference counts in those that it spans.
+        commons: the same.
     """
 
     exponent: float = JOINED
@@ -42,16 +75,18 @@ class Elasticity:
     work: float | None = None
     spread: float = 0.0
     common: float = 0.0
+    spreads: list[float] = field(default_factory=lambda: [0.0] * PIECES)
+    commons: list[float] = field(default_factory=lambda: [0.0] * PIECES)
 
     @property
-    def power(self) -> float:
-        """Power of the share that is kept to which work goes at once: not more than in proportion."""
-        return min(1.0, self.exponent)
+    def curve(self) -> NDArray[np.float64]:
+        """float64 (pieces,): the exponent of each; where little was seen, that of all."""
+        own = (np.array(self.commons) + TIED * self.exponent) / (np.array(self.spreads) + TIED)
+        return np.clip(own, LEAST, JOINED)
 
-    @property
-    def power_of_state(self) -> float:
-        """The same of the share that the state was made from: what is more than in proportion is so because there is less to be held against."""
-        return self.exponent - self.power
+    def left(self, kept: float, met: float) -> float:
+        """See `left`."""
+        return float(left(np.array([kept]), np.array([met]), self.curve)[0])
 
     def learn(self, kept: float, each_ms: float) -> None:
         """Takes a batch into account whose state had followed.
@@ -67,8 +102,19 @@ class Elasticity:
             self.share, self.work = share, work
             return
         less, cheaper = share - self.share, work - self.work
+        self._learn_pieces(kept, cheaper)
         self.share, self.work = self.share + LATELY * less, self.work + LATELY * cheaper
         self.spread, self.common = self.spread + less**2, self.common + less * cheaper
         if self.spread > MOST_KNOWN:
             self.spread, self.common = MOST_KNOWN, self.common * MOST_KNOWN / self.spread
         self.exponent = min(JOINED, max(LEAST, (self.common + TIED * JOINED) / (self.spread + TIED)))
+
+    def _learn_pieces(self, kept: float, cheaper: float) -> None:
+        parts = -np.diff(by_piece(np.array([kept, exp(self.share)])), axis=0)[0]
+        less = float(parts.sum())
+        if less == 0:
+            return
+        weights = parts**2
+        spreads, commons = np.array(self.spreads) + weights, np.array(self.commons) + weights * cheaper / less
+        too_many = np.maximum(1.0, spreads / MOST_KNOWN)
+        self.spreads, self.commons = (spreads / too_many).tolist(), (commons / too_many).tolist()

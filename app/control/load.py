@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from app.control.elasticity import left
 from app.control.query_cost import FEED_MS, QueryObservation, turned_by
 from app.control.running import NEWEST, followed
 
@@ -73,8 +74,8 @@ class Load:
         effect: float64 (queries,), see `QueryCost`.
         base_ms: work that has nothing to do with events, of all queries.
         whole_ms: float64 (queries,), work per candidate if all are kept, and were.
-        power: float64 (queries,), of the share that is kept, see `Elasticity`.
-        power_of_state: float64 (queries,), of the share that the state is made from.
+        curve: float64 (queries, pieces), exponents of the work by the share that is kept, see `Elasticity`.
+        holds: bool (queries,), whether a query holds anything against its events.
         judging_ms: float64 (queries,), per candidate, of verdicts: only of who sheds.
         state: the states that events are held against as they are now; None: as the ratios make them.
         by_matches: rows of queries whose partial matches are what is shed.
@@ -87,8 +88,8 @@ class Load:
     effect: NDArray[np.float64]
     base_ms: float
     whole_ms: NDArray[np.float64]
-    power: NDArray[np.float64]
-    power_of_state: NDArray[np.float64]
+    curve: NDArray[np.float64]
+    holds: NDArray[np.bool_]
     judging_ms: NDArray[np.float64]
     state: State | None
     by_matches: Mapping[int, Callable[[float], float]]
@@ -104,7 +105,7 @@ class Load:
         """float64 (queries,): their work for events."""
         part = 1 - self.effect * ratios
         met = part if self.state is None else self.state.met(part, self.candidates)
-        work = self.candidates * self.whole_ms * part**self.power * met**self.power_of_state
+        work = self.candidates * self.whole_ms * left(part, np.where(self.holds, met, 1.0), self.curve)
         for row, known in self.by_matches.items():
             work[row] = self.candidates[row] * known(float(ratios[row]))
         return work

@@ -177,7 +177,7 @@ class QueryCost:
             self.judging = followed(self.judging or None, seen.judging_ms / offered)
         followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
         met = (self.retained + followed_by) / 2 if seen.matches else 1.0
-        whole = offered * passed**self.elasticity.power * met**self.elasticity.power_of_state
+        whole = offered * self.elasticity.left(passed, met)
         self.retained = followed_by
         each_ms = spent / whole
         if warm:
@@ -255,11 +255,6 @@ class QueryCost:
         return self.spent_ms / self.events if self.events else 0.0
 
     @property
-    def power_of_state(self) -> float:
-        """See `Elasticity.power_of_state`; 0 of a query that holds nothing against its events."""
-        return self.elasticity.power_of_state if self.newest_matches else 0.0
-
-    @property
     def whole_ms(self) -> float:
         """Work per event if all are kept, and were."""
         return self.spent_ms / self.whole if self.whole else 0.0
@@ -312,7 +307,7 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
     known.offered = known.offered or known.events
     if known.events and not known.whole:
         kept = known.events / known.offered
-        known.whole = known.offered * kept**known.elasticity.power * known.retained**known.elasticity.power_of_state
+        known.whole = known.offered * known.elasticity.left(kept, known.retained)
     return known
 
 

@@ -35,6 +35,7 @@ class Plant:
         judging_ms: of every query that sheds, work in a batch that does not depend on what is kept.
         verdicts_ms: the same by query, per event that it wants.
         elasticity: of the work by the share that is kept: below 1 where what costs little is dropped first.
+        left: the same as a function, where it is no power: share kept → share of the work.
         window_ms: where it is given, an event is held against the events of so long a time that were kept: it costs ``per_event_ms`` when none of them was shed.
     """
 
@@ -55,6 +56,7 @@ class Plant:
     judging_ms: float = 0.0
     verdicts_ms: Mapping[str, float] = field(default_factory=dict)
     elasticity: float = 1.0
+    left: Callable[[float], float] | None = None
     seed: int = 1
     now: float = 1_000_000.0
     arrived: float = 0.0
@@ -136,7 +138,8 @@ class Plant:
             candidates = round(consumed * self.share.get(query, 1.0))
             shed = round(candidates * asked.get(query, 0.0) * self.effect.get(query, 1.0))
             share, live = self.state(query, candidates, candidates - shed)
-            kept = ((candidates - shed) / max(1, candidates)) ** self.elasticity
+            kept = (candidates - shed) / max(1, candidates)
+            kept = kept**self.elasticity if self.left is None else self.left(kept)
             spent = candidates * kept * cost * share * float(np.exp(self.chance.normal(0, self.work_noise)))
             judging = self.judging_ms + candidates * self.verdicts_ms.get(query, 0.0) if asked.get(query) else 0.0
             queries[query] = QueryObservation(candidates, shed, spent + judging, live, asked=asked.get(query, 0.0), judging_ms=judging)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from app.control.elasticity import JOINED, LEAST, Elasticity
+from app.control.elasticity import JOINED, LEAST, Elasticity, left
 from app.control.sharing import next_step
 
 
@@ -17,7 +17,35 @@ def test_the_power_of_what_was_kept_is_found(power: float) -> None:
     for kept in [0.9, 0.7, 0.5, 0.3, 0.2, 0.1] * 10:
         known.learn(kept, 0.01 * kept**power * float(np.exp(chance.normal(0, 0.1))))
     assert known.exponent == pytest.approx(power, abs=0.08)
-    assert known.power == min(1.0, known.exponent)
+    assert known.left(0.3, 1.0) == pytest.approx(0.3 ** min(1.0, power), rel=0.2)
+    assert known.left(0.3, 0.3) == pytest.approx(0.3**power, rel=0.2)
+
+
+def test_what_is_flat_and_then_steep_is_known_as_such() -> None:
+    """Work that falls with the fifth root of what is kept, and below a sixteenth in proportion."""
+
+    def work(kept: float) -> float:
+        return 0.01 * max(kept, 1 / 16) ** 0.2 * min(1.0, 16 * kept)
+
+    chance, known = np.random.default_rng(1), Elasticity()
+    for kept in [*[0.9, 0.6, 0.4, 0.2, 0.1] * 6, *[0.05, 0.03, 0.045, 0.02] * 50]:
+        known.learn(kept, work(kept) * float(np.exp(chance.normal(0, 0.1))))
+    assert known.left(0.1, 1.0) == pytest.approx(work(0.1) / work(1.0), rel=0.2), "long ago, and not forgotten"
+    assert known.left(0.02, 1.0) / known.left(0.05, 1.0) == pytest.approx(work(0.02) / work(0.05), rel=0.2)
+    assert known.left(0.1, 1.0) > 2.5 * 0.1**known.exponent, "one exponent would be that of where it was last"
+
+
+def test_a_load_has_what_is_left_of_many_queries_at_once() -> None:
+    chance, several = np.random.default_rng(2), [Elasticity() for _ in range(4)]
+    for one in several:
+        for kept in chance.uniform(0.02, 1, 50):
+            one.learn(kept, kept ** chance.uniform(0.1, 1.9))
+    part, met = chance.uniform(0, 1, 4), chance.uniform(0, 1, 4)
+    curve = np.array([one.curve for one in several])
+    for holds in (True, False):
+        found = left(part, met if holds else np.ones(4), curve)
+        assert found == pytest.approx([one.left(a, b if holds else 1.0) for one, a, b in zip(several, part, met, strict=True)])
+    assert left(np.array([0.0]), np.array([1.0]), curve[:1]).tolist() == [0.0], "of nothing nothing"
 
 
 def test_one_ratio_alone_says_nothing() -> None:
@@ -43,7 +71,7 @@ def test_dearer_events_that_raise_the_ratio_are_not_taken_for_shedding_in_vain()
     for batch in range(600):
         cost = 1.25 + 0.2 * float(np.sin(batch / 40))
         known.learn(1 / cost, 0.01)
-    assert known.power > 0.7
+    assert min(1.0, known.exponent) > 0.7
 
 
 def test_a_long_overload_at_one_ratio_does_not_forget_what_others_cost() -> None:

@@ -483,6 +483,21 @@ def test_where_what_costs_little_goes_first_more_of_it_goes_and_the_ratio_stays_
     assert cheap.late(0.99, 30 * SECOND) <= BOUND
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_work_is_flat_and_then_steep_a_new_overload_does_not_meet_what_was_learned_on_the_steep_side(seed: int) -> None:
+    """A shedder that keeps whole chains: it saves next to nothing until nine tenths are dropped, and then as much as it drops."""
+
+    def left(kept: float) -> float:
+        return max(kept, 0.1) ** 0.2 * min(1.0, 10 * kept)
+
+    bound = replace(ONE, latency_bound_ms=1_000)
+    plant = Plant(lambda _: 0.0, {"q": 0.03}, fixed_ms=200.0, left=left, seed=seed, noise=0.08, work_noise=0.25)
+    in_steps(plant, (0.3, 20), (1.6, 140), (0.3, 150), (1.6, 170)).run(a_watchdog(bound), until_ms=170 * SECOND)
+    assert plant.asked("q", 100 * SECOND, 140 * SECOND).mean() > 0.94, "two minutes on the steep side"
+    assert plant.late(0.99, 50 * SECOND) <= 1_000
+    assert plant.late(1.0, 149 * SECOND) <= 1_000, "with one exponent 1,007 to 1,288"
+
+
 @pytest.mark.parametrize("times", [1.2, 1.6, 2.0])
 def test_where_work_comes_in_lumps_the_bound_holds_and_the_ratio_does_not_follow_every_lump(times: float) -> None:
     """Few events that cost much: a batch takes half or twice of what was expected, every third time."""
