@@ -60,11 +60,9 @@ class Copies:
 
     def some(self, which: NDArray[np.bool_], back: NDArray[np.int64]) -> tuple[EventBatch, NDArray[np.uint64]]:
         """The events of some of the copies, bool (copies,), and as what they are fed, uint64 (events, words), when the first so many shed ones of each, int64 (copies,), are back."""
-        events = self.events.batch
-        rows = np.arange(len(events)) if which.all() else np.flatnonzero(which[self.copy])
+        rows = np.flatnonzero(which[self.copy])
         there = (self.rank[rows] < back[self.copy[rows]])[:, None]
-        fed = self.events.kept[rows] | np.where(there, self.events.shed[rows], np.uint64(0))
-        return events if len(rows) == len(events) else take(events, rows), fed
+        return take(self.events.batch, rows), self.events.kept[rows] | np.where(there, self.events.shed[rows], np.uint64(0))
 
     def copy_of(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """To which copies matches of these times belong."""

@@ -8,6 +8,7 @@ then a tenth less work may be half of the events, and a law that takes work for 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
@@ -81,8 +82,7 @@ class Elasticity:
     @property
     def curve(self) -> NDArray[np.float64]:
         """float64 (pieces,): the exponent of each; where little was seen, that of all."""
-        own = (np.array(self.commons) + TIED * self.exponent) / (np.array(self.spreads) + TIED)
-        return np.clip(own, LEAST, JOINED)
+        return curves([self])[0]
 
     def left(self, kept: float, met: float) -> float:
         """See `left`."""
@@ -118,3 +118,12 @@ class Elasticity:
         spreads, commons = np.array(self.spreads) + weights, np.array(self.commons) + weights * cheaper / less
         too_many = np.maximum(1.0, spreads / MOST_KNOWN)
         self.spreads, self.commons = (spreads / too_many).tolist(), (commons / too_many).tolist()
+
+
+def curves(known: Sequence[Elasticity]) -> NDArray[np.float64]:
+    """float64 (queries, pieces): `Elasticity.curve` of each, at once; every decision asks for all of them several times."""
+    commons, spreads = (
+        np.array(sums, dtype=np.float64).reshape(-1, PIECES) for sums in ([one.commons for one in known], [one.spreads for one in known])
+    )
+    exponents = np.array([one.exponent for one in known], dtype=np.float64)[:, None]
+    return np.clip((commons + TIED * exponents) / (spreads + TIED), LEAST, JOINED)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.control.elasticity import PIECES
+from app.control.elasticity import curves
 from app.control.load import Load, Rest, State
 from app.control.query_cost import QueryCost, QueryObservation, restored
 from app.control.running import followed
@@ -80,7 +80,7 @@ class QueryCosts:
             np.array([0.0 if one.reference else one.effect for one in known], dtype=np.float64),
             sum(one.base_ms for one in known) + self._rest.base_ms,
             np.array([one.whole_ms for one in known], dtype=np.float64),
-            np.array([one.elasticity.curve for one in known], dtype=np.float64).reshape(-1, PIECES),
+            curves([one.elasticity for one in known]),
             np.array([bool(one.newest_matches) for one in known], dtype=np.bool_),
             np.array([one.judging for one in known], dtype=np.float64),
             None if settled else State(np.array([one.retained for one in known]), np.array([one.newest_matches for one in known])),

@@ -91,8 +91,8 @@ def shared_out(
     for place, goal in enumerate(goals):
         if asked(goal)(ratios) <= 1:
             continue
-        tiers, most = _helping(goal, _tiers(goals, place), ratios, shares)
-        if (best := goal.steady(most)) <= 1:
+        tiers, most, best = _helping(goal, _tiers(goals, place), ratios, shares)
+        if best <= 1:
             _raise(ratios, tiers, shares, asked(goal if best <= EASY else goal.eased(most)))
             continue
         in_reach = False
@@ -110,14 +110,15 @@ def _tiers(goals: Sequence[Goal], place: int) -> list[tuple[str, ...]]:
 
 def _helping(
     goal: Goal, tiers: Sequence[tuple[str, ...]], ratios: Ratios, shares: Mapping[str, Share]
-) -> tuple[list[tuple[str, ...]], Ratios]:
-    """Those who have the bound or a tighter one, the looser tiers that help when they give all they may, and the most that all of these may give: verdicts on what a query finds while it sheds can cost more than its shedding saves."""
+) -> tuple[list[tuple[str, ...]], Ratios, float]:
+    """Those who have the bound or a tighter one, the looser tiers that help when they give all they may, the most that all of these may give, and what that comes to: verdicts on what a query finds while it sheds can cost more than its shedding saves."""
     helping, most = list(tiers[:1]), {**ratios, **{query: shares[query].most for query in tiers[0]}}
+    best = goal.steady(most)
     for tier in tiers[1:]:
         more = {**most, **{query: shares[query].most for query in tier}}
-        if goal.steady(more) < HELPING * goal.steady(most):
-            helping, most = [*helping, tier], more
-    return helping, most
+        if (better := goal.steady(more)) < HELPING * best:
+            helping, most, best = [*helping, tier], more, better
+    return helping, most, best
 
 
 def _raise(

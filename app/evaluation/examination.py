@@ -16,7 +16,7 @@ from app.evaluation.features import Features
 from app.evaluation.observing import without_chains
 from app.evaluation.operator import candidate_items
 from app.evaluation.shed_query import ShedQuery
-from app.evaluation.split import Split, thirds
+from app.evaluation.split import Split, judged_by
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from app.query.text.keys import AUTO, EVENT_SHEDDERS, WINDOW_SHEDDERS
@@ -24,12 +24,8 @@ from shedding.drift import mean_squared_difference
 from shedding.interface import Model
 from shedding.registry import METHODS, unlearned
 
-LEARN = 0.7
-"""Share of the events that is learned from."""
 FEWEST = 30
 """Composite events; with fewer the difference between two models is chance."""
-ENOUGH = 200
-"""Composite events, by which two methods that lose a third and four tenths of them are told apart nine times of ten; with fewer all of them are judged by, see `Examination`."""
 BY_PARTIAL_MATCHES = ("pspice", "stateful")
 """Shedders of partial matches that compete under `AUTO`. hSPICE counts its work in another way."""
 BETTER, BETTER_BY = 0.01, 0.05
@@ -120,9 +116,7 @@ class Examination:
 
     def __init__(self, query: ShedQuery, seed: int = 0) -> None:
         self.query, self._seed = query, seed
-        self._splits = [Split(query, int(len(query.batch) * LEARN), len(query.batch), seed)]
-        if self.true < ENOUGH:
-            self._splits = [Split(query, start, stop, seed) for start, stop in thirds(len(query.batch))]
+        self._splits = judged_by(len(query.batch), lambda start, stop: Split(query, start, stop, seed), lambda split: split.true)
 
     @property
     def true(self) -> int:

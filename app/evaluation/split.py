@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from time import thread_time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,11 @@ from shedding.identity import identities
 from shedding.interface import Model
 from shedding.registry import METHODS, unlearned
 
+Part = TypeVar("Part")
+LEARN = 0.7
+"""Share of the events that is learned from."""
+ENOUGH = 200
+"""Composite events, by which two methods that lose a third and four tenths of them are told apart nine times of ten; with fewer all of them are judged by, see `judged_by`."""
 RATES = (1.3, 1.8)
 """Multiples of the capacity at which models are judged."""
 TIMED_S = 0.05
@@ -36,6 +42,18 @@ MOST_STEPS = 20_000
 """Events that shedders of partial matches learn from, the newest: they are followed event by event."""
 LOOKS, AVERAGE_OVER = 500, 100
 """Looks at the partial matches while shedders of them are judged; and events over which their number is kept, on average: there may be one or two at a time."""
+
+
+def judged_by(events: int, part: Callable[[int, int], Part], true: Callable[[Part], int]) -> list[Part]:
+    """The parts that are judged by: the last one, or each third in turn where that has too few composite events.
+
+    Args:
+        events: in all.
+        part: of these rows; learned is from the others.
+        true: its composite events.
+    """
+    last = part(int(events * LEARN), events)
+    return [last] if true(last) >= ENOUGH else [part(*cut) for cut in thirds(events)]
 
 
 def thirds(events: int) -> list[tuple[int, int]]:

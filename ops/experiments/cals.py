@@ -10,7 +10,7 @@ specification (``cals.json``) to FOLDER, and prints the verdicts. Windows of 1,0
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -93,16 +93,20 @@ def kept_of(name: str, tuples: Intervals, memory: int, seed: int) -> Iterator[np
         for _ in starts:
             yield drawn_anew(memory, chance)
         return
-    model = method(name).train(None, Training(seed))
-    if not isinstance(model, TupleModel):
-        raise TypeError(name)
-    ties = model.ties(identities(np.zeros(len(tuples), np.int64), np.arange(len(tuples))))
-    reservoir = Reservoir(model.score, Bounds(memory))
+    reservoir, ties = _reservoir(name, len(tuples), Bounds(memory), seed)
     for start in starts:
         part = slice(start, start + WINDOW)
         reservoir.arrive(tuples.rows(part), ties[part])
         yield reservoir.kept() - start
         reservoir.clear()
+
+
+def _reservoir(name: str, count: int, bounds: Bounds, seed: int) -> tuple[Reservoir, np.ndarray]:
+    """A method's memory, and the ties of so many tuples."""
+    model = method(name).train(None, Training(seed))
+    if not isinstance(model, TupleModel):
+        raise TypeError(name)
+    return Reservoir(model.score, bounds), model.ties(identities(np.zeros(count, np.int64), np.arange(count)))
 
 
 def drawn_anew(memory: int, chance: np.random.Generator) -> np.ndarray:
@@ -128,11 +132,7 @@ def sliding_kept(name: str, tuples: Intervals, memory: int, seed: int) -> Iterat
     if name == RANDOM:
         yield from sliding_anew(len(tuples), memory, np.random.default_rng([seed, memory]))
         return
-    model = method(name).train(None, Training(seed))
-    if not isinstance(model, TupleModel):
-        raise TypeError(name)
-    ties = model.ties(identities(np.zeros(len(tuples), np.int64), np.arange(len(tuples))))
-    reservoir = Reservoir(model.score, Bounds(memory, window_tuples=WINDOW))
+    reservoir, ties = _reservoir(name, len(tuples), Bounds(memory, window_tuples=WINDOW), seed)
     for stop in range(SLIDE, len(tuples) + 1, SLIDE):
         part = slice(stop - SLIDE, stop)
         reservoir.arrive(tuples.rows(part), ties[part])
@@ -280,20 +280,26 @@ def order_verdicts(results: Results, plot: str = "memory", by_probability: str =
 def sliding_verdicts(results: Results) -> list[Verdict]:
     """The order where windows slide, and what the coalescing probability does then."""
     at = {p: results.mean(SLIDING_COALESCING, "cals", p) / results.mean(SLIDING_COALESCING, RANDOM, p) for p in (0.5, 0.9, 0.95)}
-    grows = at[0.95] > at[0.9] > at[0.5]
     growth = Verdict(
-        "CALS / RAND grows with p, to >= 5 at 0.9 and about 10 at 0.95, sliding windows",
-        "reproduced" if grows and at[0.9] >= 5 and at[0.95] >= 8 else "shape reproduced" if grows else "not reproduced",
+        f"{GROWS}, sliding windows",
+        _grown(at),
         f"memory {RATIO}: " + ", ".join(f"{advantage:.1f} at p = {p}" for p, advantage in at.items()),
     )
     return [*order_verdicts(results, SLIDING, SLIDING_COALESCING, ", sliding windows"), growth]
 
 
+GROWS = "CALS / RAND grows with p, to >= 5 at 0.9 and about 10 at 0.95"
+
+
+def _grown(at: Mapping[float, float]) -> str:
+    """The verdict on `GROWS`, by the advantages at p = 0.5, 0.9 and 0.95."""
+    grows = at[0.95] > at[0.9] > at[0.5]
+    return "reproduced" if grows and at[0.9] >= 5 and at[0.95] >= 8 else "shape reproduced" if grows else "not reproduced"
+
+
 def trend_verdicts(results: Results) -> list[Verdict]:
     """What the coalescing probability, memory and the threshold do."""
     at = {p: results.advantage(RATIO, p) for p in (0.5, 0.9, 0.95)}
-    grows = at[0.95] > at[0.9] > at[0.5]
-    advantages = "reproduced" if grows and at[0.9] >= 5 and at[0.95] >= 8 else "shape reproduced" if grows else "not reproduced"
     by_memory = [results.advantage(ratio, 0.9) for ratio in (0.1, 0.3, 0.5, 0.7)]
     values = [results.mean("coalescing", "cals-v", p) for p in PROBABILITIES]
     intervals = [results.mean("coalescing", "cals-i", p) for p in PROBABILITIES]
@@ -302,8 +308,8 @@ def trend_verdicts(results: Results) -> list[Verdict]:
     calm = max(longer for k, longer in enumerate(THRESHOLDS) if np.ptp(gaps[: k + 1]) <= 0.1)
     return [
         Verdict(
-            "CALS / RAND grows with p, to >= 5 at 0.9 and about 10 at 0.95",
-            advantages,
+            GROWS,
+            _grown(at),
             f"memory {RATIO}: " + ", ".join(f"{results.advantage_told(RATIO, p)} at p = {p}" for p in at),
         ),
         Verdict(

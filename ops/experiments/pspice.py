@@ -35,9 +35,9 @@ from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point, Points, known
 from ops.experiments.shedding_runs import Shedders, candidates, judged, shedders, under
-from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY, own_table, pspice_verdicts
+from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY, own_table, pspice_verdicts
 from shedding.interface import Training
-from shedding.registry import method
+from shedding.registry import METHODS, method
 
 INTERVAL = 10
 """Events between two looks at the queue; in virtual time every event looks, as in the paper's algorithm 1."""
@@ -57,8 +57,6 @@ FACTORS, FACTORS_BETWEEN = (1, 4, 16), (2, 8, 12)
 RATES, RATES_BETWEEN = (1.2, 1.6, 2.0), (1.4, 1.8)
 PAPERS = ("pspice", "pm-random", "e-bl")
 USUAL = (*PAPERS, "hspice", "stateful", "prefix")
-AMONG = ("pspice", "stateful", "e-bl", "prefix", "gspice")
-"""Whom the default method chooses from, of those that take part."""
 
 
 FULL = Size(10, 1_500, 3_000)
@@ -74,8 +72,9 @@ def terms(seed: int, *, fixed: bool = True) -> Terms:
 
 
 def with_default(*names: str) -> Shedders:
-    """These methods, and the default one among those of them that learn; hSPICE counts its work in another way."""
-    return {**shedders(*names), AUTO: Auto({name: method(name) for name in names if name in AMONG})}
+    """These methods, and the default one among those of them that learn and count their work alike."""
+    among = [name for name in names if METHODS[name].learns and name not in BY_PAIR]
+    return {**shedders(*names), AUTO: Auto({name: method(name) for name in among})}
 
 
 def contest(plan: Plan, batch: EventBatch, learning: int, seed: int, *, fixed: bool = True) -> Contest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ops.experiments.shedding_figures import Points
-from ops.experiments.shedding_verdicts import Verdict, decided, default_method, verdict
+from ops.experiments.shedding_verdicts import BY_PAIR, Verdict, decided, default_method, verdict
 
 PAIRS = ("Q3+Q4", "Q1+Q2", "Q5+Q6")
 BOUNDS = (90, 70, 50, 30, 10)
@@ -22,8 +22,6 @@ PUBLISHED = {"CEP": 95.0, "OLAP": 93.0, "RAG": 72.0}
 AT_TENTH = 70.0
 REFERENCES = ("oracle", "laws")
 """What nobody can have: the future, and the laws that the stream is drawn by (`ops.experiments.sharp_laws`)."""
-BY_PAIR = ("hspice",)
-"""Work is counted in pairs of an event and a live partial match; who decides pair by pair looks at every one of them, and leaves all partial matches alive. What it hides is not counted in its own experiment, so it is told beside the others and not compared with them."""
 WITHIN_REACH = 0.9
 """Of what knowing the laws finds."""
 RATIOS = {"pm-random": 5.3, "random": 11.25}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from app.evaluation.contest import Contest
-from app.evaluation.examination import ENOUGH, LEARN
-from app.evaluation.split import RATES, parted, thirds
+from app.evaluation.split import RATES, judged_by, parted
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from shedding.interface import Method
@@ -45,10 +45,7 @@ class Auto:
         return self.among[best]
 
     def _judged(self, contest: Contest) -> list[tuple[str, float]]:
-        events = len(contest.learning)
-        inner = [_inner(contest, int(LEARN * events), events)]
-        if len(inner[0].truth) < ENOUGH:
-            inner = [_inner(contest, start, stop) for start, stop in thirds(events)]
+        inner = judged_by(len(contest.learning), partial(_inner, contest), lambda one: len(one.truth))
         found = []
         for name, method in self.among.items():
             try:

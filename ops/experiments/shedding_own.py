@@ -14,12 +14,10 @@ import numpy as np
 
 from app.query.text.keys import AUTO
 from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, difference, read
-from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY
+from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY
 
 OWN = (AUTO, "prefix", "stateful")
 _NO_SHEDDER = ("oracle", "laws", PROBABILITY, BY_WINDOW)
-_BY_PAIR = ("hspice",)
-"""It pays nothing for an event that it hides from a partial match, and most would not have fitted; told beside the others (`ops.experiments.shedding_verdicts.default_method`)."""
 _NO_QUALITY = ("-work", "Ee", "Ef", "E1-charged")
 """Figures that show something else than what is lost, or are read off the processor's clock."""
 PAPERS = ("gspice", "pspice", "sharp")
@@ -31,7 +29,7 @@ def rows(points: Points) -> Iterator[str]:
     known = Points([*enough.all, *_by_window(enough)])
     for figure in sorted({one.figure for one in known.all}):
         curves = known.curves(figure)
-        own, others = [c for c in curves if c in OWN], [c for c in curves if c not in (*OWN, *_NO_SHEDDER, *_BY_PAIR)]
+        own, others = [c for c in curves if c in OWN], [c for c in curves if c not in (*OWN, *_NO_SHEDDER, *BY_PAIR)]
         if not any(part in figure for part in _NO_QUALITY):
             yield from filter(None, (_row(known, figure, curve, others) for curve in own))
 

@@ -106,8 +106,12 @@ PUBLISHED = (
 )
 
 
+BY_PAIR = ("hspice",)
+"""Who decides about every pair of an event and a live partial match leaves all partial matches alive, and pays nothing for an event that it hides from one, of which most would not have fitted; so it is told beside the others and not compared with them."""
+
+
 def default_method(points: Points) -> Verdict:
-    """Against the best other at every setting: lost and wrong composite events together. hSPICE is told apart: it leaves all partial matches alive, and pays nothing for an event that it hides from one, of which most would not have fitted.
+    """Against the best other at every setting: lost and wrong composite events together. Those of `BY_PAIR` are told apart.
 
     Raises:
         KeyError: it was not run.
@@ -117,8 +121,8 @@ def default_method(points: Points) -> Verdict:
         others = [one for one in points.curves(figure) if one not in {AUTO, "oracle", PROBABILITY, BY_WINDOW}]
         for x in points.xs(figure, AUTO):
             known = {other: _harms(points, figure, other, x) for other in others if x in points.xs(figure, other)}
-            own, theirs = known.pop("hspice", (0.0, 0.0))
-            hidden += own > theirs + NEAR
+            apart = [known.pop(other) for other in BY_PAIR if other in known]
+            hidden += any(own > theirs + NEAR for own, theirs in apart)
             best = min(known, key=lambda other: known[other][1])
             gaps.append((known[best][0] - known[best][1], figure, x, *known[best], best))
             ahead += all(own <= theirs for other, (own, theirs) in known.items() if other in PUBLISHED)

@@ -11,10 +11,10 @@ import pytest
 
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.evaluation.at_the_ingress import JudgedBatch
-from app.evaluation.examination import FEWEST, LEARN, Examination, Profile, Promise, TooFewError, competitors
+from app.evaluation.examination import FEWEST, Examination, Profile, Promise, TooFewError, competitors
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator
-from app.evaluation.split import RATES, Split
+from app.evaluation.split import LEARN, RATES, Split
 from app.events.batch import take
 from shedding.registry import METHODS, unlearned
 
