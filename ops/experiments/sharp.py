@@ -85,10 +85,11 @@ def of_default(name: str, size: Size, seed: int) -> Iterator[Point]:
     """The default method, `shedder: auto`, among the shedders of partial matches that compete there."""
     if seed < FEW:
         one = contest(name, size, seed)
-        chosen = Auto({shedder: method(shedder) for shedder in BY_PARTIAL_MATCHES}).chosen(one)
-        model = one.train(chosen)
+        auto = Auto({shedder: method(shedder) for shedder in BY_PARTIAL_MATCHES})
         for bound in COMPARED:
-            yield from points(one, replace(one.terms, match_interval=INTERVALS[bound], priced=True), model, name, AUTO, bound)
+            terms = replace(one.terms, match_interval=INTERVALS[bound], priced=True)
+            for chosen in auto.chosen(under(one, terms), (100 / bound,)):
+                yield from points(one, terms, one.train(method(chosen)), name, AUTO, bound)
 
 
 def of_rivals(name: str, size: Size, seed: int) -> Iterator[Point]:
