@@ -5,6 +5,8 @@
     python3 -m tests --nightly      also the image, a newcomer with empty caches, 20,000 examples per property: hours
     python3 -m tests ARGUMENTS...   only pytest, with these arguments
 
+Tests with Spark or Kafka wait for half of their time, so all others run beside them; what these say follows when they are done.
+
 Standard library only: it starts on a bare Python.
 """
 
@@ -12,6 +14,11 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import IO
 
 from app.bootstrap.class_archive import make_class_archive
 from app.bootstrap.environment import TEST_LOCK, enter
@@ -20,10 +27,17 @@ from app.bootstrap.kernels import warm_kernels
 from app.bootstrap.places import PROJECT
 
 SELECTIONS = {
-    "--fast": ["-m", "not (slow or spark or kafka or image)"],
-    "--nightly": ["--timeout", "14400"],
-    "": ["-m", "not image"],
+    "--fast": {"pytest": ["-m", "not (slow or spark or kafka or image)"]},
+    "--nightly": {"pytest": ["--timeout", "14400"]},
+    "": {
+        "pytest, Spark and Kafka": ["-m", "(spark or kafka) and not image"],
+        "pytest, all others": ["-m", "not (spark or kafka or image)"],
+    },
 }
+"""Selections of tests that run beside each other, by what they are called."""
+
+Results = list[tuple[str, int, float]]
+"""Names, exit codes, seconds."""
 
 
 def main(arguments: list[str]) -> int:
@@ -43,25 +57,41 @@ def main(arguments: list[str]) -> int:
         "format": [f"{tools}ruff", "format", "--check", "--quiet", "."],
         "mypy": [f"{tools}mypy"],
         "import contracts": [f"{tools}lint-imports"],
-        "pytest": [*pytest, "-q", *SELECTIONS[choice], *rest],
     }
+    tests = {name: [*pytest, "-q", *selection, *rest] for name, selection in SELECTIONS[choice].items()}
     environment = {"HYPOTHESIS_PROFILE": choice.removeprefix("--") or "ci", **os.environ}
     if choice == "--nightly":
         environment.setdefault("CEP_NEWCOMER", "fresh")
     if choice != "--fast":
         environment |= ops_tools()
-    results: list[tuple[str, int, float]] = []
-    for name, command in checks.items():
-        print(f"── {name}: {' '.join(command[0:1] + command[1:]).replace(tools, '')}", flush=True)
-        begun = time.monotonic()
-        code = subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode
-        results.append((name, code, time.monotonic() - begun))
+    results = [result for name, command in checks.items() for result in beside({name: command}, environment)]
+    results += beside(tests, environment)
     print()
     for name, code, seconds in results:
         print(f"✓ {name} ({seconds:.1f} s)" if code == 0 else f"✗ {name} ({seconds:.1f} s, exit code {code})")
     failed = sum(code != 0 for _, code, _ in results)
     print(f"{'all checks passed' if not failed else f'{failed} of {len(results)} checks failed'} ({time.monotonic() - started:.0f} s)")
     return failed
+
+
+def beside(commands: dict[str, list[str]], environment: dict[str, str]) -> Results:
+    """Runs commands at the same time. What the first one says is seen at once, the others' when all before them are done."""
+    with ThreadPoolExecutor() as pool, ExitStack() as files:
+        said = {name: files.enter_context(TemporaryFile()) for name in [*commands][1:]}
+        running = {name: pool.submit(_run, command, environment, said.get(name)) for name, command in commands.items()}
+        for name, run in running.items():
+            print(f"── {name}: {' '.join(commands[name])}", flush=True)
+            run.result()
+            if name in said:
+                said[name].seek(0)
+                copyfileobj(said[name], sys.stdout.buffer)
+        return [(name, *run.result()) for name, run in running.items()]
+
+
+def _run(command: list[str], environment: dict[str, str], said: IO[bytes] | None) -> tuple[int, float]:
+    begun = time.monotonic()
+    code = subprocess.run(command, cwd=PROJECT, env=environment, stdout=said, stderr=said and subprocess.STDOUT, check=False).returncode
+    return code, time.monotonic() - begun
 
 
 def ops_tools() -> dict[str, str]:

@@ -6,15 +6,18 @@ import json
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from app.control.overload import ENOUGH, Overload
 from app.control.query_cost import QueryCost, QueryObservation, restored
+from app.control.watchdog import WatchedQuery
 from app.evaluation.examination import Profile
 from app.evaluation.split import RATES
 from app.owners.model_store import NONE, Learned, ModelStore
 from app.pipeline.learning.rounds import Wish, _Lessons
 from app.storage.posix import PosixStore
+from tests.unit.control_plant import STREAM, Plant, a_watchdog, at_capacity
 from tests.unit.test_evaluation_examination import recorded
 
 
@@ -43,6 +46,21 @@ def test_partial_matches_that_are_left_say_it_as_well() -> None:
     for _ in range(ENOUGH):
         known.learn(QueryObservation(1000, 0, 40.0, 250.0, 1000, 0.7), 1000, None, warm=True)
     assert known.overload.rates == (4.0, 4.0)
+
+
+def test_the_watchdog_says_how_much_more_came_than_was_done_and_still_does_after_a_restart() -> None:
+    watched = WatchedQuery("q", "random", 1_000, streams=(STREAM,)), WatchedQuery("calm", "random", 600_000, streams=(STREAM,))
+    plant = at_capacity(Plant(lambda _: 0.0, {"q": 0.06, "calm": 0.0001}, fixed_ms=100.0), 2.0)
+    watchdog = a_watchdog(*watched)
+    plant.run(watchdog, batches=ENOUGH + 100)
+    done = 1 - np.array([one.get("q", 0.0) for one in plant.ratios[-ENOUGH:]])
+    assert list(watchdog.overloads) == ["q"], "the other one shed nothing"
+    light, heavy = watchdog.overloads["q"]
+    assert light <= 1 / done.mean() <= heavy
+    assert heavy < 1.3 * light, "it is steady"
+    again = a_watchdog(*watched)
+    again.restore(json.loads(json.dumps(watchdog.snapshot())))
+    assert again.overloads == watchdog.overloads
 
 
 def test_batches_that_shed_nothing_and_those_of_a_cold_process_say_nothing() -> None:
