@@ -9,8 +9,24 @@ ENOUGH = 100
 """Batches in overload before anything is said: the first ones of a process say more about its warming up."""
 FOR_LONG = 0.001
 """Weight of the newest batch; half of what is known is of the last seven hundred in which the query shed."""
+APART = 0.14
+"""Logarithm of what the rates that a method is judged at are at least from what is usual, to both sides: what a method loses at one ratio alone may be a step of its utilities, and composite events that are few are counted twice."""
 LEAST, MOST = 1.05, 20.0
 """Multiples of the capacity; of more than the most next to nothing is matched, whoever sheds."""
+
+
+def around(rate: float, deviation: float = 0.0) -> tuple[float, float]:
+    """Multiples of the capacity to judge by where this one is usual.
+
+    Args:
+        rate: the geometric mean.
+        deviation: standard deviation of its logarithm.
+
+    >>> around(1.5), around(2.0, 0.5)
+    ((1.3, 1.73), (1.21, 3.3))
+    """
+    apart = max(APART, deviation)
+    return round(rate * exp(-apart), 2), round(rate * exp(apart), 2)
 
 
 @dataclass(slots=True)
@@ -42,7 +58,7 @@ class Overload:
 
     @property
     def rates(self) -> tuple[float, float] | None:
-        """Two multiples of the capacity, one below what is usual and one above (a standard deviation each); None as long as too little was seen.
+        """Two multiples of the capacity, one below what is usual and one above (a standard deviation each, and `around`'s least); None as long as too little was seen.
 
         >>> known = Overload()
         >>> for batch in range(200):
@@ -52,6 +68,5 @@ class Overload:
         """
         if self.batches < ENOUGH:
             return None
-        deviation = sqrt(self.spread)
-        light, heavy = (min(MOST, max(LEAST, exp(self.mean + sign * deviation))) for sign in (-1, 1))
-        return round(light, 2), round(heavy, 2)
+        light, heavy = around(exp(self.mean), sqrt(self.spread))
+        return max(LEAST, light), min(MOST, heavy)

@@ -1,4 +1,4 @@
-"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest; on each third in turn, where the last one holds too little. As the running application does it (ops/decisions/0040), under an experiment's own terms, and as there at the overload that there is: one choice per rate.
+"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest; on each third in turn, where the last one holds too little. As the running application does it (ops/decisions/0040), under an experiment's own terms, and as there around the overload that there is: one choice per rate.
 
 What it finds is in the points of the experiments under ``auto``; who was chosen is the shedder whose curve it follows.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from app.control.overload import around
 from app.evaluation.contest import Contest
 from app.evaluation.split import judged_by, parted
 from shedding.interface import Method
@@ -64,5 +65,5 @@ def _inner(contest: Contest, start: int, stop: int) -> Contest:
 
 
 def _harm(contest: Contest, method: Method[Any], rates: Sequence[float]) -> dict[float, float]:
-    standings = contest.standings(method, contest.train(method), rates)
-    return {one.rate: len(contest.truth) * one.quality.harm for one in standings}
+    model = contest.train(method)
+    return {rate: sum(len(contest.truth) * one.quality.harm for one in contest.standings(method, model, around(rate))) for rate in rates}

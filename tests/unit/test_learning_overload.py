@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.control.overload import ENOUGH, Overload
+from app.control.overload import ENOUGH, Overload, around
 from app.control.query_cost import QueryCost, QueryObservation, restored
 from app.control.watchdog import WatchedQuery
 from app.evaluation.examination import Profile
@@ -37,15 +37,15 @@ def overloaded(kept: float, batches: int, **seen: float) -> QueryCost:
 def test_of_a_join_that_keeps_half_of_its_events_four_times_as_much_came_as_was_done() -> None:
     assert overloaded(0.5, ENOUGH - 1).overload.rates is None
     light, heavy = overloaded(0.5, 2 * ENOUGH).overload.rates
-    assert light == pytest.approx(4, rel=0.1)
-    assert heavy == pytest.approx(4, rel=0.1)
+    assert light < 4 < heavy
+    assert heavy < 1.5 * light, "it is steady"
 
 
 def test_partial_matches_that_are_left_say_it_as_well() -> None:
     known = QueryCost()
     for _ in range(ENOUGH):
         known.learn(QueryObservation(1000, 0, 40.0, 250.0, 1000, 0.7), 1000, None, warm=True)
-    assert known.overload.rates == (4.0, 4.0)
+    assert known.overload.rates == around(4.0)
 
 
 def test_the_watchdog_says_how_much_more_came_than_was_done_and_still_does_after_a_restart() -> None:
@@ -57,7 +57,7 @@ def test_the_watchdog_says_how_much_more_came_than_was_done_and_still_does_after
     assert list(watchdog.overloads) == ["q"], "the other one shed nothing"
     light, heavy = watchdog.overloads["q"]
     assert light <= 1 / done.mean() <= heavy
-    assert heavy < 1.3 * light, "it is steady"
+    assert heavy < 1.5 * light, "it is steady"
     again = a_watchdog(*watched)
     again.restore(json.loads(json.dumps(watchdog.snapshot())))
     assert again.overloads == watchdog.overloads
