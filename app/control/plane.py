@@ -317,12 +317,6 @@ class ControlPlane:
         return self._decider.watchdog.forecast
 
     @property
-    def overloads(self) -> dict[str, tuple[float, float]]:
-        """See `Watchdog.overloads`."""
-        with self._lock:
-            return self._decider.watchdog.overloads
-
-    @property
     def last_totals(self) -> BatchTotals | None:
         """Of the last batch; None before the first."""
         return self._last_totals

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from app.control.elasticity import Elasticity
 from app.control.fullness import Fullness
-from app.control.overload import Overload
 from app.control.running import NEWEST, followed, smoothed
 from shedding.detector_matches import Curve, fitted
 
@@ -120,7 +119,6 @@ class QueryCost:
         scatter: the same without its sign.
         lumps: by how much more events cost at times, as the square of a logarithm: soon where they do, and for long.
         foretold: batches whose costs could be compared with what was known.
-        overload: how much more of its work comes than is done.
     """
 
     share: float | None = None
@@ -143,7 +141,6 @@ class QueryCost:
     scatter: float = 0.0
     lumps: float = 0.0
     foretold: int = 0
-    overload: Overload = field(default_factory=Overload)
 
     def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
         """Takes a batch into account.
@@ -181,8 +178,6 @@ class QueryCost:
         followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
         met = (self.retained + followed_by) / 2 if seen.matches else 1.0
         whole = offered * self.elasticity.left(passed, met)
-        if warm and seen.asked > 0:
-            self.overload.learn(seen.matches / seen.reference if seen.reference else whole / offered)
         self.retained = followed_by
         each_ms = spent / whole
         if warm:
@@ -307,7 +302,6 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
             **own,
             "elasticity": _known(Elasticity, own.get("elasticity", {})),
             "fullness": _known(Fullness, own.get("fullness", {})),
-            "overload": _known(Overload, own.get("overload", {})),
         }
     )
     known.offered = known.offered or known.events

@@ -189,11 +189,6 @@ class Watchdog:
         return dict(self._running.ratios)
 
     @property
-    def overloads(self) -> dict[str, tuple[float, float]]:
-        """By query, multiples of the capacity that came while it shed, see `Overload.rates`; those that shed little are missing."""
-        return {query: rates for query in self._costs.queries if (rates := self._costs[query].overload.rates) is not None}
-
-    @property
     def forecast(self) -> Forecast | None:
         """The prediction behind `ratios`; None before the first decision."""
         return self._forecast

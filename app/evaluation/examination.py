@@ -16,7 +16,7 @@ from app.evaluation.features import Features
 from app.evaluation.observing import without_chains
 from app.evaluation.operator import candidate_items
 from app.evaluation.shed_query import ShedQuery
-from app.evaluation.split import RATES, Split, judged_by
+from app.evaluation.split import Split, judged_by
 from app.events.batch import EventBatch
 from app.query.plan import Plan
 from app.query.text.keys import AUTO, EVENT_SHEDDERS, WINDOW_SHEDDERS
@@ -50,13 +50,11 @@ class Promise:
         harm: see `Lesson`.
         random: see `Lesson`.
         true: see `Lesson`.
-        rates: see `Lesson`.
     """
 
     harm: float
     random: float
     true: int
-    rates: Sequence[float] = RATES
 
     def broken_by(self, now: Promise) -> bool:
         """Whether it does more harm by more than chance, and lost what it was ahead of shedding at random: a stream of which everybody finds less is no reason to learn.
@@ -80,11 +78,10 @@ class Lesson:
     """A model, and how it did.
 
     Attributes:
-        harm: lost and wrong composite events as a share of the true ones, mean of `rates`.
+        harm: lost and wrong composite events as a share of the true ones, mean of `RATES`.
         random: the same of shedding at random.
         in_use: the same of the model in use; None without one.
         true: composite events that were judged by.
-        rates: multiples of the capacity.
     """
 
     model: Model[Any]
@@ -92,7 +89,6 @@ class Lesson:
     random: float
     in_use: float | None
     true: int
-    rates: Sequence[float] = RATES
 
     @property
     def shedder(self) -> str:
@@ -116,11 +112,10 @@ class Examination:
     Args:
         query: with the events, unshed, in total order.
         seed: of all chance.
-        rates: multiples of the capacity at which everybody is judged.
     """
 
-    def __init__(self, query: ShedQuery, seed: int = 0, rates: Sequence[float] = RATES) -> None:
-        self.query, self._seed, self._rates = query, seed, tuple(rates)
+    def __init__(self, query: ShedQuery, seed: int = 0) -> None:
+        self.query, self._seed = query, seed
         self._splits = judged_by(len(query.batch), lambda start, stop: Split(query, start, stop, seed), lambda split: split.true)
 
     @property
@@ -131,11 +126,7 @@ class Examination:
     @cached_property
     def random(self) -> float:
         """See `Lesson.random`."""
-        return self.harm(self._chance)
-
-    @property
-    def _chance(self) -> Model[Any]:
-        return unlearned("random", self._seed)
+        return self.harm(unlearned("random", self._seed))
 
     def lesson(self, in_use: Model[Any] | None) -> Lesson:
         """The best model of the query's shedder, or with `AUTO` of all that the application can change to.
@@ -153,8 +144,7 @@ class Examination:
             )
         judged = dict(self._judged())
         best = min(judged, key=lambda one: judged[one])
-        used = None if in_use is None else self.harm(in_use)
-        return Lesson(self.trained(best), judged[best], self.random, used, self.true, self._rates)
+        return Lesson(self.trained(best), judged[best], self.random, None if in_use is None else self.harm(in_use), self.true)
 
     def decline(self, model: Model[Any], then: Promise) -> str | None:
         """Why a model does not do what it did when it was judged last; None where it does, or where there are too few composite events to tell.
@@ -165,7 +155,7 @@ class Examination:
         """
         if min(self.true, then.true) < FEWEST:
             return None
-        now = Promise(self.harm(model, then.rates), self.harm(self._chance, then.rates), self.true, then.rates)
+        now = Promise(self.harm(model), self.random, self.true)
         if not then.broken_by(now):
             return None
         return f"it does {now.harm:.0%} harm, {then.harm:.0%} when it was judged last (random {now.random:.0%}, {then.random:.0%})"
@@ -179,9 +169,9 @@ class Examination:
         first = self._splits[0]
         return first.trained(shedder) if len(self._splits) == 1 else first.with_all().trained(shedder)
 
-    def harm(self, model: Model[Any], rates: Sequence[float] | None = None) -> float:
-        """See `Lesson.harm`; of a model that comes from elsewhere, at other rates where they are given."""
-        return self._mean(lambda split: split.harm(model, rates or self._rates))
+    def harm(self, model: Model[Any]) -> float:
+        """See `Lesson.harm`; of a model that comes from elsewhere."""
+        return self._mean(lambda split: split.harm(model))
 
     def harm_of(self, shedder: str) -> float:
         """The same of a method, which learns from what is not judged by.
@@ -189,7 +179,7 @@ class Examination:
         Raises:
             ValueError: as `trained`.
         """
-        return self._mean(lambda split: split.harm(split.trained(shedder), self._rates))
+        return self._mean(lambda split: split.harm(split.trained(shedder)))
 
     def _mean(self, harm: Callable[[Split], float]) -> float:
         """Of all splits together, as a share of all true composite events."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -31,7 +31,7 @@ LEARN = 0.7
 ENOUGH = 200
 """Composite events, by which two methods that lose a third and four tenths of them are told apart nine times of ten; with fewer all of them are judged by, see `judged_by`."""
 RATES = (1.3, 1.8)
-"""Multiples of the capacity at which models are judged where nobody knows how often it was exceeded."""
+"""Multiples of the capacity at which models are judged."""
 TIMED_S = 0.05
 """Of the processor: matching that takes less cannot be compared."""
 POWERS = (0.2, 2.5)
@@ -113,14 +113,14 @@ class Split:
             self._models[shedder] = calibrated(model, self._query.plan_for(shedder), self._learning)
         return self._models[shedder]
 
-    def harm(self, model: Model[Any], rates: Sequence[float]) -> float:
-        """See `Lesson.harm`; mean of some multiples of the capacity."""
+    def harm(self, model: Model[Any]) -> float:
+        """See `Lesson.harm`."""
         name = model.manifest.method
         if METHODS[name].of_matches:
-            found = [one.quality for one in self._contest(name).standings(self._query.method(name), model, rates)]
+            found = [one.quality for one in self._contest(name).standings(self._query.method(name), model, RATES)]
             return sum(one.harm for one in found) / len(found)
         own = calibrated(model, self._query.plan, self._judging)
-        return sum(self._harm_at(own, rate) for rate in rates) / len(rates)
+        return sum(self._harm_at(own, rate) for rate in RATES) / len(RATES)
 
     def _harm_at(self, model: Model[Any], rate: float) -> float:
         return self._contest("random").quality_of(self._kept(model, self._share(model, rate))).harm

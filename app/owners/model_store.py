@@ -7,7 +7,7 @@ the one with the greatest number says which version is in use (`Choice`), so tha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -38,7 +38,6 @@ class Learned:
         taken: whether it came into use; if not, something else was better.
         profile: what the candidates looked like, as `app.evaluation.examination.Profile` has it.
         digest: of the model's file.
-        rates: multiples of the capacity at which it was judged; none of a version from before they were kept.
         file: of the model, in the store.
     """
 
@@ -58,7 +57,6 @@ class Learned:
     taken: bool
     profile: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
-    rates: Sequence[float] = field(default_factory=list)
 
     @property
     def file(self) -> str:

@@ -85,11 +85,10 @@ def of_default(name: str, size: Size, seed: int) -> Iterator[Point]:
     """The default method, `shedder: auto`, among the shedders of partial matches that compete there."""
     if seed < FEW:
         one = contest(name, size, seed)
-        auto = Auto({shedder: method(shedder) for shedder in BY_PARTIAL_MATCHES})
+        chosen = Auto({shedder: method(shedder) for shedder in BY_PARTIAL_MATCHES}).chosen(one)
+        model = one.train(chosen)
         for bound in COMPARED:
-            terms = replace(one.terms, match_interval=INTERVALS[bound], priced=True)
-            for chosen in auto.chosen(under(one, terms), (100 / bound,)):
-                yield from points(one, terms, one.train(method(chosen)), name, AUTO, bound)
+            yield from points(one, replace(one.terms, match_interval=INTERVALS[bound], priced=True), model, name, AUTO, bound)
 
 
 def of_rivals(name: str, size: Size, seed: int) -> Iterator[Point]:

@@ -1,18 +1,19 @@
-"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest; on each third in turn, where the last one holds too little. As the running application does it (ops/decisions/0040), under an experiment's own terms, and as there around the overload that there is: one choice per rate.
+"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest; on each third in turn, where the last one holds too little. As the running application does it (ops/decisions/0040), under an experiment's own terms.
 
 What it finds is in the points of the experiments under ``auto``; who was chosen is the shedder whose curve it follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from app.control.overload import around
 from app.evaluation.contest import Contest
-from app.evaluation.split import judged_by, parted
+from app.evaluation.split import RATES, judged_by, parted
+from app.events.batch import EventBatch
+from app.query.plan import Plan
 from shedding.interface import Method
 
 
@@ -25,45 +26,39 @@ class Auto:
     """
 
     among: Mapping[str, Method[Any]]
-    _asked: list[tuple[Contest, dict[str, dict[float, float]]]] = field(default_factory=list, repr=False)
+    _made: list[tuple[Plan, EventBatch, str]] = field(default_factory=list, repr=False)
 
-    def chosen(self, contest: Contest, rates: Sequence[float]) -> dict[str, list[float]]:
-        """Who is shed by at which rates, from what the contest gives to learn from alone.
+    def chosen(self, contest: Contest) -> Method[Any]:
+        """Who is shed by, from what the contest gives to learn from alone; one choice per stream, whatever its terms are.
 
         Raises:
             ValueError: nobody can learn anything from it.
         """
-        harm = self._harm(contest, rates)
+        for plan, learning, name in self._made:
+            if plan is contest.plan and learning is contest.learning:
+                return self.among[name]
+        harm = dict(self._judged(contest))
         if not harm:
             raise ValueError("nobody learns anything")
-        best: dict[str, list[float]] = {}
-        for rate in rates:
-            best.setdefault(min(harm, key=lambda name: harm[name][rate]), []).append(rate)
-        return best
+        best = min(harm, key=lambda name: harm[name])
+        self._made.append((contest.plan, contest.learning, best))
+        return self.among[best]
 
-    def _harm(self, contest: Contest, rates: Sequence[float]) -> dict[str, dict[float, float]]:
-        """By method and rate, in composite events; remembered by stream, whatever the terms are."""
-        for asked, known in self._asked:
-            if asked.plan is contest.plan and asked.learning is contest.learning and all(set(rates) <= set(one) for one in known.values()):
-                return known
-        found = dict(self._judged(contest, rates))
-        self._asked.append((contest, found))
-        return found
-
-    def _judged(self, contest: Contest, rates: Sequence[float]) -> Iterator[tuple[str, dict[float, float]]]:
+    def _judged(self, contest: Contest) -> list[tuple[str, float]]:
         inner = judged_by(len(contest.learning), partial(_inner, contest), lambda one: len(one.truth))
+        found = []
         for name, method in self.among.items():
             try:
-                harm = [_harm(one, method, rates) for one in inner]
+                found.append((name, sum(len(one.truth) * _harm(one, method) for one in inner)))
             except ValueError:
                 continue  # it does not fit the query
-            yield name, {rate: sum(one[rate] for one in harm) for rate in rates}
+        return found
 
 
 def _inner(contest: Contest, start: int, stop: int) -> Contest:
     return Contest(contest.plan, *parted(contest.learning, start, stop), replace(contest.terms, fixed=True))
 
 
-def _harm(contest: Contest, method: Method[Any], rates: Sequence[float]) -> dict[float, float]:
-    model = contest.train(method)
-    return {rate: sum(len(contest.truth) * one.quality.harm for one in contest.standings(method, model, around(rate))) for rate in rates}
+def _harm(contest: Contest, method: Method[Any]) -> float:
+    standings = list(contest.standings(method, contest.train(method), RATES))
+    return sum(one.quality.harm for one in standings) / len(standings)

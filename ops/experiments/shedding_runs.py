@@ -102,19 +102,14 @@ def judged(contest: Contest, figure: str, taking_part: Shedders, rates: Sequence
         missing = [rate for rate in rates if not known(figure, curve, round(100 * rate) if x is None else x, contest.terms.seed)]
         if not missing:
             continue
-        for standing in _standings(contest, shedder, missing):
+        if shedder is None:
+            oracle: Any = Oracle.of(contest)
+            own, model = oracle, oracle
+        else:
+            own = shedder.chosen(contest) if isinstance(shedder, Auto) else shedder
+            model = contest.train(own)
+        for standing in contest.standings(own, model, missing):
             yield point_of(standing, figure, curve, round(100 * standing.rate) if x is None else x, contest.terms.seed)
-
-
-def _standings(contest: Contest, shedder: Method[Any] | Auto | None, rates: Sequence[float]) -> Iterator[Standing]:
-    if shedder is None:
-        oracle: Any = Oracle.of(contest)
-        yield from contest.standings(oracle, oracle, rates)
-    elif isinstance(shedder, Auto):
-        for name, own in shedder.chosen(contest, rates).items():
-            yield from _standings(contest, shedder.among[name], own)
-    else:
-        yield from contest.standings(shedder, contest.train(shedder), rates)
 
 
 def candidates(plan: Plan, batch: EventBatch) -> EventBatch:

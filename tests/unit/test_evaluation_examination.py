@@ -244,15 +244,3 @@ def test_a_model_no_longer_fits_when_something_else_becomes_of_events_that_look_
     assert why is not None
     assert "when it was judged last" in why
     assert Examination(other).decline(lesson.model, replace(promise, true=FEWEST - 1)) is None, "too few to tell"
-    heavier = Examination(same, rates=(4.0, 8.0))
-    assert heavier.random > lesson.random + 0.2
-    assert heavier.decline(lesson.model, promise) is None, "it is judged at the rates of then"
-
-
-def test_models_are_judged_at_the_rates_that_are_asked_for(query):
-    light, heavy = Examination(query, rates=(1.1,)), Examination(query, rates=(4.0,))
-    lesson = heavy.lesson(None)
-    assert lesson.rates == (4.0,)
-    assert light.harm(lesson.model) < lesson.harm
-    assert light.harm(lesson.model, (4.0,)) == lesson.harm
-    assert light.random == pytest.approx(1 - (1 / 1.1) ** 2, abs=0.05), "of two events one goes, or both"

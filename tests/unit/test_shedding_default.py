@@ -18,26 +18,17 @@ from shedding.registry import method
 def test_it_is_whoever_does_least_harm_on_what_it_learned_from() -> None:
     contest = contest_of(queries.g1(), data.letters("DS1", 4_000, 0), 0.75, fixed(0))
     auto = Auto({name: method(name) for name in ("bl", "prefix", "e-bl")})
-    assert auto.chosen(contest, (2.0,)) == {"prefix": [2.0]}, "the others do not look at values"
-    assert auto.chosen(under(contest, fixed(1)), (2.0,)) == {"prefix": [2.0]}
+    chosen = auto.chosen(contest)
+    assert chosen.name == "prefix", "the others do not look at values"
+    assert auto.chosen(under(contest, fixed(1))) is chosen
     own, alone = (list(judged(contest, "F", {name: one}, (2.0,))) for name, one in ((AUTO, auto), ("prefix", method("prefix"))))
     assert [(one.curve, one.lost, one.wrong) for one in own] == [(AUTO, one.lost, one.wrong) for one in alone]
-
-
-def test_every_rate_has_its_own_choice() -> None:
-    contest = contest_of(queries.g1(), data.letters("DS1", 4_000, 0), 0.75, fixed(0))
-    known = {"bl": {1.2: 10.0, 1.6: 40.0, 2.0: 60.0}, "prefix": {1.2: 20.0, 1.6: 30.0, 2.0: 40.0}}
-    auto = Auto({name: method(name) for name in known}, [(contest, known)])
-    assert auto.chosen(contest, (1.2, 1.6, 2.0)) == {"bl": [1.2], "prefix": [1.6, 2.0]}
-    own, *alone = (list(judged(contest, "F", {name: one}, (1.2, 1.6, 2.0))) for name, one in ((AUTO, auto), *auto.among.items()))
-    bl, prefix = alone
-    assert [(one.x, one.lost) for one in own] == [(one.x, one.lost) for one in (bl[0], *prefix[1:])]
 
 
 def test_who_cannot_learn_is_left_out_and_nobody_is_an_error() -> None:
     contest = contest_of(queries.g1(where="a.v > 10"), data.letters("DS1", 1_000, 0), 0.75, fixed(0))
     with pytest.raises(ValueError, match="nobody"):
-        Auto({}).chosen(contest, (2.0,))
+        Auto({}).chosen(contest)
 
 
 def points(**harm: tuple[float, float]) -> Points:

@@ -20,7 +20,7 @@ from app.cli.screen import screen
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
 from app.owners.model_store import NONE, Choice, ModelStore
-from app.pipeline.learning.rounds import Wish, learn_round, percents
+from app.pipeline.learning.rounds import Wish, learn_round
 from app.storage.open import open_store
 
 models = typer.Typer(
@@ -47,18 +47,7 @@ def ls(settings: SettingsFile = None, output: OutputOption = Output.text, *, jso
             write_json(value)
         return
     table = Table(
-        "query",
-        "version",
-        "shedder",
-        "learned at",
-        "from events",
-        "judged at",
-        "harm",
-        "random",
-        "in use then",
-        "why",
-        box=None,
-        pad_edge=False,
+        "query", "version", "shedder", "learned at", "from events", "harm", "random", "in use then", "why", box=None, pad_edge=False
     )
     for one, choice in found:
         mark = "*" if choice.version == one.version else ""
@@ -68,7 +57,6 @@ def ls(settings: SettingsFile = None, output: OutputOption = Output.text, *, jso
             one.shedder,
             _time(one.learned_at_ms),
             f"{one.events:,}",
-            percents(one.rates) if one.rates else "–",
             *map(_percent, (one.harm, one.random, one.in_use)),
         )
         table.add_row(one.query, *row, one.why)

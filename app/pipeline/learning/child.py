@@ -1,4 +1,4 @@
-"""The process that learns: settings, and what overloads there were, come in as a pickle on standard input (settings hold secrets, which belong on no command line), outcomes go out as JSON lines."""
+"""The process that learns: settings come in as a pickle on standard input (they hold secrets, which belong on no command line), outcomes go out as JSON lines."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ TOLD = "told"
 
 def main() -> int:
     """One round; returns the exit code."""
-    settings: Settings
-    overloads: dict[str, tuple[float, float]]
-    settings, overloads = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own driver
+    settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own driver
     os.nice(settings.learning.niceness)
     try:
-        for outcome in learn_round(settings, Wish(overloads=overloads), lambda text: _say({TOLD: text})):
+        for outcome in learn_round(settings, Wish(), lambda text: _say({TOLD: text})):
             _say(outcome.to_plain())
     except CepError as error:
         _say({ERROR: str(error)})

@@ -82,7 +82,7 @@ class Learner:
             assert process.stdin is not None  # noqa: S101 - asked for
             assert process.stdout is not None  # noqa: S101 - asked for
             with process.stdin as way:
-                pickle.dump((self.settings, self.plane.overloads), way)
+                pickle.dump(self.settings, way)
             for line in process.stdout:
                 told += 1
                 self._take(json.loads(line))

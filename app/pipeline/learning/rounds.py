@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache
-from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -15,7 +14,6 @@ from app.config.settings import Settings
 from app.errors import CepError
 from app.evaluation.examination import Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
-from app.evaluation.split import RATES
 from app.events.batch import EventBatch, concatenate, in_total_order
 from app.events.registry import Registry, registry_settings
 from app.owners.model_store import NONE, Choice, Learned, ModelStore
@@ -23,7 +21,6 @@ from app.owners.models import SUFFIX, fits, learns
 from app.pipeline.preparation import compile_queries, read_streams
 from app.pipeline.recorded import StreamReader
 from app.query.plan import Plan
-from app.query.text.keys import AUTO
 from app.query.text.similar import did_you_mean
 from app.storage.open import open_store
 from shedding.interface import Model
@@ -31,9 +28,6 @@ from shedding.model_file import ModelFileError, read, save
 
 SAMPLE = 20_000
 """Newest records of a stream that say whether models still fit it."""
-
-MOVED = 1.3
-"""An overload so many times another one, or less, may have another shedder that loses least in it."""
 
 Result = Literal["taken", "no better", "still fits", "too little", "pinned", "failed"]
 
@@ -73,12 +67,10 @@ class Wish:
     Attributes:
         query: the only one; None: all that shed by a model that nobody else has written.
         anyway: learn even where the model in use still fits, or is pinned (which stays).
-        overloads: by query, multiples of the capacity that came while it shed; others are judged by what they were judged by before.
     """
 
     query: str | None = None
     anyway: bool = False
-    overloads: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None]) -> Iterator[Outcome]:
@@ -138,10 +130,7 @@ class _Lessons:
         if choice.pinned and not self._wish.anyway:
             return Outcome(plan.name, "pinned", "version 0, which is chance" if choice.version == NONE else f"version {choice.version}")
         try:
-            rates = self._rates(plan)
-            examination = cache(
-                lambda: Examination(ShedQuery(plan, as_runs, self._newest(plan, self._settings.learning.events)), rates=rates)
-            )
+            examination = cache(lambda: Examination(ShedQuery(plan, as_runs, self._newest(plan, self._settings.learning.events))))
             why = self._reason(plan, used, examination)
             if why is None:
                 return Outcome(
@@ -152,11 +141,6 @@ class _Lessons:
             return Outcome(plan.name, "too little", str(error))
         except ValueError as error:
             return Outcome(plan.name, "failed", str(error))
-
-    def _rates(self, plan: Plan) -> Sequence[float]:
-        """Multiples of the capacity to judge by."""
-        known = self._store.versions(plan.name)
-        return self._wish.overloads.get(plan.name) or (known[-1].rates if known else []) or RATES
 
     def _in_use(self, plan: Plan, choice: Choice) -> tuple[Learned, Model[Any]] | None:
         known = self._store.chosen(plan.name, choice)
@@ -177,10 +161,6 @@ class _Lessons:
         last = tried[-1]
         if time.time() * 1000 - last.learned_at_ms > self._settings.learning.again:
             return f"version {last.version} is old enough to be judged anew"
-        if plan.shedding.shedder == AUTO and _another_overload(last.rates or RATES, self._rates(plan)):
-            return (
-                f"its overload is another one: {percents(last.rates or RATES)} when it was judged last, {percents(self._rates(plan))} now"
-            )
         drifted = Profile(**last.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
         return drifted or _decline(last, used, examination)
 
@@ -190,7 +170,7 @@ class _Lessons:
         self._tell(f"{plan.name}: learning from {len(batch):,} events: {why}")
         lesson = examination.lesson(None if used is None else used[1])
         learned = self._store.add(_learned(query, lesson, why), _content(lesson.model))
-        judged = f"at {percents(lesson.rates)} {learned.shedder} does {_percent(lesson.harm)} harm, random {_percent(lesson.random)}"
+        judged = f"{learned.shedder} does {_percent(lesson.harm)} harm, random {_percent(lesson.random)}"
         if used is not None and lesson.in_use is not None:
             judged += f", version {used[0].version} ({used[0].shedder}) {_percent(lesson.in_use)}"
         if not lesson.worth_taking:
@@ -216,7 +196,7 @@ def _decline(last: Learned, used: tuple[Learned, Model[Any]] | None, examination
     if used is None:
         return None
     harm = last.harm if used[0].version == last.version else last.in_use
-    return None if harm is None else examination().decline(used[1], Promise(harm, last.random, last.true, last.rates or RATES))
+    return None if harm is None else examination().decline(used[1], Promise(harm, last.random, last.true))
 
 
 def _learned(query: ShedQuery, lesson: Lesson, why: str) -> Learned:
@@ -237,27 +217,7 @@ def _learned(query: ShedQuery, lesson: Lesson, why: str) -> Learned:
         why=why,
         taken=lesson.worth_taking,
         profile=asdict(Profile.of(plan, batch)),
-        rates=list(lesson.rates),
     )
-
-
-def _another_overload(then: Sequence[float], now: Sequence[float]) -> bool:
-    """Whether shedders should be judged anew: the mean of the rates has moved.
-
-    >>> [_another_overload((1.3, 1.8), now) for now in ((1.4, 2.0), (2.5, 4.0), (1.05, 1.2))]
-    [False, True, True]
-    """
-    before, after = (sum(map(log, one)) / len(one) for one in (then, now))
-    return abs(after - before) > log(MOVED)
-
-
-def percents(rates: Sequence[float]) -> str:
-    """Multiples of the capacity, for people.
-
-    >>> percents((1.3, 1.8))
-    '130 and 180 %'
-    """
-    return " and ".join(f"{100 * rate:.0f}" for rate in rates) + " %"
 
 
 def _content(model: Model[Any]) -> bytes:
