@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from app.query.text.keys import AUTO
 from ops.experiments.shedding_figures import Points
 from ops.experiments.shedding_verdicts import BY_PAIR, Verdict, decided, default_method, verdict
 
@@ -114,7 +115,7 @@ def _rivals(points: Points) -> Verdict:
 
 def _best_of_all(pair: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
-        others = [curve for curve in points.curves(pair) if curve not in (*OWN, *REFERENCES, *BY_PAIR)]
+        others = [curve for curve in points.curves(pair) if curve not in (*OWN, AUTO, *REFERENCES, *BY_PAIR)]
         if not {"icde20", "sharp", "darling"} <= set(others):
             raise KeyError(f"{pair}: ICDE'20's, SHARP or DARLING was not run")
         rows, ahead = [], 0
