@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, hypot
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ CLOSE_TO_BEST = 1.25
 """Out of reach, a latency is good enough when it is so many times the best that there is: the last tenth of a second costs most of the events where what batches take anyway is what is too long."""
 ADMITTED = 0.95
 """Of the bound: a batch is let in as far as its oldest event will not be older than that when it is over."""
-MOST_STALL = 0.2
-"""Of the bound is kept free for stalls at most: where every other batch stalls for longer, the bound is not kept by shedding."""
 LONGEST_RELAXED = 10.0
 """Where a batch grows whatever is shed, it is kept below so many times its length: further on nobody waits for its matches any more."""
 
@@ -40,7 +38,6 @@ class Outlook:
         waiting: the same with what it leaves behind.
         rates: records per ms.
         age_ms: how long the batch's oldest event has waited.
-        stall_ms: what is kept free for what batches take beyond what they do, see `Running.learn_stall`.
     """
 
     costs: QueryCosts
@@ -50,17 +47,13 @@ class Outlook:
     waiting: Records
     rates: Records
     age_ms: float
-    stall_ms: float
     largest_batch: int
 
-    def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
-        """Of a batch of so many records; more than fit into one take several."""
+    def duration_ms(self, load: Load, ratios: NDArray[np.float64], *, lumpy: bool = False) -> float:
+        """Of a batch of so many records; more than fit into one take several. ``lumpy``: of one whose work is more than expected by as much as it often is."""
         more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
-        return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), load.total_ms(ratios)) + more_ms)
-
-    def lumps_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
-        """By how much longer it takes where its work is more than expected by as much as it often is."""
-        return self.pace * self.model.per_work * load.lumps_ms(ratios)
+        work_ms = load.total_ms(ratios) + (load.lumps_ms(ratios) if lumpy else 0.0)
+        return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), work_ms) + more_ms)
 
     def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
         """The same where nothing is shed; see `QueryCosts.load`."""
@@ -103,7 +96,7 @@ class Outlook:
             strict: whether it can be kept; otherwise no single batch is admitted by it, since its events are late anyway.
         """
         length_ms = self.length_ms(plateau_ms) if strict else plateau_ms / 2
-        longest_ms, stall_ms = ADMITTED * bound_ms * length_ms / plateau_ms, min(self.stall_ms, MOST_STALL * bound_ms)
+        lumpy_ms = ADMITTED * bound_ms * length_ms / plateau_ms
         if self.clears_itself(length_ms, bound_ms):
             return Goal(tuple(queries), plateau_ms, _nothing, _nothing, _nothing, self._unmoved, self._unmoved)
         steady, coming = self.costs.load(self.during(length_ms)), self.ahead(length_ms)
@@ -113,8 +106,7 @@ class Outlook:
         admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def by_length(load: Load, rows: NDArray[np.float64]) -> float:
-            usual_ms = self.duration_ms(load, rows)
-            return max(usual_ms / length_ms, (usual_ms + hypot(self.lumps_ms(load, rows), stall_ms)) / longest_ms)
+            return max(self.duration_ms(load, rows) / length_ms, self.duration_ms(load, rows, lumpy=True) / lumpy_ms)
 
         def excess(ratios: Ratios) -> float:
             rows = self.costs.rows(ratios)

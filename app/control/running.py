@@ -11,10 +11,6 @@ NEWEST = 0.3
 """Weight of the newest batch in running averages."""
 
 
-STALL_STEP, STALLED = 0.03, 0.02
-"""What is kept free for stalls grows by so much of a batch with one that takes longer than that, and shrinks by a fiftieth of it with any other: it settles where so many batches stall for longer."""
-
-
 @dataclass(slots=True)
 class Running:
     """Averages and the last batch; everything here goes through `Watchdog.snapshot`.
@@ -25,7 +21,6 @@ class Running:
         aimed: the same before they were put in steps.
         strain: what was foreseen at the steady ratios, as a multiple of what a batch may take, on average.
         late_ms: by how much later the batch before was begun than its records were chosen: these are in the next one.
-        stall_ms: see `learn_stall`.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -43,23 +38,12 @@ class Running:
     aimed: dict[str, float] = field(default_factory=dict)
     strain: float = 1.0
     late_ms: float = 0.0
-    stall_ms: float = 0.0
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""
         known = self.rates.get(stream)
         jumps = known is None or newest > JUMP * known or newest < known / JUMP
         self.rates[stream] = newest if jumps or known is None else smoothed(known, newest)
-
-    def learn_stall(self, more_ms: float, expected_ms: float) -> None:
-        """What a batch takes beyond what it does (a garbage collection, a neighbour, a broker that is busy) comes seldom and without a warning, and one such batch in a hundred is one too many: so much is kept free that only one in fifty takes longer.
-
-        Args:
-            more_ms: than expected by what it did.
-            expected_ms: the latter.
-        """
-        step = STALL_STEP * expected_ms
-        self.stall_ms = max(0.0, self.stall_ms + step * ((more_ms > self.stall_ms) - STALLED))
 
     def learn_planned(self, planned: Mapping[str, float], since_ms: float) -> None:
         """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells.

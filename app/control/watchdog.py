@@ -228,7 +228,6 @@ class Watchdog:
                 known_batches = list(self._batches)
                 model = self._model or fit_costs(known_batches)
                 expected = pace_of(known_batches, model) * model.duration_ms(*cost.features[1:])
-                running.learn_stall(cost.duration_ms - expected, expected)
                 cost = replace(cost, trust=trust_in(cost.duration_ms, expected, scatter_of(known_batches, model)))
             self._batches.append(cost)
 
@@ -310,15 +309,7 @@ class Watchdog:
         if running.remaining > 0:
             age_ms = max(age_ms, running.lag_ms)
         return Outlook(
-            costs=self._costs,
-            model=model,
-            pace=pace_of(list(self._batches), model),
-            records=records,
-            waiting=waiting,
-            rates=dict(running.rates),
-            age_ms=age_ms,
-            stall_ms=running.stall_ms,
-            largest_batch=self._largest_batch,
+            self._costs, model, pace_of(list(self._batches), model), records, waiting, dict(running.rates), age_ms, self._largest_batch
         )
 
     def _catch_up(self, outlook: Outlook) -> None:

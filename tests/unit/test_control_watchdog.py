@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.control import running
 from app.control.costs import BatchCost, fit_costs
 from app.control.query_cost import QueryObservation
 from app.control.query_costs import QueryCosts
@@ -508,34 +507,6 @@ def test_where_work_comes_in_lumps_the_bound_holds_and_the_ratio_does_not_follow
     )
     assert plant.late(0.99, 30 * SECOND) <= 1_000
     assert plant.asked("q", 30 * SECOND).std() < 0.1
-
-
-def stalling(stalls: tuple[float, float], *loads: float) -> list[Plant]:
-    """At multiples of what batches of 0.4 s can do, two minutes each."""
-    found = []
-    for times in loads:
-        plant = Plant(lambda _: 0.0, {"tight": 0.025}, fixed_ms=150.0, work_noise=0.15, window_ms=3_000.0, stalls=stalls)
-        rate = times * (400 - plant.fixed_ms) / 400 / 0.026
-        plant.rate = lambda now, rate=rate: rate if now > 1_020_000 else rate / 3
-        found.append(plant.run(a_watchdog(TIGHT), until_ms=140 * SECOND))
-    return found
-
-
-@pytest.mark.slow
-def test_what_batches_take_beyond_their_work_is_kept_free_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(plants: list[Plant]) -> float:
-        """The worst minute."""
-        return max(one.late(0.99, begin * SECOND, (begin + 60) * SECOND) for one in plants for begin in (20, 80))
-
-    stalls = (1 / 15, 200.0)
-    known, (steady,) = stalling(stalls, 1.2, 1.6), stalling((0.0, 0.0), 1.6)
-    assert late(known) <= 1_000
-    assert max(one.asked("tight", 80 * SECOND).std() for one in known) < 0.06
-    monkeypatch.setattr(running, "STALL_STEP", 0.0)
-    unknown, (free,) = stalling(stalls, 1.2, 1.6), stalling((0.0, 0.0), 1.6)
-    assert late(unknown) > 1_040, "as it was"
-    more = steady.asked("tight", 40 * SECOND).mean() - free.asked("tight", 40 * SECOND).mean()
-    assert more < 0.02, "where nothing stalls no more is shed"
 
 
 def test_what_surprised_while_a_process_warmed_up_is_no_lump_a_minute_later() -> None:
