@@ -26,6 +26,7 @@ from app.bootstrap.failure import SetupError
 from app.bootstrap.kernels import warm_kernels
 from app.bootstrap.places import PROJECT
 
+TOOLS = f"{os.path.dirname(sys.executable)}/"  # noqa: PTH120 - a link's folder, not its target's
 SELECTIONS = {
     "--fast": {"pytest": ["-m", "not (slow or spark or kafka or image)"]},
     "--nightly": {"pytest": ["--timeout", "14400"]},
@@ -51,12 +52,11 @@ def main(arguments: list[str]) -> int:
     pytest = [sys.executable, "-m", "pytest"]
     if rest and not choice:
         return subprocess.run([*pytest, *rest], cwd=PROJECT, check=False).returncode
-    tools = f"{os.path.dirname(sys.executable)}/"  # noqa: PTH120 - a link's folder, not its target's
     checks = {
-        "ruff": [f"{tools}ruff", "check", "."],
-        "format": [f"{tools}ruff", "format", "--check", "--quiet", "."],
-        "mypy": [f"{tools}mypy"],
-        "import contracts": [f"{tools}lint-imports"],
+        "ruff": [f"{TOOLS}ruff", "check", "."],
+        "format": [f"{TOOLS}ruff", "format", "--check", "--quiet", "."],
+        "mypy": [f"{TOOLS}mypy"],
+        "import contracts": [f"{TOOLS}lint-imports"],
     }
     tests = {name: [*pytest, "-q", *selection, *rest] for name, selection in SELECTIONS[choice].items()}
     environment = {"HYPOTHESIS_PROFILE": choice.removeprefix("--") or "ci", **os.environ}
@@ -80,7 +80,7 @@ def beside(commands: dict[str, list[str]], environment: dict[str, str]) -> Resul
         said = {name: files.enter_context(TemporaryFile()) for name in [*commands][1:]}
         running = {name: pool.submit(_run, command, environment, said.get(name)) for name, command in commands.items()}
         for name, run in running.items():
-            print(f"── {name}: {' '.join(commands[name])}", flush=True)
+            print(f"── {name}: {' '.join(commands[name]).replace(TOOLS, '')}", flush=True)
             run.result()
             if name in said:
                 said[name].seek(0)
