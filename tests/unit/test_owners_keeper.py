@@ -103,9 +103,10 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def runs(pid: int) -> bool:
+    """A process may end before its file is opened, and between opening and reading it (no such process)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
