@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _HALVINGS = 60
+_CLOSE = 1e-7
+"""Of the level: nearer nobody looks. Each halving asks for everything that a batch would take."""
 _NOTHING = 1e-6
 """Of the greatest work: who has less of it to give gives nothing that counts."""
 
@@ -128,6 +130,8 @@ def least_level(shares: Sequence[Share], enough: Callable[[Sequence[float]], boo
     if enough(water_filled(shares, low)):
         return low
     for _ in range(_HALVINGS):
+        if high - low <= _CLOSE * high:
+            break
         middle = (low + high) / 2
         low, high = (low, middle) if enough(water_filled(shares, middle)) else (middle, high)
     return high

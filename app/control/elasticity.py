@@ -114,8 +114,9 @@ class Elasticity:
         less = float(parts.sum())
         if less == 0:
             return
-        weights = parts**2
-        spreads, commons = np.array(self.spreads) + weights, np.array(self.commons) + weights * cheaper / less
+        weights, known = parts**2, self.curve
+        seen = known + (cheaper - float(known @ parts)) / less  # what they miss together is missed by each alike
+        spreads, commons = np.array(self.spreads) + weights, np.array(self.commons) + weights * seen
         too_many = np.maximum(1.0, spreads / MOST_KNOWN)
         self.spreads, self.commons = (spreads / too_many).tolist(), (commons / too_many).tolist()
 

@@ -49,11 +49,16 @@ class Outlook:
     age_ms: float
     largest_batch: int
 
-    def duration_ms(self, load: Load, ratios: NDArray[np.float64], *, lumpy: bool = False) -> float:
-        """Of a batch of so many records; more than fit into one take several. ``lumpy``: of one whose work is more than expected by as much as it often is."""
+    def duration_ms(self, load: Load, ratios: NDArray[np.float64]) -> float:
+        """Of a batch of so many records; more than fit into one take several."""
+        return self.durations_ms(load, ratios)[0]
+
+    def durations_ms(self, load: Load, ratios: NDArray[np.float64]) -> tuple[float, float]:
+        """The same, and that of one whose work is more than expected by as much as it often is."""
         more_ms = (max(1, ceil(load.records / self.largest_batch)) - 1) * self.model.fixed_ms
-        work_ms = load.total_ms(ratios) + (load.lumps_ms(ratios) if lumpy else 0.0)
-        return self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), work_ms) + more_ms)
+        work_ms, lumps_ms = load.totals_ms(ratios)
+        usual_ms = self.pace * (self.model.duration_ms(load.records, load.shipped(ratios), work_ms) + more_ms)
+        return usual_ms, usual_ms + self.pace * self.model.per_work * lumps_ms
 
     def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
         """The same where nothing is shed; see `QueryCosts.load`."""
@@ -106,7 +111,8 @@ class Outlook:
         admitted_ms = max(length_ms, ADMITTED * bound_ms - self.age_ms) if strict else LONGEST_RELAXED * length_ms
 
         def by_length(load: Load, rows: NDArray[np.float64]) -> float:
-            return max(self.duration_ms(load, rows) / length_ms, self.duration_ms(load, rows, lumpy=True) / lumpy_ms)
+            usual_ms, longer_ms = self.durations_ms(load, rows)
+            return max(usual_ms / length_ms, longer_ms / lumpy_ms)
 
         def excess(ratios: Ratios) -> float:
             rows = self.costs.rows(ratios)

@@ -57,7 +57,7 @@ LEAST_RETAINED = 0.02
 TURNED = 0.5
 """Of the state replaced in a batch: it is what the batch's ratio made of it."""
 FORGIVEN = 0.003
-"""Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked."""
+"""Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked; and one whose verdicts cost more than it saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,9 @@ class QueryCost:
         turned = float(turned_by(kept, seen.matches))
         offered = kept if seen.reference else kept + seen.shed
         passed = kept / offered
-        if warm and seen.asked > 0:
+        if seen.asked == 0:
+            self.judging *= 1 - FORGIVEN
+        elif warm:
             self.judging = followed(self.judging or None, seen.judging_ms / offered)
         followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
         met = (self.retained + followed_by) / 2 if seen.matches else 1.0
@@ -189,7 +191,8 @@ class QueryCost:
             self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
             self.offered = keep * self.offered + offered
             self.whole = keep * self.whole + whole
-            if seen.asked > 0 and not seen.reference and max(self.retained, passed) <= FOLLOWED * min(self.retained, passed):
+            left = max(LEAST_RETAINED, passed)
+            if not seen.reference and max(self.retained, left) <= FOLLOWED * min(self.retained, left):
                 self.elasticity.learn(passed, spent / offered)
         elif self.events == 0 or each_ms < before:
             self.spent_ms, self.events, self.offered, self.whole = spent, float(kept), float(offered), whole

@@ -21,6 +21,8 @@ class Running:
         aimed: the same before they were put in steps.
         strain: what was foreseen at the steady ratios, as a multiple of what a batch may take, on average.
         late_ms: by how much later the batch before was begun than its records were chosen: these are in the next one.
+        in_reach: whether all bounds can be kept.
+        margins: by bound (ms, as text), what of it is kept free; see `app.control.lateness`.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -38,12 +40,28 @@ class Running:
     aimed: dict[str, float] = field(default_factory=dict)
     strain: float = 1.0
     late_ms: float = 0.0
+    in_reach: bool = True
+    margins: dict[str, float] = field(default_factory=dict)
 
     def learn_rate(self, stream: str, newest: float) -> None:
         """Takes a stream's rate into account, records per ms."""
         known = self.rates.get(stream)
         jumps = known is None or newest > JUMP * known or newest < known / JUMP
         self.rates[stream] = newest if jumps or known is None else smoothed(known, newest)
+
+    def learn_arrivals(self, arrived: Mapping[str, int], consumed: Mapping[str, int], period_ms: float) -> None:
+        """Takes all streams into account, one that is silent now as well.
+
+        Args:
+            arrived: records since the beginning, of streams of which that is known.
+            consumed: records of the batch.
+            period_ms: since the batch before was planned.
+        """
+        for stream in sorted({*self.rates, *consumed, *arrived}):
+            if stream not in arrived:
+                self.learn_rate(stream, consumed.get(stream, 0) / period_ms)
+            elif stream in self.last_arrived:
+                self.learn_rate(stream, max(0, arrived[stream] - self.last_arrived[stream]) / period_ms)
 
     def learn_planned(self, planned: Mapping[str, float], since_ms: float) -> None:
         """A rise of the rate shows in what is planned, a batch before it shows in what Spark tells.

@@ -3,7 +3,7 @@
 A pure state machine: finished batches in (`observe`), planned ones in (`plan`), drop ratios out; the clock is in what it is told. See `ops/decisions/0037-two-loops.md`.
 
 **What is controlled.** All queries share a batch. An event that arrives just after a batch was planned waits for that batch and then for its own, so its latency is what two batches
-take, and a batch may take half of the *plateau* (``safety * bound``, less what is measured of waiting that batches do not explain).
+take, and a batch may take half of the *plateau* (``safety * bound``, less what is measured of waiting that batches do not explain, and less a margin where more than few events are late all the same; see `app.control.lateness`).
 
 **The law** (`shedding.overload`). The ratio is ``1 - capacity / input``: the input is what arrives while a batch of the allowed length runs, with what waits beyond that spread over some batches; the capacity is what
 such a batch has left for it. So a steady overload has a steady ratio whatever single batches take.
@@ -28,6 +28,7 @@ import numpy as np
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
+from app.control.lateness import late_share, learn_margins
 from app.control.outlook import Outlook
 from app.control.query_cost import NO_EFFECT, QueryObservation
 from app.control.query_costs import QueryCosts
@@ -202,11 +203,7 @@ class Watchdog:
         known = running.last_batch >= 0
         period = seen.planned_at_ms - running.last_planned_ms if known else 0
         if known and period > 0 and not self._begins:
-            for stream in sorted({*running.rates, *seen.consumed, *seen.arrived}):  # one that is silent now has a rate as well
-                if stream not in seen.arrived:
-                    running.learn_rate(stream, seen.consumed.get(stream, 0) / period)
-                elif stream in running.last_arrived:
-                    running.learn_rate(stream, max(0, seen.arrived[stream] - running.last_arrived[stream]) / period)
+            running.learn_arrivals(seen.arrived, seen.consumed, period)
         ordinary = known and seen.remaining == 0 and not self._begins
         waited = min(period, running.last_duration_ms) if known else 0.0
         explained = waited + seen.duration_ms
@@ -222,6 +219,7 @@ class Watchdog:
         on_average = waited / 2 + seen.duration_ms if ordinary else None
         self._costs.learn(seen.queries, seen.consumed, seen.shipped + seen.shed, on_average, warm=warm)
         if warm:
+            self._learn_margins(seen, explained)
             work = max(0.0, sum(one.work_ms for one in seen.queries.values()))
             cost = BatchCost(sum(seen.consumed.values()), seen.shipped, work, seen.duration_ms)
             if len(self._batches) >= KNOWN_BATCHES:
@@ -247,6 +245,7 @@ class Watchdog:
         self._catch_up(outlook)
         goals, shares = self._goals(outlook), self._shares(outlook)
         shared = shared_out(goals, shares)
+        self._running.in_reach = shared.in_reach
         self._settle(shared.ratios, outlook, goals)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = {**running.steady, **self._in_steps(admitted)}
@@ -331,16 +330,31 @@ class Watchdog:
                     by_bound.setdefault((one.safety * one.latency_bound_ms, one.latency_bound_ms), []).append(one.query)
         goals = []
         for (plateau_ms, bound_ms), queries in by_bound.items():
-            own = max(self._costs[query].offset_ms for query in queries)
-            offset = min(max(self._running.offset_ms, own), LARGEST_OFFSET * plateau_ms)
-            goals.append(outlook.goal(queries, plateau_ms - offset, bound_ms - offset))
+            taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
+            goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 
+    def _offset_ms(self, query: str) -> float:
+        """What is measured of waiting that batches do not explain, as far as it is believed."""
+        watched = self._queries[query]
+        return min(max(self._running.offset_ms, self._costs[query].offset_ms), LARGEST_OFFSET * watched.safety * (watched.latency_bound_ms or 0))
+
+    def _learn_margins(self, seen: BatchObservation, oldest_ms: float) -> None:
+        """Takes into account what was late, for bounds that somebody shed for; where one cannot be kept, that is no matter of margins. ``oldest_ms`` is how late the batch's first event was, as far as batches explain it."""
+        late: dict[int, float] = {}
+        for one in self._shedding:
+            own, bound_ms = seen.queries.get(one.query), one.latency_bound_ms
+            if own is not None and own.asked > 0 and bound_ms is not None:
+                more_ms = self._offset_ms(one.query)
+                share = late_share(oldest_ms + more_ms, seen.duration_ms + more_ms, bound_ms) if self._running.in_reach else 0.0
+                late[bound_ms] = max(late.get(bound_ms, 0.0), share)
+        learn_margins(self._running.margins, late)
+
     def _shares(self, outlook: Outlook) -> dict[str, Share]:
-        """What each query saves when all of its candidates go: its own work, and its part of shipping."""
+        """What each query saves when all of its candidates go: its own work, less the verdicts that shedding it brings about, and its part of shipping."""
         load, model = self._costs.load(outlook.waiting, settled=False), outlook.model
         none, everything = self._costs.rows({}), np.ones(len(self._costs.queries))
-        work = model.per_work * (load.work_ms(none) - load.work_ms(everything))
+        work = model.per_work * (load.work_ms(none) - load.work_ms(everything) - load.candidates * load.judging_ms)
         shipping = model.per_shipped_ms * self._costs.overlap * (load.kept(none) - load.kept(everything))
         saved = np.where(load.effect >= NO_EFFECT, np.maximum(work + shipping, 0.0), 0.0)
         saved[list(load.by_matches)] = np.maximum(work, 0.0)[list(load.by_matches)]

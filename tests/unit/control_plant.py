@@ -36,6 +36,7 @@ class Plant:
         verdicts_ms: the same by query, per event that it wants.
         elasticity: of the work by the share that is kept: below 1 where what costs little is dropped first.
         left: the same as a function, where it is no power: share kept → share of the work.
+        stalls: how often a batch stalls, and for how long on average: no work explains it.
         window_ms: where it is given, an event is held against the events of so long a time that were kept: it costs ``per_event_ms`` when none of them was shed.
     """
 
@@ -57,6 +58,7 @@ class Plant:
     verdicts_ms: Mapping[str, float] = field(default_factory=dict)
     elasticity: float = 1.0
     left: Callable[[float], float] | None = None
+    stalls: tuple[float, float] = (0.0, 0.0)
     seed: int = 1
     now: float = 1_000_000.0
     arrived: float = 0.0
@@ -102,6 +104,9 @@ class Plant:
         work = sum(one.work_ms for one in queries.values())
         duration = self.fixed_ms + self.per_consumed_ms * consumed + self.per_shipped_ms * shipped + work
         duration *= float(np.exp(self.chance.normal(0, self.noise))) * self.slow(planned)
+        often, stall_ms = self.stalls
+        if often and self.chance.random() < often:
+            duration += stall_ms * 2 * self.chance.random()
         self.arrive_until(planned + duration)
         self.taken += consumed
         self.marks = [mark for mark in self.marks if mark[0] >= self.taken - 1] or self.marks[-1:]

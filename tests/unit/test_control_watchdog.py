@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.control import lateness
 from app.control.costs import BatchCost, fit_costs
 from app.control.query_cost import QueryObservation
 from app.control.query_costs import QueryCosts
@@ -483,19 +484,22 @@ def test_where_what_costs_little_goes_first_more_of_it_goes_and_the_ratio_stays_
     assert cheap.late(0.99, 30 * SECOND) <= BOUND
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_where_work_is_flat_and_then_steep_a_new_overload_does_not_meet_what_was_learned_on_the_steep_side(seed: int) -> None:
+@pytest.mark.slow
+def test_where_work_is_flat_and_then_steep_a_new_overload_does_not_meet_what_was_learned_on_the_steep_side() -> None:
     """A shedder that keeps whole chains: it saves next to nothing until nine tenths are dropped, and then as much as it drops."""
 
     def left(kept: float) -> float:
         return max(kept, 0.1) ** 0.2 * min(1.0, 10 * kept)
 
     bound = replace(ONE, latency_bound_ms=1_000)
-    plant = Plant(lambda _: 0.0, {"q": 0.03}, fixed_ms=200.0, left=left, seed=seed, noise=0.08, work_noise=0.25)
-    in_steps(plant, (0.3, 20), (1.6, 140), (0.3, 150), (1.6, 170)).run(a_watchdog(bound), until_ms=170 * SECOND)
-    assert plant.asked("q", 100 * SECOND, 140 * SECOND).mean() > 0.94, "two minutes on the steep side"
-    assert plant.late(0.99, 50 * SECOND) <= 1_000
-    assert plant.late(1.0, 149 * SECOND) <= 1_000, "with one exponent 1,007 to 1,288"
+    latest = []
+    for seed in range(6):
+        plant = Plant(lambda _: 0.0, {"q": 0.03}, fixed_ms=200.0, left=left, seed=seed, noise=0.08, work_noise=0.25)
+        in_steps(plant, (0.3, 20), (1.6, 140), (0.3, 150), (1.6, 170)).run(a_watchdog(bound), until_ms=170 * SECOND)
+        assert plant.asked("q", 100 * SECOND, 140 * SECOND).mean() > 0.94, "two minutes on the steep side"
+        assert plant.late(0.99, 20 * SECOND) <= 1_000
+        latest.append(plant.late(1.0, 149 * SECOND))
+    assert np.mean(latest) <= 1_000, "with one exponent 1,045"
 
 
 @pytest.mark.parametrize("times", [1.2, 1.6, 2.0])
@@ -507,6 +511,77 @@ def test_where_work_comes_in_lumps_the_bound_holds_and_the_ratio_does_not_follow
     )
     assert plant.late(0.99, 30 * SECOND) <= 1_000
     assert plant.asked("q", 30 * SECOND).std() < 0.1
+
+
+def stalling(stalls: tuple[float, float], times: float, seed: int = 1) -> Plant:
+    """Four minutes, at a multiple of what batches of 0.4 s can do."""
+    plant = Plant(lambda _: 0.0, {"tight": 0.025}, fixed_ms=150.0, work_noise=0.15, window_ms=3_000.0, stalls=stalls, seed=seed)
+    rate = times * (400 - plant.fixed_ms) / 400 / 0.026
+    plant.rate = lambda now: rate if now > 1_020_000 else rate / 3
+    return plant.run(a_watchdog(TIGHT), until_ms=260 * SECOND)
+
+
+def minutes_late(plants: Iterable[Plant]) -> int:
+    """In how many minutes more than one event in a hundred is."""
+    return sum(one.late(0.99, begin * SECOND, (begin + 60) * SECOND) > 1_000 for one in plants for begin in (20, 80, 140, 200))
+
+
+@pytest.mark.slow
+def test_where_batches_stall_a_margin_keeps_the_bound_and_it_is_as_large_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalls = (1 / 15, 200.0)
+    kept, steady = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
+    assert minutes_late(kept) <= 2, "of 16"
+    monkeypatch.setattr(lateness, "STEP", 0.0)
+    missed, free = [stalling(stalls, times, seed) for times in (1.2, 1.8) for seed in (1, 2)], stalling((0.0, 0.0), 1.8)
+    assert minutes_late(missed) >= 6, "without"
+    more = [np.mean([one.asked("tight", 20 * SECOND).mean() for one in plants]) for plants in (kept, missed)]
+    assert more[0] - more[1] < 0.05
+    assert steady.asked("tight", 20 * SECOND).mean() == pytest.approx(free.asked("tight", 20 * SECOND).mean(), abs=0.01), "no stalls, no margin"
+
+
+def test_nothing_is_kept_free_for_a_bound_that_nobody_sheds_for_or_that_cannot_be_kept() -> None:
+    calm = Plant(lambda _: 5.0, {"tight": 0.01}, fixed_ms=150.0, stalls=(0.3, 1_500.0))
+    calm.run(watchdog := a_watchdog(TIGHT), until_ms=60 * SECOND)
+    assert calm.late(0.99, 20 * SECOND) > 1_000
+    assert not any(watchdog.snapshot()["running"]["margins"].values())
+    out_of_reach = in_steps(Plant(lambda _: 0.0, {"tight": 0.01}, per_consumed_ms=0.02), (0.2, 20), (3.0, 120))
+    out_of_reach.run(watchdog := a_watchdog(TIGHT), until_ms=120 * SECOND)
+    assert out_of_reach.late(0.5, 60 * SECOND) > 1_000
+    assert watchdog.snapshot()["running"]["margins"].get("1000", 0.0) < 0.1 * 1_000, "a batch or two, until it is known"
+
+
+def test_who_would_lengthen_its_own_batches_by_verdicts_gives_nothing_even_where_nothing_is_in_reach() -> None:
+    """More is sent than can be read: shedding helps nobody, and least of all a query whose verdicts cost more than its matching."""
+    plant = in_steps(mixed(per_consumed_ms=0.02, verdicts_ms={"loose": 0.04}), (0.4, 30), (6.0, 500)).run(
+        a_watchdog(TIGHT, LOOSE, FREE), until_ms=500 * SECOND
+    )
+    assert plant.late(0.5, 150 * SECOND) > 1_000
+    assert plant.asked("tight", 150 * SECOND).mean() > 0.9
+    assert plant.asked("loose", 150 * SECOND).mean() < 0.02
+
+
+def test_a_jump_to_hardly_anything_tells_how_little_that_saves() -> None:
+    """Of a query that keeps a hundredth a fifth of the work is left: what it would cost whole is not a hundred times of that by what was believed of joins before."""
+    costs = QueryCosts({"q": (STREAM,)})
+    for _ in range(30):
+        costs.learn({"q": QueryObservation(20_000, work_ms=17.0, matches=5_000.0)}, {STREAM: 20_000}, 20_000, None)
+    before = costs.load({STREAM: 1.0}).whole_ms[0]
+    assert before == pytest.approx(16 / 20_000, rel=0.01)
+    for _ in range(40):
+        seen = QueryObservation(200_000, 198_000, work_ms=183.0, matches=1_000.0, asked=0.99, judging_ms=150.0)
+        costs.learn({"q": seen}, {STREAM: 200_000}, 200_000, None)
+    assert costs.load({STREAM: 1.0}).whole_ms[0] < 2 * before, "fifty times as much, before"
+
+
+def test_verdicts_that_were_dear_are_forgotten_in_some_minutes() -> None:
+    costs = QueryCosts({"q": (STREAM,)})
+    seen = QueryObservation(1_000, 500, work_ms=30.0, asked=0.5, judging_ms=20.0)
+    for _ in range(5):
+        costs.learn({"q": seen}, {STREAM: 1_000}, 1_000, None)
+    assert costs["q"].judging == pytest.approx(0.02)
+    for _ in range(500):
+        costs.learn({"q": QueryObservation(1_000, work_ms=10.0)}, {STREAM: 1_000}, 1_000, None)
+    assert costs["q"].judging < 0.005
 
 
 def test_what_surprised_while_a_process_warmed_up_is_no_lump_a_minute_later() -> None:
