@@ -59,7 +59,7 @@ def left(part: NDArray[np.float64], met: NDArray[np.float64], curve: NDArray[np.
 
 @dataclass(slots=True)
 class Elasticity:
-    """Learned from batches that were shed, by what differs from those just before; goes through snapshots as its fields.
+    """Learned by what differs from the batches just before, unshed ones among them; goes through snapshots as its fields.
 
     Attributes:
         exponent: of the work by the share that is kept, in all pieces together.

@@ -337,7 +337,9 @@ class Watchdog:
     def _offset_ms(self, query: str) -> float:
         """What is measured of waiting that batches do not explain, as far as it is believed."""
         watched = self._queries[query]
-        return min(max(self._running.offset_ms, self._costs[query].offset_ms), LARGEST_OFFSET * watched.safety * (watched.latency_bound_ms or 0))
+        return min(
+            max(self._running.offset_ms, self._costs[query].offset_ms), LARGEST_OFFSET * watched.safety * (watched.latency_bound_ms or 0)
+        )
 
     def _learn_margins(self, seen: BatchObservation, oldest_ms: float) -> None:
         """Takes into account what was late, for bounds that somebody shed for; where one cannot be kept, that is no matter of margins. ``oldest_ms`` is how late the batch's first event was, as far as batches explain it."""

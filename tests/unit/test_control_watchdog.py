@@ -536,7 +536,9 @@ def test_where_batches_stall_a_margin_keeps_the_bound_and_it_is_as_large_as_they
     assert minutes_late(missed) >= 6, "without"
     more = [np.mean([one.asked("tight", 20 * SECOND).mean() for one in plants]) for plants in (kept, missed)]
     assert more[0] - more[1] < 0.05
-    assert steady.asked("tight", 20 * SECOND).mean() == pytest.approx(free.asked("tight", 20 * SECOND).mean(), abs=0.01), "no stalls, no margin"
+    assert steady.asked("tight", 20 * SECOND).mean() == pytest.approx(free.asked("tight", 20 * SECOND).mean(), abs=0.01), (
+        "no stalls, no margin"
+    )
 
 
 def test_nothing_is_kept_free_for_a_bound_that_nobody_sheds_for_or_that_cannot_be_kept() -> None:
