@@ -20,7 +20,8 @@ from app.control.running_catalog import RunningCatalog
 from app.control.selection import Sequences
 from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
-from app.control.watchdog import Watchdog, WatchedQuery
+from app.control.watchdog import Watchdog
+from app.control.watched import WatchedQuery
 from app.query.plan import Catalog, Plan
 
 

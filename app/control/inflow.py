@@ -15,7 +15,7 @@ from app.control.directives import Directive
 from app.control.idle import Beat, IdleSources, Silence, Waiting, heartbeat_is_due
 from app.control.sources import Ranges, Sources, TopicPartition
 from app.control.totals import BatchTotals
-from app.control.watchdog import PlannedBatch
+from app.control.watched import PlannedBatch
 from app.observe.progress import Progress
 
 Speakers = Callable[[int], Iterable[TopicPartition] | None]

@@ -10,7 +10,7 @@ from app.control.levels import hides_events, sheds_matches
 from app.control.query_cost import QueryObservation
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
-from app.control.watchdog import BatchObservation
+from app.control.watched import BatchObservation
 from app.observe.progress import Progress
 from app.query.plan import QUERY_STREAM, Plan
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.control.costs import CostModel
 from app.control.load import Load
+from app.control.query_cost import NO_EFFECT
 from app.control.query_costs import QueryCosts
 from app.control.sharing import Goal, Ratios
 
@@ -63,6 +64,23 @@ class Outlook:
     def unshed_ms(self, records: Records, *, settled: bool = True) -> float:
         """The same where nothing is shed; see `QueryCosts.load`."""
         return self.duration_ms(self.costs.load(records, settled=settled), self.costs.rows({}))
+
+    def saved_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): of what waits, what each query saves at these ratios: its own work and its part of shipping, less the verdicts that shedding it brings about."""
+        load, model, none = self.costs.load(self.waiting, settled=False), self.model, np.zeros_like(ratios)
+        work = model.per_work * (load.work_ms(none) - load.work_ms(ratios) - load.candidates * load.judging_ms)
+        shipping = model.per_shipped_ms * self.costs.overlap * (load.kept(none) - load.kept(ratios))
+        saved = np.where(load.effect >= NO_EFFECT, work + shipping, 0.0)
+        rows = list(load.by_matches)
+        saved[rows] = work[rows]
+        return saved
+
+    def worthwhile(self, ratios: Ratios) -> dict[str, float]:
+        """Without those of queries whose verdicts take what shedding saves: they are paid at any ratio, so a small one makes batches longer."""
+        paid = self.saved_ms(self.costs.rows(ratios)) > 0
+        judged = self.costs.load(self.waiting, settled=False).judging_ms > 0
+        vain = {query for query, no in zip(self.costs.queries, judged & ~paid, strict=True) if no}
+        return {query: ratio for query, ratio in ratios.items() if query not in vain}
 
     @property
     def rate(self) -> float:

@@ -60,6 +60,10 @@ FORGIVEN = 0.003
 """Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked; and one whose verdicts cost more than it saved."""
 
 
+UNJUDGED = 0.5
+"""Of an event's work, what verdicts on what it leads to are taken for before there were any, and again some minutes after the last: whom they would make dearer than shedding makes it cheaper is asked only where more than that is to be had."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryObservation:
     """One query in one batch.
@@ -104,7 +108,7 @@ class QueryCost:
         spent_ms: the rest of it, the newest batches counting most.
         events: that it was spent on. Sums, not a mean of means: a large batch says more about an event than ten small ones.
         offered: the same with those that were shed.
-        judging: ms per candidate that verdicts take while it sheds.
+        judging: ms per candidate that verdicts take while it sheds; None before there were any.
         whole: how many events that are kept, and held against a state that was made from all events, they come to.
         elasticity: how its work follows the share that is kept.
         retained: share of its events that its state was made from: what an event costs depends on what it is held against, and that follows the drop ratio a window later.
@@ -126,7 +130,7 @@ class QueryCost:
     spent_ms: float = 0.0
     events: float = 0.0
     offered: float = 0.0
-    judging: float = 0.0
+    judging: float | None = None
     whole: float = 0.0
     elasticity: Elasticity = field(default_factory=Elasticity)
     retained: float = 1.0
@@ -173,10 +177,10 @@ class QueryCost:
         turned = float(turned_by(kept, seen.matches))
         offered = kept if seen.reference else kept + seen.shed
         passed = kept / offered
-        if seen.asked == 0:
-            self.judging *= 1 - FORGIVEN
-        elif warm:
-            self.judging = followed(self.judging or None, seen.judging_ms / offered)
+        if seen.asked == 0 and self.judging is not None:
+            self.judging += FORGIVEN * (UNJUDGED * self.whole_ms - self.judging)
+        elif seen.asked > 0 and warm:
+            self.judging = followed(self.judging, seen.judging_ms / offered)
         followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
         met = (self.retained + followed_by) / 2 if seen.matches else 1.0
         whole = offered * self.elasticity.left(passed, met)
@@ -241,6 +245,11 @@ class QueryCost:
         self.foretold += 1
         self.lumps = smoothed(self.lumps, more, SOON if more > self.lumps else max(FOR_LONG, 1 / (1 + self.foretold)))
         return min(1.0, max(LEAST_GAIN, (self._signal - NOISY) / NOISY)) if self.scatter > 0 else 1.0
+
+    @property
+    def judging_ms(self) -> float:
+        """Per candidate, of verdicts while it sheds."""
+        return UNJUDGED * self.whole_ms if self.judging is None else self.judging
 
     @property
     def _signal(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -20,16 +20,18 @@ class QueryCosts:
 
     Args:
         streams: by query that may shed, the streams that it reads.
+        judged: of them, those on whose matches verdicts are given while they shed.
 
     Attributes:
         queries: those that may shed.
         overlap: events that are shipped for each candidate of a query: 1 where no two queries want the same events, a third where three do.
     """
 
-    def __init__(self, streams: Mapping[str, Iterable[str]]) -> None:
+    def __init__(self, streams: Mapping[str, Iterable[str]], judged: Collection[str] = ()) -> None:
         self.queries = tuple(streams)
         self._streams = {query: tuple(names) for query, names in streams.items()}
         self._known = {query: QueryCost() for query in streams}
+        self._judged = np.array([query in judged for query in streams], dtype=np.bool_)
         self._rest = Rest()
         self.overlap = 1.0
 
@@ -82,7 +84,7 @@ class QueryCosts:
             np.array([one.whole_ms for one in known], dtype=np.float64),
             curves([one.elasticity for one in known]),
             np.array([bool(one.newest_matches) for one in known], dtype=np.bool_),
-            np.array([one.judging for one in known], dtype=np.float64),
+            np.where(self._judged, [one.judging_ms for one in known], 0.0),
             None if settled else State(np.array([one.retained for one in known]), np.array([one.newest_matches for one in known])),
             {row: one.by_matches() for row, one in enumerate(known) if one.reference},
             self._rest,

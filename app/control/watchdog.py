@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -30,13 +30,11 @@ from app.config.settings import Watchdog as WatchdogSettings
 from app.control.costs import BatchCost, CostModel, fit_costs, pace_of, scatter_of, trust_in
 from app.control.lateness import late_share, learn_margins
 from app.control.outlook import Outlook
-from app.control.query_cost import NO_EFFECT, QueryObservation
 from app.control.query_costs import QueryCosts
 from app.control.running import Running, smoothed
 from app.control.settling import settle
 from app.control.sharing import Goal, Ratios, next_step, shared_out
-from app.query.plan import Plan
-from app.query.text.keys import TUPLE_SHEDDERS
+from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
 from shedding.overload import Share
 
 LARGEST_OFFSET = 0.25
@@ -51,92 +49,6 @@ FORMAT = 2
 """Of snapshots."""
 
 Place = Literal["fixed", "ingress", "hand-over", "matching"]
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedQuery:
-    """What the watchdog needs to know of a query.
-
-    Attributes:
-        streams: that it reads.
-        catch_up: after an outage, whether it sheds so that new events keep the bound, or is complete first.
-    """
-
-    query: str
-    shedder: str = "none"
-    latency_bound_ms: int | None = None
-    safety: float = 0.8
-    max_drop_ratio: float = 0.99
-    weight: float = 1.0
-    streams: tuple[str, ...] = ()
-    catch_up: Literal["shed", "complete"] = "shed"
-
-    @staticmethod
-    def of(plan: Plan, catch_up: Literal["shed", "complete"] = "shed") -> WatchedQuery:
-        """The watched side of a plan.
-
-        Args:
-            plan: the query's.
-            catch_up: for queries that do not say.
-        """
-        shedding = plan.shedding
-        return WatchedQuery(
-            plan.name,
-            shedding.shedder,
-            shedding.latency_bound_ms,
-            shedding.safety,
-            shedding.max_drop_ratio,
-            plan.weight,
-            plan.streams,
-            shedding.catch_up or catch_up,
-        )
-
-    @property
-    def sheds(self) -> bool:
-        """Whether anything of it is ever dropped for its bound. Shedders of tuples drop what memory does not hold, whatever the latency is."""
-        return self.shedder not in ("none", *TUPLE_SHEDDERS) and self.max_drop_ratio > 0 and self.latency_bound_ms is not None
-
-
-@dataclass(frozen=True, slots=True)
-class BatchObservation:
-    """A finished batch.
-
-    Attributes:
-        planned_at_ms: clock when its offsets were chosen.
-        duration_ms: from there to its commit.
-        arrived: by stream, records in the input topics at planning, since their beginning (sum of latest offsets); without it, what was consumed counts.
-        remaining: records that the batch left behind at planning.
-        consumed: by stream, records of the batch.
-        shipped: events that were handed to matching.
-        shed: events that were dropped altogether.
-        oldest_broker_ms: least Kafka timestamp in the batch, when known.
-        queries: by query.
-    """
-
-    batch: int
-    planned_at_ms: int
-    duration_ms: float
-    arrived: Mapping[str, int]
-    remaining: int
-    consumed: Mapping[str, int]
-    shipped: int
-    shed: int = 0
-    oldest_broker_ms: int | None = None
-    queries: Mapping[str, QueryObservation] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedBatch:
-    """A batch that is about to begin.
-
-    Attributes:
-        at_ms: the clock.
-        records: by stream, those that it will read; None where nobody knows.
-    """
-
-    batch: int
-    at_ms: int
-    records: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +87,8 @@ class Watchdog:
         self._largest_batch = largest_batch
         self._batches: deque[BatchCost] = deque(maxlen=settings.cost_window)
         self._shedding = tuple(watched for watched in queries if watched.sheds)
-        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding})
+        judged = {watched.query for watched in self._shedding if watched.judged}
+        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding}, judged)
         self._running = Running(behind=self._complete())
         self._handed = list(self._running.behind)
         self._seen = 0
@@ -248,7 +161,7 @@ class Watchdog:
         self._running.in_reach = shared.in_reach
         self._settle(shared.ratios, outlook, goals)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
-        running.ratios = {**running.steady, **self._in_steps(admitted)}
+        running.ratios = outlook.worthwhile({**running.steady, **self._in_steps(admitted)})
         self._forecast = self._foreseen(outlook, in_reach=shared.in_reach)
 
     def snapshot(self) -> dict[str, Any]:
@@ -353,13 +266,8 @@ class Watchdog:
         learn_margins(self._running.margins, late)
 
     def _shares(self, outlook: Outlook) -> dict[str, Share]:
-        """What each query saves when all of its candidates go: its own work, less the verdicts that shedding it brings about, and its part of shipping."""
-        load, model = self._costs.load(outlook.waiting, settled=False), outlook.model
-        none, everything = self._costs.rows({}), np.ones(len(self._costs.queries))
-        work = model.per_work * (load.work_ms(none) - load.work_ms(everything) - load.candidates * load.judging_ms)
-        shipping = model.per_shipped_ms * self._costs.overlap * (load.kept(none) - load.kept(everything))
-        saved = np.where(load.effect >= NO_EFFECT, np.maximum(work + shipping, 0.0), 0.0)
-        saved[list(load.by_matches)] = np.maximum(work, 0.0)[list(load.by_matches)]
+        """What each query saves when all of its candidates go."""
+        saved = np.maximum(outlook.saved_ms(np.ones(len(self._costs.queries))), 0.0)
         return {
             query: Share(own, self._queries[query].weight, self._queries[query].max_drop_ratio)
             for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
@@ -372,6 +280,7 @@ class Watchdog:
         clear = not any(wanted.values()) and outlook.unshed_ms(outlook.during(length_ms)) <= CLEARLY * length_ms
         strain = max((goal.excess(self._running.steady) for goal in goals), default=0.0)
         settle(self._running, wanted, strain, self._settings, of_matches=self._costs.of_matches, clear=clear)
+        self._running.aimed = outlook.worthwhile(self._running.aimed)
         self._running.steady = self._in_steps(self._running.aimed)
 
     def _in_steps(self, ratios: Ratios) -> dict[str, float]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from app.config.settings import Watchdog as WatchdogSettings
 from app.control.query_cost import QueryObservation
-from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
+from app.control.watchdog import Watchdog
+from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
 
 LARGEST = 400_000
 STREAM = "s"

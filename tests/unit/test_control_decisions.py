@@ -12,7 +12,7 @@ import pytest
 
 from app.control.decision_reports import DecisionReport
 from app.control.decisions import SETTLED, Decisions, Told, changed
-from app.control.watchdog import WatchedQuery
+from app.control.watched import WatchedQuery
 from app.query.plan import Plan, Shedding
 from tests.unit.control_plant import STREAM, Plant, a_watchdog, at_capacity
 

@@ -13,7 +13,8 @@ from app.control.levels import Levels
 from app.control.query_cost import QueryObservation
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
-from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
+from app.control.watchdog import Watchdog
+from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
 from tests.unit.test_control_levels import plan
 
 LARGEST, BOUND = 400_000, 2_000

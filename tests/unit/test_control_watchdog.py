@@ -15,13 +15,15 @@ from app.control import lateness
 from app.control.costs import BatchCost, fit_costs
 from app.control.query_cost import QueryObservation
 from app.control.query_costs import QueryCosts
-from app.control.watchdog import BatchObservation, PlannedBatch, Watchdog, WatchedQuery
+from app.control.watchdog import Watchdog
+from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
 from tests.unit.control_plant import LARGEST, STREAM, Plant, a_watchdog, at_capacity, in_steps
 
 BOUND = 2_000
 ONE = WatchedQuery("q", "random", BOUND, streams=(STREAM,))
 TIGHT = WatchedQuery("tight", "random", 1_000, streams=(STREAM,))
 LOOSE = WatchedQuery("loose", "random", 60_000, streams=(STREAM,))
+JUDGED = replace(LOOSE, judged=True)
 FREE = WatchedQuery("free", "none", streams=(STREAM,))
 MIXED = {"tight": 0.06, "loose": 0.03, "free": 0.01}
 COSTLY = {"q": 0.06}
@@ -59,7 +61,9 @@ def test_loose_bounds_give_last_and_all_bounds_are_kept(times: float) -> None:
 
 
 def test_judging_that_shedding_brings_about_leaves_less_for_events_and_does_not_run_away() -> None:
-    bare, judged = (at_capacity(costly(judging_ms=cost), 1.6).run(a_watchdog(ONE), until_ms=120 * SECOND) for cost in (0.0, 150.0))
+    bare, judged = (
+        at_capacity(costly(judging_ms=cost), 1.6).run(a_watchdog(replace(ONE, judged=True)), until_ms=120 * SECOND) for cost in (0.0, 150.0)
+    )
     assert judged.late(0.99, 30 * SECOND) <= BOUND
     kept = [1 - plant.asked("q", 30 * SECOND) for plant in (bare, judged)]
     assert kept[1].std() < 0.05
@@ -70,12 +74,12 @@ def test_a_looser_query_whose_verdicts_cost_more_than_it_saves_gives_nothing() -
     loose = {}
     for cost in (0.0, 0.04):
         plant = in_steps(mixed(verdicts_ms={"loose": cost}), (0.4, 30), (2.0, 120)).run(
-            a_watchdog(TIGHT, LOOSE, FREE), until_ms=120 * SECOND
+            a_watchdog(TIGHT, JUDGED, FREE), until_ms=120 * SECOND
         )
         loose[cost] = plant.asked("loose", 40 * SECOND)
         assert plant.asked("tight", 40 * SECOND).mean() > 0.9
     assert loose[0.0].mean() > 0.1, "without verdicts it helps to keep a bound of a second"
-    assert loose[0.04].mean() < 0.02
+    assert loose[0.04].mean() < 0.03, "a batch or two, until it is known"
     assert plant.late(0.99, 32 * SECOND) <= 2 * 1_000, "out of reach, and close to the best that there is"
 
 
@@ -555,11 +559,11 @@ def test_nothing_is_kept_free_for_a_bound_that_nobody_sheds_for_or_that_cannot_b
 def test_who_would_lengthen_its_own_batches_by_verdicts_gives_nothing_even_where_nothing_is_in_reach() -> None:
     """More is sent than can be read: shedding helps nobody, and least of all a query whose verdicts cost more than its matching."""
     plant = in_steps(mixed(per_consumed_ms=0.02, verdicts_ms={"loose": 0.04}), (0.4, 30), (6.0, 500)).run(
-        a_watchdog(TIGHT, LOOSE, FREE), until_ms=500 * SECOND
+        a_watchdog(TIGHT, JUDGED, FREE), until_ms=500 * SECOND
     )
     assert plant.late(0.5, 150 * SECOND) > 1_000
     assert plant.asked("tight", 150 * SECOND).mean() > 0.9
-    assert plant.asked("loose", 150 * SECOND).mean() < 0.02
+    assert plant.asked("loose", 150 * SECOND).mean() < 0.03
 
 
 def test_a_jump_to_hardly_anything_tells_how_little_that_saves() -> None:
@@ -575,15 +579,27 @@ def test_a_jump_to_hardly_anything_tells_how_little_that_saves() -> None:
     assert costs.load({STREAM: 1.0}).whole_ms[0] < 2 * before, "fifty times as much, before"
 
 
-def test_verdicts_that_were_dear_are_forgotten_in_some_minutes() -> None:
-    costs = QueryCosts({"q": (STREAM,)})
-    seen = QueryObservation(1_000, 500, work_ms=30.0, asked=0.5, judging_ms=20.0)
-    for _ in range(5):
-        costs.learn({"q": seen}, {STREAM: 1_000}, 1_000, None)
-    assert costs["q"].judging == pytest.approx(0.02)
-    for _ in range(500):
-        costs.learn({"q": QueryObservation(1_000, work_ms=10.0)}, {STREAM: 1_000}, 1_000, None)
-    assert costs["q"].judging < 0.005
+def test_verdicts_cost_half_of_the_work_until_there_were_any_and_some_minutes_after_the_last() -> None:
+    costs = QueryCosts({"q": (STREAM,), "never": (STREAM,)}, {"q"})
+
+    def learn(seen: QueryObservation, times: int) -> list[float]:
+        for _ in range(times):
+            costs.learn({"q": seen, "never": seen}, {STREAM: 1_000}, 1_000, None)
+        return costs.load({STREAM: 1.0}).judging_ms.tolist()
+
+    assert learn(QueryObservation(1_000, work_ms=11.0), 5) == pytest.approx([0.005, 0.0]), "nothing is judged of the other one"
+    assert learn(QueryObservation(1_000, 500, work_ms=30.0, asked=0.5, judging_ms=20.0), 5)[0] == pytest.approx(0.02)
+    assert learn(QueryObservation(1_000, work_ms=11.0), 1_500)[0] == pytest.approx(0.005, rel=0.1)
+
+
+@pytest.mark.parametrize("dearer", [1.0, 1.33])
+def test_where_verdicts_turn_out_to_cost_more_than_is_saved_the_next_batch_sheds_nothing_of_it(dearer: float) -> None:
+    """They are paid at any ratio: coming down from a half in steps, batches grew to 24 s."""
+    plant = in_steps(mixed(verdicts_ms={"loose": dearer * MIXED["loose"]}), (0.4, 30), (2.0, 60))
+    plant.run(a_watchdog(TIGHT, JUDGED, FREE), until_ms=60 * SECOND)
+    asked = plant.asked("loose", 30 * SECOND)
+    assert 1 <= np.count_nonzero(asked) <= 2, "nothing is known of its verdicts before"
+    assert max(plant.durations) < 1_000
 
 
 def test_what_surprised_while_a_process_warmed_up_is_no_lump_a_minute_later() -> None:
