@@ -58,8 +58,6 @@ TURNED = 0.5
 """Of the state replaced in a batch: it is what the batch's ratio made of it."""
 FORGIVEN = 0.003
 """Of what is missing: so fast a shedder that dropped less than it was asked to gets another chance while it is not asked; and one whose verdicts cost more than it saved."""
-
-
 UNJUDGED = 0.5
 """Of an event's work, what verdicts on what it leads to are taken for before there were any, and again some minutes after the last: whom they would make dearer than shedding makes it cheaper is asked only where more than that is to be had."""
 
@@ -146,7 +144,16 @@ class QueryCost:
     lumps: float = 0.0
     foretold: int = 0
 
-    def learn(self, seen: QueryObservation, consumed: int, explained_ms: float | None, *, warm: bool, reads_others: bool = False) -> None:
+    def learn(
+        self,
+        seen: QueryObservation,
+        consumed: int,
+        explained_ms: float | None,
+        *,
+        warm: bool,
+        reads_others: bool = False,
+        judged: bool = False,
+    ) -> None:
         """Takes a batch into account.
 
         Args:
@@ -155,11 +162,12 @@ class QueryCost:
             explained_ms: how late composite events are on average by what is known of the batch; None where nothing can be said.
             reads_others: whether it reads other queries' composite events alone: what they are counts as the stream.
             warm: whether the processes are; until then only what is cheaper than before is believed.
+            judged: whether verdicts are given on what it finds while it sheds. What little there is else (of its control sample) is measured alike.
         """
         candidates = seen.candidates or (consumed if reads_others and seen.work_ms > 0 else 0)
         if consumed > 0:
             self.share = followed(self.share, candidates / consumed)
-        self._learn_work(seen, candidates - seen.shed, warm=warm)
+        self._learn_work(seen, candidates - seen.shed, warm=warm, judged=judged)
         self.reference = float(seen.reference)
         self._learn_effect(seen)
         if seen.latency_ms is None:
@@ -167,7 +175,7 @@ class QueryCost:
         elif explained_ms is not None:
             self.offset_ms = followed(self.offset_ms, max(0.0, min(seen.latency_ms - explained_ms, MOST_OFFSET_MS)))
 
-    def _learn_work(self, seen: QueryObservation, kept: int, *, warm: bool) -> None:
+    def _learn_work(self, seen: QueryObservation, kept: int, *, warm: bool, judged: bool) -> None:
         base = min(seen.work_ms, FEED_MS)
         self.base_ms = followed(self.base_ms or None, base)
         if kept <= 0:
@@ -178,7 +186,7 @@ class QueryCost:
         offered = kept if seen.reference else kept + seen.shed
         passed = kept / offered
         if seen.asked == 0 and self.judging is not None:
-            self.judging += FORGIVEN * (UNJUDGED * self.whole_ms - self.judging)
+            self.judging += FORGIVEN * (UNJUDGED * self.whole_ms * judged - self.judging)
         elif seen.asked > 0 and warm:
             self.judging = followed(self.judging, seen.judging_ms / offered)
         followed_by = max(LEAST_RETAINED, self.retained + turned * (passed - self.retained))
@@ -246,10 +254,9 @@ class QueryCost:
         self.lumps = smoothed(self.lumps, more, SOON if more > self.lumps else max(FOR_LONG, 1 / (1 + self.foretold)))
         return min(1.0, max(LEAST_GAIN, (self._signal - NOISY) / NOISY)) if self.scatter > 0 else 1.0
 
-    @property
-    def judging_ms(self) -> float:
-        """Per candidate, of verdicts while it sheds."""
-        return UNJUDGED * self.whole_ms if self.judging is None else self.judging
+    def judging_ms(self, *, judged: bool) -> float:
+        """Per candidate, of verdicts while it sheds; see `learn`."""
+        return UNJUDGED * self.whole_ms * judged if self.judging is None else self.judging
 
     @property
     def _signal(self) -> float:

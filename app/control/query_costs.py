@@ -31,7 +31,7 @@ class QueryCosts:
         self.queries = tuple(streams)
         self._streams = {query: tuple(names) for query, names in streams.items()}
         self._known = {query: QueryCost() for query in streams}
-        self._judged = np.array([query in judged for query in streams], dtype=np.bool_)
+        self._judged = frozenset(judged)
         self._rest = Rest()
         self.overlap = 1.0
 
@@ -61,7 +61,14 @@ class QueryCosts:
             return
         for query, known in self._known.items():
             records, others = round(self._records_of(query, consumed)), not any(name in consumed for name in self._streams[query])
-            known.learn(seen.get(query, QueryObservation()), records, explained_ms, warm=warm, reads_others=others)
+            known.learn(
+                seen.get(query, QueryObservation()),
+                records,
+                explained_ms,
+                warm=warm,
+                reads_others=others,
+                judged=query in self._judged,
+            )
         self._rest.learn((one for query, one in seen.items() if query not in self._known), everything)
         candidates = sum(one.candidates for one in seen.values())
         if candidates > 0:
@@ -84,7 +91,7 @@ class QueryCosts:
             np.array([one.whole_ms for one in known], dtype=np.float64),
             curves([one.elasticity for one in known]),
             np.array([bool(one.newest_matches) for one in known], dtype=np.bool_),
-            np.where(self._judged, [one.judging_ms for one in known], 0.0),
+            np.array([one.judging_ms(judged=query in self._judged) for query, one in self._known.items()], dtype=np.float64),
             None if settled else State(np.array([one.retained for one in known]), np.array([one.newest_matches for one in known])),
             {row: one.by_matches() for row, one in enumerate(known) if one.reference},
             self._rest,

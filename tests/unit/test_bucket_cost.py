@@ -57,8 +57,8 @@ def shed_b(batch, selected):
     return selected.with_bitmaps(bitmaps).without_empty()
 
 
-def costs(clock: Ticking, gate: Gate | None) -> Counter[str]:
-    """By query."""
+def costs(clock: Ticking, gate: Gate | None) -> tuple[Counter[str], int]:
+    """By query, and what of it there is only because it sheds."""
     lines = "".join(f'{{"type": "{kind}", "time": {k}, "k": 1}}\n' for k, kind in enumerate(KINDS)).encode()
     file = parse_events(lines)
     compiled = compile_texts([("q.yaml", QUERIES)], Streams(everything=file.schema))
@@ -66,21 +66,24 @@ def costs(clock: Ticking, gate: Gate | None) -> Counter[str]:
     rules = TimeRules(compiled.catalog.plans[0].streams[0], 1_000_000)
     progress = Progress({}, frozenset((0,)), closing=True)
     ingested = IngressPlan(compiled.catalog, rules, 1).ingest(file.batch, progress, gate)
-    bucket, spent = Bucket(compiled.catalog, [rules], 0, ("t",)), Counter()
+    bucket, spent, judging = Bucket(compiled.catalog, [rules], 0, ("t",)), Counter(), 0
     output = bucket.advance([packed for _, packed in ingested.packed()], progress, clock=lambda: clock.now)
     for found in output.found:
         spent[compiled.catalog.plans[found.query].name] += found.cost_ns
-    return spent
+        judging += found.judging_ns
+    return spent, judging
 
 
 def test_judging_and_remembering_are_costs_of_the_query_that_is_judged(monkeypatch):
     clock = Ticking(monkeypatch)
-    assert costs(clock, shed_b) == {"judged": clock.asked + clock.remembered, "plain": 0}
+    spent, judging = costs(clock, shed_b)
+    assert spent == {"judged": clock.asked + clock.remembered, "plain": 0}
+    assert judging == spent["judged"], "remembering as well: it is no work for what was kept"
     assert clock.asked >= 10
     assert clock.remembered >= 2, "what was fed, and what was shed of it"
 
 
 def test_where_nothing_is_shed_nobody_is_asked_again(monkeypatch):
     clock = Ticking(monkeypatch)
-    assert costs(clock, None) == {"judged": clock.remembered, "plain": 0}
+    assert costs(clock, None) == ({"judged": clock.remembered, "plain": 0}, 0)
     assert clock.asked == 0
