@@ -169,9 +169,7 @@ def test_what_a_person_pins_is_what_runs(story):
 
 
 def test_after_a_drift_a_model_comes_into_use_that_does_no_more_harm_than_a_freshly_trained_one(story):
-    drifted = next(
-        one for one in story.seen["versions"] if f"models/leap/{one['version']}.model" == story.seen["change"]["model"]["file"]
-    )
+    drifted = next(one for one in story.seen["versions"] if f"models/leap/{one['version']}.model" == story.seen["change"]["model"]["file"])
     assert drifted["in_use"] is not None, "version 1 was judged beside it"
     assert drifted["harm"] < drifted["in_use"] - 0.05
     assert any(seen in drifted["why"] for seen in ("the values of volume are others", "% harm")), "whichever is seen first"
