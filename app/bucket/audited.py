@@ -141,7 +141,11 @@ class GroupAudit:
         watched = sum(found.query in self._plans for found in news)
         if watched:
             each = self._upkeep_ns // watched
-            judged = [self._charged(one, each) if one.query in self._plans else one for one in judged]
+            judging = each if self.memory.knows_of_shedding else 0  # where anything is shed, remembering is a matter of verdicts
+            judged = [
+                replace(one, cost_ns=one.cost_ns + each, judging_ns=one.judging_ns + judging) if one.query in self._plans else one
+                for one in judged
+            ]
         # of steps in which all of them slept nobody pays: it would be a query's first event that does
         self._upkeep_ns = 0
         return judged
@@ -176,11 +180,6 @@ class GroupAudit:
         self.memory.shed_unknown(shed_before_ms - 1)
         for part in _pieces(name, parts) if same_bits else ():
             self.memory.add(*unpack_events(parts[part]), _kind_of(part), int(part.rpartition("-")[2]))
-
-    def _charged(self, found: Found, upkeep_ns: int) -> Found:
-        """A query's matches with its part of remembering, which is a matter of verdicts where anything is shed."""
-        judging_ns = upkeep_ns if self.memory.knows_of_shedding else 0
-        return replace(found, cost_ns=found.cost_ns + upkeep_ns, judging_ns=found.judging_ns + judging_ns)
 
     def _timed(self, found: Found, clock: Clock) -> Found:
         """A query's matches, judged, and what that took."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -30,7 +31,7 @@ Records = Mapping[str, float]
 """By stream."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Outlook:
     """A batch that is to be decided, and what is known of costs.
 
@@ -65,9 +66,14 @@ class Outlook:
         """The same where nothing is shed; see `QueryCosts.load`."""
         return self.duration_ms(self.costs.load(records, settled=settled), self.costs.rows({}))
 
+    @cached_property
+    def waits(self) -> Load:
+        """What waits, held against the states as they are: each decision asks several times."""
+        return self.costs.load(self.waiting, settled=False)
+
     def saved_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): of what waits, what each query saves at these ratios: its own work and its part of shipping, less the verdicts that shedding it brings about."""
-        load, model, none = self.costs.load(self.waiting, settled=False), self.model, np.zeros_like(ratios)
+        load, model, none = self.waits, self.model, np.zeros_like(ratios)
         work = model.per_work * (load.work_ms(none) - load.work_ms(ratios) - load.candidates * load.judging_ms)
         shipping = model.per_shipped_ms * self.costs.overlap * (load.kept(none) - load.kept(ratios))
         saved = np.where(load.effect >= NO_EFFECT, work + shipping, 0.0)
@@ -78,8 +84,7 @@ class Outlook:
     def worthwhile(self, ratios: Ratios) -> dict[str, float]:
         """Without those of queries whose verdicts take what shedding saves: they are paid at any ratio, so a small one makes batches longer."""
         paid = self.saved_ms(self.costs.rows(ratios)) > 0
-        judged = self.costs.load(self.waiting, settled=False).judging_ms > 0
-        vain = {query for query, no in zip(self.costs.queries, judged & ~paid, strict=True) if no}
+        vain = {query for query, no in zip(self.costs.queries, (self.waits.judging_ms > 0) & ~paid, strict=True) if no}
         return {query: ratio for query, ratio in ratios.items() if query not in vain}
 
     @property

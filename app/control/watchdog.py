@@ -158,11 +158,11 @@ class Watchdog:
         self._catch_up(outlook)
         goals, shares = self._goals(outlook), self._shares(outlook)
         shared = shared_out(goals, shares)
-        self._running.in_reach = shared.in_reach
+        running.in_reach = shared.in_reach
         self._settle(shared.ratios, outlook, goals)
         admitted = shared_out(goals, shares, attrgetter("admission"), running.steady).ratios
         running.ratios = outlook.worthwhile({**running.steady, **self._in_steps(admitted)})
-        self._forecast = self._foreseen(outlook, in_reach=shared.in_reach)
+        self._forecast = self._foreseen(outlook)
 
     def snapshot(self) -> dict[str, Any]:
         """Everything that decisions depend on, as JSON values."""
@@ -256,14 +256,13 @@ class Watchdog:
 
     def _learn_margins(self, seen: BatchObservation, oldest_ms: float) -> None:
         """Takes into account what was late, for bounds that somebody shed for; where one cannot be kept, that is no matter of margins. ``oldest_ms`` is how late the batch's first event was, as far as batches explain it."""
-        late: dict[int, float] = {}
+        more_ms: dict[int, float] = {}
         for one in self._shedding:
             own, bound_ms = seen.queries.get(one.query), one.latency_bound_ms
             if own is not None and own.asked > 0 and bound_ms is not None:
-                more_ms = self._offset_ms(one.query)
-                share = late_share(oldest_ms + more_ms, seen.duration_ms + more_ms, bound_ms) if self._running.in_reach else 0.0
-                late[bound_ms] = max(late.get(bound_ms, 0.0), share)
-        learn_margins(self._running.margins, late)
+                more_ms[bound_ms] = max(more_ms.get(bound_ms, 0.0), self._offset_ms(one.query))
+        late = {bound_ms: late_share(oldest_ms + more, seen.duration_ms + more, bound_ms) for bound_ms, more in more_ms.items()}
+        learn_margins(self._running.margins, late if self._running.in_reach else dict.fromkeys(late, 0.0))
 
     def _shares(self, outlook: Outlook) -> dict[str, Share]:
         """What each query saves when all of its candidates go."""
@@ -289,7 +288,7 @@ class Watchdog:
         limited = {query: min(next_step(ratio, step), self._queries[query].max_drop_ratio) for query, ratio in ratios.items()}
         return {query: round(ratio, 6) for query, ratio in sorted(limited.items()) if ratio > 0}
 
-    def _foreseen(self, outlook: Outlook, *, in_reach: bool) -> Forecast:
+    def _foreseen(self, outlook: Outlook) -> Forecast:
         model, load, none = outlook.model, self._costs.load(outlook.records, settled=False), self._costs.rows({})
         parts: dict[Place, float] = {
             "fixed": model.fixed_ms,
@@ -300,9 +299,9 @@ class Watchdog:
         return Forecast(
             sum(outlook.waiting.values()),
             outlook.rate * 1000,
-            outlook.age_ms + outlook.unshed_ms(outlook.waiting, settled=False),
+            outlook.age_ms + outlook.duration_ms(outlook.waits, none),
             outlook.age_ms + outlook.duration_ms(load, self._costs.rows(self._running.ratios)),
-            in_reach,
+            self._running.in_reach,
             model,
             max(parts, key=lambda part: parts[part]),
             outlook,
