@@ -10,13 +10,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.batch import EventBatch, concatenate, empty_batch, first_of_each, place_numbers, take
+from app.events.batch import EventBatch, concatenate, empty_batch, first_of_each, take
 
 NEVER = -(1 << 62)
 FOREVER = (1 << 63) - 1
 
-Kind = Literal["fed", "shed", "spared"]
-"""What became of events: they were fed, or shed; or they would have been shed, but are of the control sample."""
+Kind = Literal["fed", "shed"]
+"""What became of events."""
 KeysOf = Callable[[EventBatch], tuple[NDArray[np.uint64], NDArray[np.bool_]]]
 """Partition keys of events as hashes, uint64 (events,); and whether an event belongs to every key, bool (events,)."""
 
@@ -40,7 +40,7 @@ class Piece:
 
     Args:
         number: counts the pieces of a memory.
-        bitmaps: uint64 (events, words), the items that each was fed as; of others those that were, or would have been, taken from it.
+        bitmaps: uint64 (events, words), the items that each was fed as, or those that were taken from it.
         kind: what became of them.
     """
 
@@ -116,7 +116,7 @@ class Memory:
 
         Args:
             batch: events, of which each may be fed once and shed once: for other items.
-            bitmaps: uint64 (events, words), the items that they were fed as, or that were, or would have been, taken from them.
+            bitmaps: uint64 (events, words), the items that they were fed as, or that were taken from them.
             kind: which of these.
             number: of the piece, where one is taken over.
         """
@@ -151,22 +151,6 @@ class Memory:
         """Whether something is remembered to be shed of these items, uint64 (words,)."""
         return any(piece.kind == "shed" and (piece.words & own).any() for piece in self._pieces)
 
-    def spared(self, source: NDArray[np.int64], offset: NDArray[np.int64], own: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether events of the control sample would have been shed.
-
-        Args:
-            source: int64 (events,).
-            offset: int64 (events,).
-            own: uint64 (words,), the items that count.
-        """
-        places = place_numbers(source, offset)
-        marked = np.zeros(len(places), np.bool_)
-        for piece in self._pieces:
-            if piece.kind == "spared" and (piece.words & own).any():
-                rows = (piece.bitmaps & own).any(axis=1)
-                marked |= np.isin(places, place_numbers(piece.batch.source[rows], piece.batch.offset[rows]))
-        return marked
-
     def recall(self, keys: NDArray[np.uint64], first_ms: int, last_ms: int) -> Recalled:
         """The events of these keys and times, both ends included.
 
@@ -178,7 +162,7 @@ class Memory:
         parts = [
             (piece, piece.rows(keys, first_ms, last_ms))
             for piece in self._pieces
-            if piece.kind != "spared" and piece.first_ms <= last_ms and piece.last_ms >= first_ms
+            if piece.first_ms <= last_ms and piece.last_ms >= first_ms
         ]
         parts = [(piece, rows) for piece, rows in parts if len(rows)]
         if not parts:

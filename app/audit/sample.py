@@ -1,7 +1,6 @@
-"""The control sample: partitions that are not shed for some time, and what shedding would have cost them.
+"""The control sample: partitions of which it is found out, for some time, what is there with nothing shed (`app.bucket.beside`).
 
-A composite event of a sampled partition is a true one, found with all events. It would have been found despite shedding if none of the events that it binds would have been
-shed: whatever else is taken away can only make a query find it more easily. So recall needs no second engine, only the question whether its events were marked.
+What of it was found in spite of shedding is compared by identity. So recall is measured, whatever a query does with what it is not fed, and whoever sheds.
 
 Who is in the sample changes (`Sample.turn_ms`). Partitions are uneven, and what shedding costs them as well: a few have most composite events, and of those that have few a shedder leaves less. A sample that is the same for ever
 holds none of the few, or nothing but them, and its interval cannot know. In turns, everybody comes to it.
@@ -92,7 +91,7 @@ def group_of(turns: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def counted(turns: NDArray[np.uint64], survives: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """By random group, matches of sampled turns, and those of them that shedding would have left.
+    """By random group, matches of sampled turns, and those of them that shedding has left.
 
     Args:
         turns: uint64 (matches,).

@@ -22,7 +22,6 @@ from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
 from app.query.plan import QUERY_STREAM, Catalog, Plan
 from app.query.reach import reach_ms
-from app.query.text.keys import EVENT_SHEDDERS, WINDOW_SHEDDERS
 
 MOST_EVENTS = 200_000
 """That are looked through again in one step of a bucket; matches beyond are unverifiable."""
@@ -88,13 +87,12 @@ def cares_for_distances_only(plan: Plan, reach_ms: int) -> bool:
 def control_sample(plan: Plan, share: float) -> Sample | None:
     """The control sample of partitions that says what shedding costs the query; None where there is none.
 
-    It sheds events; it has partitions that events belong to, and reads no other queries, whose sample would be of other partitions; and taking events away only makes it find
-    a match more easily: not where matches depend on those before them, or events open windows.
+    It has a bound to shed for, and partitions that events belong to; it reads no other queries, whose sample would be of other partitions; and what it finds depends on what its reach holds, not on
+    matches of any time before.
     """
     keyed = bool(plan.equivalence) and plan.ranks != "stream" and not any(item.lacks for item in plan.items)
-    runs, shedding = plan.runs, plan.shedding
-    alone = runs is None or (runs.after == "no-skip" and (runs.window is None or runs.window.opener < 0))
-    sheds = shedding.latency_bound_ms is not None and shedding.shedder in (*EVENT_SHEDDERS, *WINDOW_SHEDDERS)
+    alone = plan.runs is None or plan.runs.after == "no-skip"
+    sheds = plan.shedding.latency_bound_ms is not None and plan.shedding.shedder != "none"
     if not (share and sheds and keyed and alone and plan.temporal is None and plan.draining is None and not reads_queries(plan)):
         return None
     reach, (back, ahead) = reach_ms(plan), _looks(plan)
@@ -132,11 +130,6 @@ def reads_queries(plan: Plan) -> bool:
 def is_audited(plan: Plan) -> bool:
     """Whether verdicts are given on what the query finds: it may shed, and shedding can make it find what is not so."""
     return plan.shedding.latency_bound_ms is not None and can_be_false(plan)
-
-
-def is_watched(plan: Plan, sample: float) -> bool:
-    """Whether what is shed of a query's events is of interest to the buckets."""
-    return is_audited(plan) or control_sample(plan, sample) is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from app.asc.layout import ItemLayout
 from app.asc.selected import Dispatch
 from app.audit.memory import Kind, Memory
-from app.audit.sample import counted
-from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, by_sample, cares_for_distances_only, control_samples, is_audited, is_watched
+from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, cares_for_distances_only, is_audited
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch, pack_events, unpack_events
 from app.bucket.hold import FOREVER, NEVER
@@ -24,7 +23,7 @@ from app.bucket.route import partition_keys
 from app.bucket.snapshot import Part
 from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
-from app.events.batch import EventBatch, take
+from app.events.batch import EventBatch
 from app.query.plan import Catalog, QueryGroup
 from app.query.reach import reach_ms
 
@@ -33,8 +32,8 @@ MOST_BYTES = 16 << 20
 
 
 def audit_of(catalog: Catalog, group: QueryGroup) -> GroupAudit | None:
-    """A fresh audit; None where no query of the group is audited or sampled."""
-    return GroupAudit(catalog, group) if any(is_watched(catalog.plans[query], catalog.sample) for query in group.queries) else None
+    """A fresh audit; None where no query of the group is audited."""
+    return GroupAudit(catalog, group) if any(is_audited(catalog.plans[query]) for query in group.queries) else None
 
 
 def forgotten(moved: Iterable[tuple[str, Mapping[str, Buffer], Sequence[int]]]) -> list[int]:
@@ -76,12 +75,12 @@ class GroupAudit:
 
     Args:
         catalog: all queries.
-        group: of which at least one query is audited, or sampled.
+        group: of which at least one query is audited.
     """
 
     def __init__(self, catalog: Catalog, group: QueryGroup) -> None:
         self._group = group
-        self._plans = {query: plan for query in group.queries if is_watched(plan := catalog.plans[query], catalog.sample)}
+        self._plans = {query: plan for query in group.queries if is_audited(plan := catalog.plans[query])}
         self._layout = ItemLayout.of_group(catalog, group)
         self._dispatch = Dispatch(self._layout)
         reaches = {query: reach_ms(plan) for query, plan in self._plans.items()}
@@ -90,29 +89,15 @@ class GroupAudit:
         self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
         self._upkeep_ns = 0
         """What remembering took in this step."""
-        self._own = {query: self._layout.own_words(query) for query in self._plans}
-        self._samples = control_samples(catalog, self._plans)
-        self._spared = {
-            sample: np.bitwise_or.reduce([self._own[query] for query in queries]) for sample, queries in by_sample(self._samples).items()
-        }
         self._judges = {
-            query: Judge(plan, self._own[query], self._reaches[query], self._keys_of, self._rematch(query))
+            query: Judge(plan, self._layout.own_words(query), self._reaches[query], self._keys_of, self._rematch(query))
             for query, plan in self._plans.items()
-            if is_audited(plan)
         }
 
     def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64], clock: Clock = no_clock) -> None:
-        """Remembers what was shed, or spared because it is of the control sample: events, and the items that each was to lose, uint64 (events, words). What it took by the clock is told with the next step."""
+        """Remembers what was shed: events, and the items that each was to lose, uint64 (events, words). What it took by the clock is told with the next step."""
         began = clock()
-        keys, _ = self._keys_of(batch)
-        spared = np.zeros_like(bitmaps)
-        for sample, words in self._spared.items():
-            held = sample.holds(keys, batch.time)
-            spared[held] |= bitmaps[held] & words
-        parts: tuple[tuple[NDArray[np.uint64], Kind], ...] = ((bitmaps & ~spared, "shed"), (spared, "spared"))
-        for bits, kind in parts:
-            rows = np.flatnonzero(bits.any(axis=1))
-            self.memory.add(compacted_batch(take(batch, rows)), bits[rows], kind)
+        self.memory.add(compacted_batch(batch), bitmaps, "shed")
         self._upkeep_ns += clock() - began
 
     def judged(
@@ -189,7 +174,6 @@ class GroupAudit:
         return replace(judged, cost_ns=judged.cost_ns + took, judging_ns=took)
 
     def _judged(self, found: Found) -> Found:
-        found = self._sampled(found)
         judge = self._judges.get(found.query)
         if judge is None or not len(found.matches) or not self.memory.knows_of_shedding:
             return found
@@ -200,21 +184,6 @@ class GroupAudit:
         right, wrong = np.flatnonzero(~false), np.flatnonzero(false)
         withheld = some_of(found.matches, wrong), verdicts.of(wrong)
         return replace(found, matches=some_of(found.matches, right), verdicts=verdicts.of(right), withheld=withheld)
-
-    def _sampled(self, found: Found) -> Found:
-        """With what the control sample says: that all is found, while nothing is shed."""
-        sample = self._samples.get(found.query)
-        if sample is None or not len(found.matches):
-            return found
-        keys, ends = self._keys_of_matches(found.matches), found.matches.time
-        known = ends - self._reaches[found.query] >= self.memory.shed_before_ms
-        rows = np.flatnonzero(known & sample.holds_whole(keys, ends))
-        if not len(rows):  # before that the sample was not whole
-            return found
-        bound = some_of(found.matches, rows).constituents([item.index for item in self._plans[found.query].positive])
-        events = found.matches.events
-        gone = self.memory.spared(events.source[bound.rows], events.offset[bound.rows], self._own[found.query])
-        return replace(found, sample=counted(sample.turns(keys[rows], ends[rows]), ~np.bitwise_or.reduceat(gone, bound.starts[:-1])))
 
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)

@@ -18,7 +18,7 @@ from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
 from app.bucket.group import GroupState, Making
 from app.bucket.hold import FOREVER, NEVER, Progress, TimeRules, stream_watermark
-from app.bucket.ingress import BEFORE, key_group
+from app.bucket.ingress import key_group, times_before
 from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, no_clock
 from app.bucket.places import COMPOSITES
 from app.bucket.route import group_identity, partition_keys
@@ -103,7 +103,7 @@ class Bucket:
         self._rules = {rule.stream: rule for rule in (*rules, *composites)}
         self._greatest: dict[str, dict[int, int]] = {stream: {} for stream in self._rules}
         self._watermark = dict.fromkeys(self._rules, NEVER) | dict.fromkeys(self._composition.silent, FOREVER)
-        known: Mapping[int, GroupState] = {} if live is None else live.groups
+        known = {} if live is None else live.groups
         groups = {group_identity(catalog.groups[number]): catalog.groups[number] for number in self._composition.order}
         self._lives = {name: identity for identity, group in groups.items() for name in self._names(group)}
         self._refuse_moved((identity, name) for identity, state in known.items() for name in state.matching.layout.names)
@@ -145,9 +145,8 @@ class Bucket:
             shed.extend(lost)
             watermarks = self._watermarks(state, progress)
             state.thinning.pass_to(watermarks.default_ms)
-            news = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
-            if state.audit is not None:
-                news = state.audit.judged(news, batch, bitmaps, watermarks.default_ms, clock)
+            news: Sequence[Found] = [self._drains.of(one) for one in state.matching.feed(batch, bitmaps, watermarks, endings, clock)]
+            news = state.audited(news, batch, bitmaps, watermarks, clock)
             state.pending = sum(self._pending(one) for one in news)
             found.extend(news)
             if state.matching.group.composed:
@@ -178,6 +177,20 @@ class Bucket:
             self._learn_times(stream, {source: time for source, time in progress.greatest_times.items() if rule.owns(source)})
             self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
         return late
+
+    def look_beside(self, clock: Clock = no_clock, until_ns: int = 1) -> None:
+        """Between steps: finds out what the control samples would have found with nothing shed; stops about when the clock says so."""
+        for state in self._groups.values():
+            state.look_beside(clock, until_ns)
+
+    def sampled(self) -> dict[int, NDArray[np.int64]]:
+        """By query (index in `Catalog.plans`), what was learned so since this was asked last (`app.audit.sample.counted`)."""
+        return {query: counts for state in self._groups.values() for query, counts in state.sampled().items()}
+
+    def sample_anew(self) -> None:
+        """Nobody here has seen what was shed until now: what the control samples say is of events to come."""
+        for state in self._groups.values():
+            state.sample_anew(self._greatest)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; equal states give equal bytes."""
@@ -213,11 +226,7 @@ class Bucket:
         memory_of: MemoryOf | None = None,
         chains_of: ChainsOf = no_chains,
     ) -> Bucket:
-        """`restore_parts` for what `snapshot` gave.
-
-        Raises:
-            SnapshotError: as of `restore_parts`.
-        """
+        """`restore_parts` for what `snapshot` gave."""
         return Bucket.restore_parts(catalog, rules, number, unpack_parts(data), topics, memory_of=memory_of, chains_of=chains_of)
 
     @staticmethod
@@ -292,6 +301,7 @@ class Bucket:
                 self._greatest[stream] = times
                 if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
                     self._watermark[stream] = watermark[stream]
+        self.sample_anew()
 
     def _take_in(self, stream: str, section: Section, late: list[NDArray[np.int64]], clock: Clock) -> None:
         state = self._groups.get(section.group)
@@ -299,9 +309,8 @@ class Bucket:
             raise SnapshotError(f"bucket {self.number}: a chunk was made under another catalog")
         batch, bitmaps = section.batch, section.bitmaps
         if section.hidden:
-            if state.audit is not None:
-                on_time = np.flatnonzero(batch.time >= self._floor(state, stream))
-                state.audit.hide(take(batch, on_time), bitmaps[on_time], clock)
+            on_time = np.flatnonzero(batch.time >= self._floor(state, stream))
+            state.hide(take(batch, on_time), bitmaps[on_time], clock)
             return
         batch, bitmaps = _without(batch, bitmaps, batch.time < self._floor(state, stream), late)
         if state.order is not None and len(section.keys):
@@ -324,7 +333,7 @@ class Bucket:
             return in_match_order(*state.held.release(min(self._watermark[stream] for stream in group.streams)))
         batch, bitmaps = state.held.release_all_in_arrival_order()
         keys = partition_keys(batch, np.arange(len(batch)), key_group(group, self._rules[group.streams[0]]))
-        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), _times_before(batch), state.floor)
+        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), times_before(batch), state.floor)
         for hashes, times in state.told:
             state.order.late(hashes, times, floor=state.floor)
         state.told = []
@@ -373,15 +382,6 @@ class Bucket:
                 raise SnapshotError(
                     f'bucket {self.number}: query "{query[0]}" lives elsewhere now that others read it, or no longer do: its state must be moved first'
                 )
-
-
-def _times_before(batch: EventBatch) -> NDArray[np.int64]:
-    """Of trusted groups: the greatest time of each event's predecessors that were not sent with it."""
-    column = batch.columns.get(BEFORE)
-    if column is None:
-        return np.full(len(batch), NEVER, dtype=np.int64)
-    values = column.values.astype(np.int64)
-    return values if column.state is None else np.where(column.state == 0, values, NEVER)
 
 
 def _without(

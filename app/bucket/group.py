@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket.audited import GroupAudit, audit_of
+from app.bucket.beside import Beside, beside_of
 from app.bucket.chunk import pack_events, unpack_events
 from app.bucket.hold import NEVER, Held, KeyOrder, TimeRules
 from app.bucket.ingress import trusted, trusted_slack_ms
-from app.bucket.matching import Clock, GroupMatching
+from app.bucket.matching import Clock, Found, GroupMatching
 from app.bucket.moved import Place, moved_bits, places_of
 from app.bucket.snapshot import Part
 from app.bucket.temporal import MemoryOf
 from app.bucket.thinning import ChainsOf, Shed, Thinning, Thresholds, without_ranks
+from app.cep.engine import Watermarks
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, QueryGroup
@@ -50,6 +52,7 @@ class GroupState:
     """Of trusted groups."""
     slack_ms: int
     audit: GroupAudit | None
+    beside: Beside | None
     pending: int = 0
     floor: int = NEVER
     """Of trusted groups: what was earlier than this was late in this step."""
@@ -64,14 +67,16 @@ class GroupState:
             matching = GroupMatching(catalog, group.number, memory_of=made.memory_of)
         else:
             matching = known.matching.reload(catalog, group.number, made.memory_of)
+        ordered = trusted(catalog, group, rule)
         state = GroupState(
             made,
             matching,
             Thinning(catalog, group, made.chains_of),
             Held(matching.layout.words),
-            KeyOrder() if trusted(catalog, group, rule) else None,
+            KeyOrder() if ordered else None,
             trusted_slack_ms(catalog, group),
             audit_of(catalog, group),
+            beside_of(catalog, group, ordered=ordered),
         )
         if known is not None:
             state._go_on(known)
@@ -82,9 +87,41 @@ class GroupState:
     ) -> tuple[EventBatch, NDArray[np.uint64], tuple[Shed, ...]]:
         """What is left of the group's events, and what its queries lost; audits are told."""
         thinned = self.thinning.thinned(batch, bitmaps, thresholds, clock)
-        if thinned.hidden is not None and self.audit is not None:
-            self.audit.hide(*thinned.hidden, clock)
+        if thinned.hidden is not None:
+            self.hide(*thinned.hidden, clock)
         return without_ranks(thinned.batch), thinned.bitmaps, thinned.shed
+
+    def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64], clock: Clock) -> None:
+        """Tells audits what was shed, uint64 (events, words): the items that were taken from each event."""
+        if self.audit is not None:
+            self.audit.hide(batch, bitmaps, clock)
+        if self.beside is not None:
+            self.beside.hide(batch, bitmaps)
+
+    def audited(
+        self, news: Sequence[Found], batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks, clock: Clock
+    ) -> Sequence[Found]:
+        """What the queries found of what they were fed, with verdicts."""
+        if self.audit is not None:
+            news = self.audit.judged(news, batch, bitmaps, watermarks.default_ms, clock)
+        if self.beside is not None:
+            self.beside.note(news, batch, bitmaps, watermarks)
+        return news
+
+    def look_beside(self, clock: Clock, until_ns: int) -> None:
+        """See `Beside.work`."""
+        if self.beside is not None:
+            self.beside.work(clock, until_ns)
+
+    def sampled(self) -> Mapping[int, NDArray[np.int64]]:
+        """See `Beside.drained`."""
+        return {} if self.beside is None else self.beside.drained()
+
+    def sample_anew(self, greatest: Mapping[str, Mapping[int, int]]) -> None:
+        """What the control samples say is of events to come; ``greatest``: by stream and source, times until now."""
+        if self.beside is not None:
+            known = [time for stream in self.matching.group.streams for time in greatest[stream].values()]
+            self.beside.begin(1 + max(known, default=NEVER - 1))
 
     def parts(self, identity: int, floor: int) -> Iterator[Part]:
         """The state for a snapshot; ``floor``: of trusted groups, key times before it are left out."""

@@ -13,7 +13,7 @@ from app.asc.selected import SelectedEvents
 from app.asc.selection import Selection
 from app.asc.sequence import Sequence as EvaluationSequence
 from app.audit.sample import Sample
-from app.audit.verdicts import by_sample, control_samples, is_watched
+from app.audit.verdicts import control_samples, is_audited
 from app.bucket import kernels
 from app.bucket.chunk import Chunk, Section, pack_chunk
 from app.bucket.hold import NEVER, Judgement, KeyOrder, Progress, TimeRules, judge_lateness
@@ -177,6 +177,15 @@ def key_history(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_], s
     return KeyHistory(before, *KeyOrder(hashes[told], times[told]).contents(), routed)
 
 
+def times_before(batch: EventBatch) -> NDArray[np.int64]:
+    """Of trusted groups, int64 (events,): the greatest time of each event's predecessors that were not sent with it."""
+    column = batch.columns.get(BEFORE)
+    if column is None:
+        return np.full(len(batch), NEVER, dtype=np.int64)
+    values = column.values.astype(np.int64)
+    return values if column.state is None else np.where(column.state == 0, values, NEVER)
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """One query group's way through the ingress."""
@@ -189,9 +198,9 @@ class _Way:
     key_group: QueryGroup | None
     """Of a trusted group: the group as if only the attribute that the stream is ordered by partitioned it."""
     audited: bool
-    """Whether what is shed of its events goes to the buckets, for audits."""
-    samples: Mapping[Sample, Sequence[int]]
-    """The control samples that its queries spare, and whose they are."""
+    """Whether all that is shed of its events goes to the buckets, for verdicts."""
+    samples: frozenset[Sample]
+    """The control samples of its queries: what is shed of them goes there in any case."""
 
 
 class IngressPlan:
@@ -209,8 +218,8 @@ class IngressPlan:
                 ItemLayout.of_group(catalog, group).fingerprint,
                 _rules_of(catalog, group, rules),
                 key_group(group, rules) if trusted(catalog, group, rules) else None,
-                any(is_watched(catalog.plans[query], catalog.sample) for query in group.queries),
-                by_sample(control_samples(catalog, group.queries)),
+                any(is_audited(catalog.plans[query]) for query in group.queries),
+                frozenset(control_samples(catalog, group.queries).values()),
             )
             for group in catalog.groups
             if rules.stream in group.streams
@@ -238,15 +247,13 @@ class IngressPlan:
         counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
         kept = selected if gate is None else gate(batch, selected)
         withdrawn = None if kept is selected else selected.without(kept)
-        if withdrawn is not None and any(way.samples for way in self._ways):
-            kept = self._spare(batch, withdrawn, selected)
         riding = {} if riders is None else riders(batch, kept)
         sections: list[list[Section]] = [[] for _ in range(self._buckets)]
         ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
         for way in self._ways:
             own = {name: column for query in way.group.queries for name, column in riding.get(query, {}).items()}
             ranked[self._send(way, batch, kept, judgements[way.rules].late, sections, riding=own)] = True
-            if withdrawn is not None and way.audited:
+            if withdrawn is not None and (way.audited or way.samples):
                 self._send_hidden(way, batch, withdrawn, judgements[way.rules].late, sections)
         if self._counting:
             ranked[selected.relevant] = False
@@ -311,23 +318,16 @@ class IngressPlan:
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
         return counted
 
-    def _spare(self, batch: EventBatch, withdrawn: SelectedEvents, selected: SelectedEvents) -> SelectedEvents:
-        """What is kept when events of the control sample get back what was taken from them."""
-        gone = withdrawn.bitmaps.copy()
-        for way in self._ways:
-            if way.samples:
-                keys, times = partition_keys(batch, withdrawn.relevant, way.group).hashes, batch.time[withdrawn.relevant]
-                for sample, queries in way.samples.items():
-                    gone[sample.holds(keys, times)] &= ~np.bitwise_or.reduce([withdrawn.own_words(query) for query in queries])
-        return selected.without(withdrawn.with_bitmaps(gone))
-
     def _send_hidden(
         self, way: _Way, batch: EventBatch, withdrawn: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
     ) -> None:
         """Puts what was shed of a group's events into sections of their own, for its audit."""
         rows, bitmaps = withdrawn.of_group(way.group.number)
-        on_time = ~late[rows]
-        rows, bitmaps = rows[on_time], bitmaps[on_time]
+        sent = ~late[rows]
+        if not way.audited:
+            hashes = partition_keys(batch, rows, way.group).hashes
+            sent &= np.logical_or.reduce([sample.holds(hashes, batch.time[rows]) for sample in way.samples])
+        rows, bitmaps = rows[sent], bitmaps[sent]
         columns = with_columns(batch, way.group.columns)
         keys = partition_keys(batch, rows, way.group)
         for number, own in enumerate(rows_by_bucket(keys, self._buckets, home_of(way.group, self._buckets))):

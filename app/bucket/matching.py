@@ -40,7 +40,6 @@ class Found:
         verdicts: on the matches; None where nobody judges them.
         withheld: matches that are known to be false and are not written, with their verdicts (``output.hold_for_verdict``).
         state_bytes: that partial matches take after the step, of queries that have a limit for them.
-        sample: int64 (2, groups), what the control sample says (`app.audit.sample.counted`); None while nothing is shed.
     """
 
     query: int
@@ -52,7 +51,6 @@ class Found:
     cost_ns: int = 0
     verdicts: Verdicts | None = None
     withheld: tuple[Matches, Verdicts] | None = None
-    sample: NDArray[np.int64] | None = None
     state_bytes: int = 0
     judging_ns: int = 0
 

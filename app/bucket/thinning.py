@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selected import Bitmaps, Dispatch, SelectedEvents
-from app.audit.verdicts import control_samples
 from app.bucket import kernels
 from app.bucket.ingress import RIDER
 from app.bucket.matching import Clock
@@ -101,7 +100,7 @@ class Thinned:
     Attributes:
         batch: without the events that all queries have lost, unless the group counts them.
         bitmaps: uint64 (events, words).
-        hidden: events that were shed, or spared because they are of the control sample, and what each was to lose.
+        hidden: events that were shed, and what each lost.
         shed: by query that remembers.
     """
 
@@ -128,7 +127,6 @@ class Thinning:
         made = {query: chains_of(plan, None) for query, plan in own.items()}
         self._chains = {query: one for query, one in made.items() if one is not None}
         self._plans = {query: own[query] for query in self._chains}
-        self._samples = control_samples(catalog, self._plans)
         self._may_lose = {query: self._bits_to_lose(query) for query in self._chains}
         self._unknown: set[int] = set()
         """Queries whose engines go on with what nobody remembers."""
@@ -160,10 +158,8 @@ class Thinning:
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
             lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost
-            sample = self._samples.get(query)
-            stays = np.zeros(len(gone), np.bool_) if sample is None else sample.holds(keys.hashes[gone], batch.time[gone])
-            left[gone[~stays]] &= ~lost[~stays]
-            shed.append(Shed(query, int(np.count_nonzero(lost[~stays].any(axis=1))), clock() - began))
+            left[gone] &= ~lost
+            shed.append(Shed(query, int(np.count_nonzero(lost.any(axis=1))), clock() - began))
         gone = np.flatnonzero(taken.any(axis=1))
         if not len(gone):
             return Thinned(batch, bitmaps, shed=tuple(shed))

@@ -551,7 +551,7 @@ class Audit(_Section):
     """What is measured about the loss by shedding."""
 
     sample: float = Field(default=0.01, ge=0, le=1)
-    """Share of partitions (by hash of their key, for some windows' time each) that are not shed and estimate recall and precision; 1 % costs 1 % of capacity, 5 % in an overload of five times. A partition that makes a tenth of the work takes a tenth of it while it is in the sample: a tenth of the partitions made batches take two to four times as long as others, and a narrower interval is not worth late composite events."""
+    """Share of partitions (by hash of their key, for some windows' time each) whose events are matched once more with nothing shed, between batches, to estimate recall: no composite event waits for it. 1 % costs 1 % of capacity, 5 % in an overload of five times, and never more than 8 %: what is more is forgotten, and intervals are wider."""
     seed: int = 0
     """Seed of every hash that decides about shedding and sampling: equal seeds, equal choices."""
 

@@ -52,10 +52,11 @@ class Quality:
             samples: by query, what the control sample said (`app.audit.sample.counted`), flat.
             shed: queries that were asked to shed in the batch.
         """
+        for query, counts in samples.items():
+            self._slot(query, now_ms).sample += np.array(counts, np.int64).reshape(2, GROUPS)
         for query, tally in tallies.items():
             if query in samples or query in shed or any(tally.verdicts.values()):
                 slot = self._slot(query, now_ms)
-                slot.sample += np.array(samples.get(query, [0] * 2 * GROUPS), np.int64).reshape(2, GROUPS)
                 slot.found += tally.matches
                 slot.refuted += tally.refuted - tally.withheld
                 slot.unverifiable += tally.unverifiable

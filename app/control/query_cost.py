@@ -162,7 +162,7 @@ class QueryCost:
             explained_ms: how late composite events are on average by what is known of the batch; None where nothing can be said.
             reads_others: whether it reads other queries' composite events alone: what they are counts as the stream.
             warm: whether the processes are; until then only what is cheaper than before is believed.
-            judged: whether verdicts are given on what it finds while it sheds. What little there is else (of its control sample) is measured alike.
+            judged: whether verdicts are given on what it finds while it sheds.
         """
         candidates = seen.candidates or (consumed if reads_others and seen.work_ms > 0 else 0)
         if consumed > 0:

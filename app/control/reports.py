@@ -61,7 +61,7 @@ class QueryTally:
         withheld: of the refuted ones, those that were not written.
         state_bytes: that partial matches take at the end of the batch, of queries that have a limit for them.
         evicted_matches: of the ended ones, those that went because the query's state was too large.
-        judging_ns: of ``cost_ns``, what verdicts and the control sample took.
+        judging_ns: of ``cost_ns``, what verdicts took.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """

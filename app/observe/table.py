@@ -126,7 +126,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "cep_query_judging_seconds_total",
         "counter",
-        "Of cep_query_cost_seconds_total, what judging took: verdicts and the control sample, which there are only while the query sheds.",
+        "Of cep_query_cost_seconds_total, what judging took: verdicts, which there are only while the query sheds.",
         ("query",),
     ),
     Metric("cep_selection_events_total", "counter", "Events of the stream that selection was asked about.", ("stream",)),

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
 
 import pyarrow as pa
 
@@ -37,6 +38,10 @@ from app.storage.open import open_store
 
 KEPT_BATCHES = 20
 """How far back a checkpoint can be rewound: as many batches as Spark keeps of its own log (`app.pipeline.session`)."""
+BESIDE = 0.08
+"""The share of an owner's time that the control samples' truth may take: 1 % of the work of an input of eight times the capacity. It takes cores that the next batch is read with."""
+MOST_BESIDE_NS = 40_000_000
+"""At once: the next batch's events may be here by then."""
 
 Deliveries = Mapping[int, Mapping[int, Sequence[Payload]]]
 """By task and bucket."""
@@ -112,6 +117,10 @@ class Home:
         self._writers = ThreadPoolExecutor(2, "state-log")
         self._snapshots = SnapshotWriter(self.store)
         self._safe: deque[_Safe] = deque()
+        self._beside_ns = perf_counter_ns()
+        """When control samples were looked at last."""
+        self._beside_first = 0
+        """The place of the bucket that was looked at first then."""
 
     def advance(self, order: Advance, deliveries: Deliveries) -> tuple[bytes, list[bytes]]:
         """One batch of all buckets.
@@ -163,7 +172,7 @@ class Home:
         Bucket(known.catalog, [stream.rules for stream in known.streams], 0, known.topics, tuple_memory, chains_of=chains_of)
 
     def tend(self, committed: int) -> None:
-        """Between batches: begins the snapshot that is most overdue, and deletes what no restart can need once one is safe.
+        """Between batches: begins the snapshot that is most overdue, deletes what no restart can need once one is safe, and finds out what control samples would have found.
 
         Args:
             committed: newest batch that Spark is known to have committed.
@@ -181,12 +190,22 @@ class Home:
         due = [(one.entry_bytes, number) for number, one in self.held.items() if one.answer is not None and self._is_due(number, one)]
         if due and not self._snapshots.busy:
             self._begin_snapshot(max(due)[1])
+        self._look_beside()
 
     def close(self) -> None:
         """Lets go of everything."""
         self._writers.shutdown()
         self._snapshots.wait()
         self.held.clear()
+
+    def _look_beside(self) -> None:
+        """Works for a while at what waits of control samples, beginning with another bucket each time."""
+        last, self._beside_ns = self._beside_ns, perf_counter_ns()
+        until_ns = self._beside_ns + min(MOST_BESIDE_NS, int(BESIDE * (self._beside_ns - last)))
+        numbers = sorted(self.held)
+        self._beside_first = (self._beside_first + 1) % max(1, len(numbers))
+        for number in numbers[self._beside_first :] + numbers[: self._beside_first]:
+            self.held[number].bucket.look_beside(perf_counter_ns, until_ns)
 
     def _is_due(self, number: int, held: Held) -> bool:
         return is_due(held.entries, held.entry_bytes, held.snapshot_bytes, number * 97 % 256)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import thread_time_ns, time
 
 import numpy as np
@@ -28,7 +28,7 @@ from app.owners.letters import LATE, add_letters
 from app.owners.orders import Advance, OwnerSettings
 from app.owners.shipment import Arrived, Refused
 from app.owners.spent import Spent
-from app.owners.verdicts import Judged, add_verdicts, counted, samples_of
+from app.owners.verdicts import Judged, add_verdicts, counted
 from app.query.plan import Plan
 
 
@@ -56,6 +56,8 @@ class Worked:
     tallies: tuple[QueryTally, ...]
     unpacked: int
     troubles: tuple[Trouble, ...] = ()
+    samples: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """As of `StageReport`."""
 
 
 def progress_of(order: Advance) -> Progress:
@@ -95,7 +97,10 @@ def work_off(bucket: Bucket, arrived: Arrived, arrivals: Arrivals, work: Work) -
         add_reports(records, work.directive.decisions, work.deployment.decisions)
     troubles = add_letters(records, [*arrived.refused, *_late_of_bucket(output)], work.deployment, work.settings)
     work.spent.phase("encode")
-    return Worked(output, records, tallies, sum(len(section.batch) for chunk in opened for section in chunk.sections), troubles)
+    unpacked = sum(len(section.batch) for chunk in opened for section in chunk.sections)
+    plans = work.deployment.catalog.plans
+    samples = {plans[query].name: counts.ravel().tolist() for query, counts in bucket.sampled().items()}
+    return Worked(output, records, tallies, unpacked, troubles, samples)
 
 
 def _shed(output: BucketOutput, work: Work) -> Iterator[QueryTally]:
@@ -187,5 +192,5 @@ def report_of(number: int, worked: Worked, work: Work) -> StageReport:
         state_rows=sum(found.tally.live_events for found in output.found),
         unpacked=worked.unpacked,
         records=len(worked.records),
-        samples=samples_of(output.found, work.deployment.catalog.plans),
+        samples=worked.samples,
     )

@@ -75,6 +75,7 @@ def rebuilt(checkpoint: str, state: StateLog, number: int, order: Advance) -> Re
             bucket = moved(checkpoint, bucket, deployment)
         feed(bucket, [unpack_chunk(chunk) for chunk in chunks], past, checkpoint)
         entries, size = entries + 1, size + sum(map(len, chunks))
+    bucket.sample_anew()  # what was learned of these batches has been told
     return Rebuilt(bucket, deployment, entries, size, found.snapshot_batch, found.snapshot_bytes, found.damaged, found.known)
 
 

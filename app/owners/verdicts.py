@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +64,6 @@ def counted(found: Found) -> dict[str, int]:
     names = {Verdict.CONFIRMED: "confirmed", Verdict.FALSE_POSITIVE: "refuted", Verdict.UNVERIFIABLE: "unverifiable"}
     withheld = 0 if found.withheld is None else len(found.withheld[0])
     return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()} | {"withheld": withheld}
-
-
-def samples_of(found: Iterable[Found], plans: Sequence[Plan]) -> dict[str, list[int]]:
-    """By query, what the control sample says, as reports have it."""
-    return {plans[one.query].name: one.sample.ravel().tolist() for one in found if one.sample is not None}
 
 
 def _told(verdicts: Verdicts, topics: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:

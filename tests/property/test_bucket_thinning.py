@@ -61,10 +61,10 @@ def riders(batch: EventBatch, selected: SelectedEvents) -> Mapping[int, Mapping[
     return {0: {f"{RANK}q": Column(Kind.FLOAT, ranks)}}
 
 
-def catalog_of(query: Query, sample: float = 0.0, *, allow_false_positives: bool = True) -> Catalog:
+def catalog_of(query: Query, *, allow_false_positives: bool = True) -> Catalog:
     shedding = Shedding("prefix", 1000, allow_false_positives=allow_false_positives)
     plan = replace(plan_of(query, LIVELY), name="q", shedding=shedding)
-    return replace(Catalog.of((plan,)), sample=sample)
+    return Catalog.of((plan,))
 
 
 def found(
@@ -178,16 +178,6 @@ def test_nothing_false_is_told_where_the_query_allows_none(data: st.DataObject) 
     arrivals = data.draw(streams(LIVELY))
     own, _ = found(catalog_of(query, allow_false_positives=False), split(data, arrivals), TimeRules("input", 9), 2, set(), *thresholds)
     assert own <= expected(matches(query, in_order(arrivals)), LIVELY)
-
-
-@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate))
-@given(st.data())
-def test_the_control_sample_loses_nothing(data: st.DataObject) -> None:
-    query, arrivals = data.draw(st.sampled_from([one for one in QUERIES if one.equivalence])), data.draw(streams(LIVELY))
-    steps, rules = split(data, arrivals), TimeRules("input", 9)
-    own, lost = found(catalog_of(query, sample=1.0), steps, rules, 2, set(), 2.6)
-    assert own == expected(matches(query, in_order(arrivals)), LIVELY)
-    assert lost == 0
 
 
 @pytest.mark.parametrize("described", [True, False])

@@ -31,7 +31,7 @@ from ops.bench.overload.judged import Row, judged, ratios_over_time
 from ops.bench.overload.load import CALM, Phase, Schedule, issue_phases
 from ops.bench.overload.pictures import draw
 from ops.bench.overload.runs import Run, shed_run, whole_run
-from ops.bench.overload.taught import Before, foretold, touched_by_sample, train
+from ops.bench.overload.taught import Before, foretold, train
 from ops.bench.overload.workloads import WORKLOADS, Place, Workload
 
 SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
@@ -175,12 +175,7 @@ def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -
         place = Place(where.folder / workload.name / shedder, services, where.models)
         run = shed_run(where.spark, place, workload, shedder, schedule)
         whole = whole or kept.whole(where.keep, run.settings, workload, schedule, lambda: whole_run(where.spark, place, workload))
-        ends = {
-            query: {identity: (one.partition_key, one.time_ms) for identity, one in found.items()}
-            for query, found in whole.composites.items()
-        }
-        sampled = {query: touched_by_sample(run.settings, query, own) for query, own in ends.items()}
-    return run, whole, judged(shedder, run, whole, sampled)
+    return run, whole, judged(shedder, run, whole)
 
 
 def unshed(where: Where, capacity: float, seconds: float) -> dict[str, object]:

@@ -28,7 +28,7 @@ class Row:
         capacity_per_s: of the workload without shedding, that rates are multiples of.
         foretold_recall: by `cep evaluate`, where it was asked.
         estimate: of recall, live, the last one: lower end, value, upper end.
-        true_recall: what the estimate speaks of: matches outside of the control sample, over its period.
+        true_recall: what the estimate speaks of: over its period.
         wrongly_confirmed: composite events that are false and have the verdict CONFIRMED.
     """
 
@@ -106,12 +106,11 @@ class Query:
         return {"p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "most_ms": most}
 
 
-def judged(shedder: str, run: Run, whole: Run, sampled: Mapping[str, frozenset[str]]) -> list[Row]:
+def judged(shedder: str, run: Run, whole: Run) -> list[Row]:
     """A row per phase and query, and one per query for the whole run.
 
     Args:
         whole: without shedding, over the same topic.
-        sampled: by query, identities of the matches that have something to do with its control sample.
     """
     rows = []
     starts_ms = (run.began_ms + 1000 * run.schedule.seconds).tolist()
@@ -125,7 +124,7 @@ def judged(shedder: str, run: Run, whole: Run, sampled: Mapping[str, frozenset[s
                 rows.append(replace(row, **own.accounts(begin, end), **own.latencies(begin, end), **ratios))
         # what the end of input cuts off is judged by neither
         all_of_it = replace(known, **own.accounts(0, starts_ms[-2]))
-        rows.append(_with_estimate(all_of_it, run, own, sampled.get(query, frozenset())))
+        rows.append(_with_estimate(all_of_it, run, own))
     return rows
 
 
@@ -148,14 +147,13 @@ def ratios_over_time(run: Run) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def _with_estimate(row: Row, run: Run, own: Query, sampled: frozenset[str]) -> Row:
-    """The last live estimate, and what it speaks of: matches outside of the sample, over its period."""
+def _with_estimate(row: Row, run: Run, own: Query) -> Row:
+    """The last live estimate, and what it speaks of: all matches over its period."""
     last = next((one for one in reversed(run.audits.get("Estimate", [])) if one["query"] == row.query and one["recall"]), None)
     if last is None:
         return row
     end = last["time"].timestamp() * 1000
-    of_period = own.between(own.true, end - last["period_ms"], end)
-    true = of_period - sampled
+    true = own.between(own.true, end - last["period_ms"], end)
     lower, value, upper = (round(last["recall"][name], 4) for name in ("lower", "value", "upper"))
     if not true:
         return replace(row, estimate=(lower, value, upper))

@@ -1,25 +1,17 @@
-"""Before a run: models for its shedders, and what `cep evaluate` foretells; after it: who was in the control sample. By the commands that people use."""
+"""Before a run: models for its shedders, and what `cep evaluate` foretells. By the commands that people use."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import yaml
 
-from app.audit.verdicts import control_sample
-from app.bucket.route import partition_keys
-from app.config.settings import Settings
-from app.events.batch import Column, Dictionary, EventBatch, empty_batch
-from app.events.registry import Registry, registry_settings
-from app.events.types import Kind
 from app.local.generators.json_lines import json_lines
-from app.pipeline.preparation import compile_queries, read_streams
 from ops.bench.overload.capacity import Capacity
 from ops.bench.overload.load import recorded
 from ops.bench.overload.workloads import ROOT, Workload
@@ -94,29 +86,6 @@ def foretold(
     _cep("evaluate", *options)
     names = {round(share * shortened, 3): f"{share:.0%}" for share in shares}
     return {(query, one["shedder"], names[one["rate"]]): one["recall"] for one in json.loads(out.read_text())[0]["standings"]}
-
-
-def touched_by_sample(settings: Settings, query: str, ends: Mapping[str, tuple[str | None, int]]) -> frozenset[str]:
-    """Those of the matches that have something to do with events of the control sample of a query with one partition attribute, a text: live estimates do not speak of them.
-
-    Args:
-        ends: by identity, partition key and event time of the last event.
-    """
-    catalog = compile_queries(settings, read_streams(settings, Registry(registry_settings(settings.schema_registry)))).catalog
-    group, plan = next(
-        (group, plan) for group in catalog.groups for plan in (catalog.plans[number] for number in group.queries) if plan.name == query
-    )
-    sample = control_sample(plan, settings.audit.sample)
-    known = [(identity, key, time) for identity, (key, time) in ends.items() if key is not None]
-    if sample is None or not known:
-        return frozenset()
-    codes = np.arange(len(known), dtype=np.int32)
-    column = Column(Kind.STRING, codes, None, Dictionary.of([key.encode() for _, key, _ in known]))
-    times = np.array([time for _, _, time in known], dtype=np.int64)
-    batch = EventBatch(times, np.zeros_like(times), np.zeros_like(times), empty_batch().type, {group.equivalence[0]: column})
-    keys = partition_keys(batch, np.arange(len(known)), group).hashes
-    held = sample.holds(keys, times) | sample.holds(keys, times - (sample.before_ms or 0))
-    return frozenset(identity for (identity, _, _), one in zip(known, held.tolist(), strict=True) if one)
 
 
 def _cep(*arguments: object) -> None:

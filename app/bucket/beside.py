@@ -1,0 +1,300 @@
+"""What the control sample would have found with nothing shed: looked for beside the batches, in engines of its own.
+
+Partitions are uneven: one of 200 can make a sixth of all work. So what is sampled is shed like everything else, and nobody's batch waits for it
+(`ops/decisions/0047`). The sampled turns' events, shed ones among them, are gathered here, and fed between two batches, some milliseconds at a time. What these engines find
+is true; which of that the bucket had found is known by then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.asc.layout import ItemLayout
+from app.audit.digests import match_digests, mixed
+from app.audit.sample import GROUPS, Sample, counted, in_sample
+from app.audit.verdicts import by_sample, control_samples
+from app.bucket.chunk import compacted_batch
+from app.bucket.hold import FOREVER, NEVER, KeyOrder
+from app.bucket.matching import Clock, Found, GroupMatching, no_clock
+from app.bucket.route import partition_keys
+from app.cep.engine import Watermarks
+from app.cep.matches import Matches
+from app.events.batch import EventBatch, concatenate, first_of_each, take
+from app.query.plan import Catalog, QueryGroup
+
+MOST_WAITING = 100_000
+"""Events that wait, some 10 MB per bucket and group: with more, half of their turns are forgotten."""
+MOST_FOUND = 1_000_000
+"""Matches of sampled turns that are remembered as found, 16 bytes each."""
+FIRST_PIECE = 64
+"""Events that are fed at once, until it is known what they cost."""
+PIECE_NS = 2_000_000
+"""What a piece shall take, about: so late may who works beside the batches stop."""
+
+Events = tuple[EventBatch, NDArray[np.uint64]]
+"""Events, and the items of each, uint64 (events, words)."""
+
+
+def beside_of(catalog: Catalog, group: QueryGroup, *, ordered: bool) -> Beside | None:
+    """None where no query of the group has a control sample."""
+    return Beside(catalog, group, ordered=ordered) if control_samples(catalog, group.queries) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Came:
+    """A step of the bucket, as it is noted: nothing of it has been looked at."""
+
+    shed: Sequence[Events]
+    fed: Events
+    news: Sequence[Found]
+    watermarks: Watermarks
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """Events of sampled turns in total order, and how far time comes with them."""
+
+    events: Events
+    watermarks: Watermarks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Remembered:
+    """Matches that a query found in one step: ends, int64 (matches,), and digests, uint64 (matches,)."""
+
+    ends: NDArray[np.int64]
+    digests: NDArray[np.uint64]
+
+
+class Beside:
+    """The control samples of one query group's queries.
+
+    Args:
+        catalog: all queries.
+        group: of which at least one query has a control sample.
+        ordered: whether the group trusts the order of keys, and holds nothing.
+    """
+
+    def __init__(self, catalog: Catalog, group: QueryGroup, *, ordered: bool) -> None:
+        self._catalog, self._group, self._ordered = catalog, group, ordered
+        self._samples = control_samples(catalog, group.queries)
+        self._items = {query: [item.index for item in catalog.plans[query].positive] for query in self._samples}
+        layout = ItemLayout.of_group(catalog, group)
+        self._width = layout.words
+        self._words = {
+            sample: np.bitwise_or.reduce([layout.own_words(query) for query in queries])
+            for sample, queries in by_sample(self._samples).items()
+        }
+        self._coin = 0
+        self._counts: dict[int, NDArray[np.int64]] = {}
+        self.begin(NEVER)
+
+    def begin(self, at_ms: int) -> None:
+        """Begins anew: events before this time may be in the bucket that nobody saw here."""
+        self._whole_from_ms = at_ms
+        self._matching = GroupMatching(self._catalog, self._group.number)
+        self._order = KeyOrder() if self._ordered else None
+        self._reached = Watermarks(NEVER)
+        self._shed: list[Events] = []
+        self._came: _Came | None = None
+        self._early: list[Events] = []
+        self._waiting: deque[_Waiting] = deque()
+        self._found: dict[int, list[_Remembered]] = {query: [] for query in self._samples}
+        self._forgotten: dict[Sample, dict[int, NDArray[np.uint64]]] = {sample: {} for sample in self._words}
+        self._piece = FIRST_PIECE
+
+    def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
+        """Notes what was shed, uint64 (events, words): the items that were taken from each event."""
+        self._shed.append((batch, bitmaps))
+
+    def note(self, news: Sequence[Found], batch: EventBatch, bitmaps: NDArray[np.uint64], watermarks: Watermarks) -> None:
+        """Notes a step of the bucket; when its input is over, everything is worked off.
+
+        Args:
+            news: by query.
+            batch: that the group was fed.
+            bitmaps: uint64 (events, words), as what.
+            watermarks: after the step.
+        """
+        self._look()  # at the step before, if nobody has worked since
+        self._came, self._shed = _Came(self._shed, (batch, bitmaps), news, watermarks), []
+        if watermarks.default_ms == FOREVER:
+            self.work(no_clock, 1)
+
+    def work(self, clock: Clock, until_ns: int) -> None:
+        """Works off what waits.
+
+        Args:
+            clock: ns.
+            until_ns: by this clock, when it is to stop; it does some milliseconds later at most, where single events are not dearer.
+        """
+        self._look()
+        while self._waiting and clock() < until_ns:
+            began = clock()
+            first, rest = self._cut(self._waiting[0])
+            for found in self._matching.feed(*first.events, first.watermarks):
+                self._compare(found)
+            self._reached = first.watermarks
+            if rest is None:
+                self._waiting.popleft()
+                self._let_go()
+            else:
+                self._waiting[0] = rest
+            if (took := clock() - began) > 2 * PIECE_NS:
+                self._piece = max(1, self._piece // 2)
+            elif 2 * took < PIECE_NS:
+                self._piece = min(2 * self._piece, MOST_WAITING)
+
+    def drained(self) -> Mapping[int, NDArray[np.int64]]:
+        """By query (index in `Catalog.plans`), what was learned since this was asked last (`app.audit.sample.counted`)."""
+        counts, self._counts = self._counts, {}
+        return counts
+
+    def _look(self) -> None:
+        """Takes of the last step what is sampled."""
+        if self._came is None:
+            return
+        came, self._came = self._came, None
+        for found in came.news:
+            if found.query in self._samples and len(found.matches):
+                self._remember(found.query, found.matches)
+        self._early += [self._sampled(*events) for events in came.shed]
+        due = self._due(came.watermarks.default_ms)
+        waiting = _Waiting(self._in_order(_merged([*due, self._sampled(*came.fed)])), came.watermarks)
+        if self._waiting and not len(waiting.events[0]) and not len(self._waiting[-1].events[0]):
+            self._waiting.pop()
+        self._waiting.append(waiting)
+        while sum(len(one.events[0]) for one in self._waiting) > MOST_WAITING:
+            self._forget()
+
+    def _due(self, watermark_ms: int) -> list[Events]:
+        """Shed events whose turn it would have been: they were not held back with the others."""
+        if self._ordered or watermark_ms == FOREVER:
+            due, self._early = self._early, []
+            return due
+        parts, self._early = self._early, []
+        due = []
+        for batch, bitmaps in parts:
+            ready = batch.time < watermark_ms
+            for some, into in ((ready, due), (~ready, self._early)):
+                if len(rows := np.flatnonzero(some)):
+                    into.append((take(batch, rows), bitmaps[rows]))
+        return due
+
+    def _sampled(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> Events:
+        """The events of sampled turns, as what the queries of these samples may take them."""
+        keys = partition_keys(batch, np.arange(len(batch)), self._group).hashes
+        wanted, own = np.zeros_like(bitmaps), np.zeros(len(batch), np.bool_)
+        for sample, words in self._words.items():
+            turns = sample.turns(keys, batch.time)
+            held = in_sample(turns, sample.share) & ~self._is_forgotten(sample, turns)
+            wanted[held] |= bitmaps[held] & words
+            own |= held
+        rows = np.flatnonzero(wanted.any(axis=1) if self._group.ranks == "none" else own)
+        return compacted_batch(take(batch, rows)), wanted[rows]
+
+    def _in_order(self, events: Events) -> Events:
+        """Of groups that trust the order of keys: without events that came after later ones."""
+        if self._order is None:
+            return events
+        batch, bitmaps = events
+        keys = partition_keys(batch, np.arange(len(batch)), self._group).hashes
+        kept = np.flatnonzero(~self._order.late(keys, np.ascontiguousarray(batch.time), floor=self._reached.default_ms))
+        return take(batch, kept), bitmaps[kept]
+
+    def _remember(self, query: int, matches: Matches) -> None:
+        """That a query found these."""
+        sample, ends = self._samples[query], matches.time
+        rows = np.flatnonzero(sample.holds_whole(self._keys_of_matches(matches), ends))
+        if not len(rows):
+            return
+        found = self._found[query]
+        found.append(_Remembered(ends[rows], self._digests(query, matches)[rows]))
+        while sum(len(one.ends) for one in found) > MOST_FOUND:
+            gone = found.pop(0)
+            self._whole_from_ms = max(self._whole_from_ms, int(gone.ends.max()) + 1)
+
+    def _cut(self, waiting: _Waiting) -> tuple[_Waiting, _Waiting | None]:
+        """A piece of the events, with which time does not go on, and the others; all of them where they are few."""
+        batch, bitmaps = waiting.events
+        if len(batch) <= self._piece:
+            return waiting, None
+        first, rest = np.arange(self._piece), np.arange(self._piece, len(batch))
+        return (
+            _Waiting((take(batch, first), bitmaps[first]), self._reached),
+            _Waiting((take(batch, rest), bitmaps[rest]), waiting.watermarks),
+        )
+
+    def _compare(self, found: Found) -> None:
+        """Counts what is true, and what of that was found."""
+        sample = self._samples.get(found.query)
+        if sample is None or not len(found.matches):
+            return
+        keys, ends = self._keys_of_matches(found.matches), found.matches.time
+        turns = sample.turns(keys, ends)
+        since = np.full_like(ends, NEVER) if sample.before_ms is None else ends - sample.before_ms
+        known = (since >= self._whole_from_ms) & sample.holds_whole(keys, ends) & ~self._is_forgotten(sample, turns)
+        rows = np.flatnonzero(known)
+        there = [one.digests for one in self._found[found.query]]
+        survives = np.isin(self._digests(found.query, found.matches)[rows], np.concatenate([np.zeros(0, np.uint64), *there]))
+        before = self._counts.get(found.query, np.zeros((2, GROUPS), np.int64))
+        self._counts[found.query] = before + counted(turns[rows], survives)
+
+    def _let_go(self) -> None:
+        """Forgets what no match to come can have to do with."""
+        now_ms = self._reached.default_ms
+        if not NEVER < now_ms < FOREVER:
+            return
+        for query, found in self._found.items():
+            turn_ms = self._samples[query].turn_ms
+            while turn_ms is not None and found and found[0].ends.max() < now_ms - turn_ms:
+                found.pop(0)
+        for sample, forgotten in self._forgotten.items():
+            for until_ms in [one for one in forgotten if sample.turn_ms is not None and one < now_ms - sample.turn_ms]:
+                del forgotten[until_ms]
+
+    def _forget(self) -> None:
+        """Forgets half of the turns that have events waiting, drawn by chance: what is known of the others is as true as before."""
+        self._coin += 1
+        until_ms = max(int(one.events[0].time.max()) for one in self._waiting if len(one.events[0]))
+        for sample, forgotten in self._forgotten.items():
+            turns = np.unique(np.concatenate([self._turns(sample, one.events[0]) for one in self._waiting]))
+            drawn = turns[mixed(turns ^ mixed(np.array([self._coin], np.uint64))) & np.uint64(1) == 0]
+            forgotten[until_ms] = np.union1d(forgotten.get(until_ms, drawn), drawn)
+        for one in self._waiting:
+            one.events = self._sampled(*one.events)
+
+    def _turns(self, sample: Sample, batch: EventBatch) -> NDArray[np.uint64]:
+        """Those of the events in the sample, uint64."""
+        turns = sample.turns(partition_keys(batch, np.arange(len(batch)), self._group).hashes, batch.time)
+        return turns[in_sample(turns, sample.share)]
+
+    def _is_forgotten(self, sample: Sample, turns: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        forgotten = self._forgotten[sample]
+        return np.isin(turns, np.concatenate(list(forgotten.values()))) if forgotten else np.zeros(len(turns), np.bool_)
+
+    def _keys_of_matches(self, matches: Matches) -> NDArray[np.uint64]:
+        rows = np.zeros(len(matches), np.int64)
+        as_events = EventBatch(matches.time, rows, rows, matches.events.type, matches.key)
+        return partition_keys(as_events, np.arange(len(matches)), self._group).hashes
+
+    def _digests(self, query: int, matches: Matches) -> NDArray[np.uint64]:
+        runs = self._catalog.plans[query].runs
+        opened = runs is not None and runs.window is not None and runs.window.opener >= 0
+        return match_digests(matches, self._items[query], opened=opened)
+
+
+def _merged(parts: Sequence[Events]) -> Events:
+    """Events in total order, each once with all of its items: it may have been fed as one and shed as another; of `parts` there is at least one."""
+    known = [part for part in parts if len(part[0])]
+    if not known:
+        return parts[-1]
+    batch, bitmaps = concatenate([one for one, _ in known]), np.concatenate([bits for _, bits in known])
+    order = batch.total_order()
+    fresh = first_of_each(batch, order)
+    return take(batch, order[fresh]), np.bitwise_or.reduceat(bitmaps[order], np.flatnonzero(fresh), axis=0)
