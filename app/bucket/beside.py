@@ -30,7 +30,7 @@ from app.query.plan import Catalog, QueryGroup
 MOST_WAITING = 100_000
 """Events that wait, some 10 MB per bucket and group: with more, half of their turns are forgotten."""
 MOST_FOUND = 1_000_000
-"""Matches of sampled turns that are remembered as found, 16 bytes each."""
+"""Matches of sampled turns that are remembered as found, 8 bytes each."""
 FIRST_PIECE = 64
 """Events that are fed at once, until it is known what they cost."""
 PIECE_NS = 2_000_000
@@ -57,17 +57,28 @@ class _Came:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """Events of sampled turns in total order, and how far time comes with them."""
+    """Events of sampled turns in total order, of which some may be fed, and how far time comes with the last one."""
 
     events: Events
     watermarks: Watermarks
+    fed: int = 0
+
+    def __len__(self) -> int:
+        return len(self.events[0]) - self.fed
+
+    def next(self, most: int) -> Events:
+        """The next events, at most so many."""
+        rows = np.arange(self.fed, self.fed + min(most, len(self)))
+        self.fed += len(rows)
+        return take(self.events[0], rows), self.events[1][rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Remembered:
-    """Matches that a query found in one step: ends, int64 (matches,), and digests, uint64 (matches,)."""
+    """Matches that a query found in one step: between which times they end, and their digests, uint64 (matches,)."""
 
-    ends: NDArray[np.int64]
+    first_ms: int
+    last_ms: int
     digests: NDArray[np.uint64]
 
 
@@ -136,15 +147,14 @@ class Beside:
         self._look()
         while self._waiting and clock() < until_ns:
             began = clock()
-            first, rest = self._cut(self._waiting[0])
-            for found in self._matching.feed(*first.events, first.watermarks):
+            events = self._waiting[0].next(self._piece)
+            over = not len(self._waiting[0])
+            if over:
+                self._reached = self._waiting.popleft().watermarks
+            for found in self._matching.feed(*events, self._reached):
                 self._compare(found)
-            self._reached = first.watermarks
-            if rest is None:
-                self._waiting.popleft()
+            if over:
                 self._let_go()
-            else:
-                self._waiting[0] = rest
             if (took := clock() - began) > 2 * PIECE_NS:
                 self._piece = max(1, self._piece // 2)
             elif 2 * took < PIECE_NS:
@@ -166,10 +176,10 @@ class Beside:
         self._early += [self._sampled(*events) for events in came.shed]
         due = self._due(came.watermarks.default_ms)
         waiting = _Waiting(self._in_order(_merged([*due, self._sampled(*came.fed)])), came.watermarks)
-        if self._waiting and not len(waiting.events[0]) and not len(self._waiting[-1].events[0]):
+        if self._waiting and not len(waiting) and not len(self._waiting[-1]):
             self._waiting.pop()
         self._waiting.append(waiting)
-        while sum(len(one.events[0]) for one in self._waiting) > MOST_WAITING:
+        while sum(map(len, self._waiting)) > MOST_WAITING:
             self._forget()
 
     def _due(self, watermark_ms: int) -> list[Events]:
@@ -213,22 +223,10 @@ class Beside:
         rows = np.flatnonzero(sample.holds_whole(self._keys_of_matches(matches), ends))
         if not len(rows):
             return
-        found = self._found[query]
-        found.append(_Remembered(ends[rows], self._digests(query, matches)[rows]))
-        while sum(len(one.ends) for one in found) > MOST_FOUND:
-            gone = found.pop(0)
-            self._whole_from_ms = max(self._whole_from_ms, int(gone.ends.max()) + 1)
-
-    def _cut(self, waiting: _Waiting) -> tuple[_Waiting, _Waiting | None]:
-        """A piece of the events, with which time does not go on, and the others; all of them where they are few."""
-        batch, bitmaps = waiting.events
-        if len(batch) <= self._piece:
-            return waiting, None
-        first, rest = np.arange(self._piece), np.arange(self._piece, len(batch))
-        return (
-            _Waiting((take(batch, first), bitmaps[first]), self._reached),
-            _Waiting((take(batch, rest), bitmaps[rest]), waiting.watermarks),
-        )
+        found, own = self._found[query], ends[rows]
+        found.append(_Remembered(int(own.min()), int(own.max()), self._digests(query, matches)[rows]))
+        while sum(len(one.digests) for one in found) > MOST_FOUND:
+            self._whole_from_ms = max(self._whole_from_ms, found.pop(0).last_ms + 1)
 
     def _compare(self, found: Found) -> None:
         """Counts what is true, and what of that was found."""
@@ -240,7 +238,8 @@ class Beside:
         since = np.full_like(ends, NEVER) if sample.before_ms is None else ends - sample.before_ms
         known = (since >= self._whole_from_ms) & sample.holds_whole(keys, ends) & ~self._is_forgotten(sample, turns)
         rows = np.flatnonzero(known)
-        there = [one.digests for one in self._found[found.query]]
+        first_ms, last_ms = int(ends.min()), int(ends.max())
+        there = [one.digests for one in self._found[found.query] if one.first_ms <= last_ms and one.last_ms >= first_ms]
         survives = np.isin(self._digests(found.query, found.matches)[rows], np.concatenate([np.zeros(0, np.uint64), *there]))
         before = self._counts.get(found.query, np.zeros((2, GROUPS), np.int64))
         self._counts[found.query] = before + counted(turns[rows], survives)
@@ -252,7 +251,7 @@ class Beside:
             return
         for query, found in self._found.items():
             turn_ms = self._samples[query].turn_ms
-            while turn_ms is not None and found and found[0].ends.max() < now_ms - turn_ms:
+            while turn_ms is not None and found and found[0].last_ms < now_ms - turn_ms:
                 found.pop(0)
         for sample, forgotten in self._forgotten.items():
             for until_ms in [one for one in forgotten if sample.turn_ms is not None and one < now_ms - sample.turn_ms]:
@@ -261,13 +260,13 @@ class Beside:
     def _forget(self) -> None:
         """Forgets half of the turns that have events waiting, drawn by chance: what is known of the others is as true as before."""
         self._coin += 1
-        until_ms = max(int(one.events[0].time.max()) for one in self._waiting if len(one.events[0]))
+        until_ms = max(int(one.events[0].time.max()) for one in self._waiting if len(one))
         for sample, forgotten in self._forgotten.items():
             turns = np.unique(np.concatenate([self._turns(sample, one.events[0]) for one in self._waiting]))
             drawn = turns[mixed(turns ^ mixed(np.array([self._coin], np.uint64))) & np.uint64(1) == 0]
             forgotten[until_ms] = np.union1d(forgotten.get(until_ms, drawn), drawn)
         for one in self._waiting:
-            one.events = self._sampled(*one.events)
+            one.events, one.fed = self._sampled(*one.next(len(one))), 0
 
     def _turns(self, sample: Sample, batch: EventBatch) -> NDArray[np.uint64]:
         """Those of the events in the sample, uint64."""
