@@ -14,7 +14,7 @@ from ops.bench.overload.workloads import Place, Workload
 from ops.bench.pipeline import application, apply_topics, batches_of, per_second
 
 NEVER_BROKEN_MS = 3_600_000
-BATCHES = 10
+BATCHES = WARM_BATCHES + 10
 
 
 def calm_costs(spark: SparkSession, folder: Path, workload: Workload, capacity: float, rounds: int) -> list[float]:
@@ -26,7 +26,7 @@ def calm_costs(spark: SparkSession, folder: Path, workload: Workload, capacity: 
     patient = replace(workload, bounds_ms=dict.fromkeys(workload.bounds_ms, NEVER_BROKEN_MS))
     ratios = []
     with embedded_services() as services:
-        place = Place(folder / workload.name / "calm", services)
+        place = Place(folder / workload.label / "calm", services)
         apply_topics(place.settings(workload, "sent", None))
         send_at_once(place.folder / "sent" / "settings.yaml", workload, int(BATCHES * capacity))
         for number in range(rounds):
