@@ -31,6 +31,8 @@ MOST_WAITING = 100_000
 """Events that wait, some 10 MB per bucket and group: with more, half of their turns are forgotten."""
 MOST_FOUND = 1_000_000
 """Matches of sampled turns that are remembered as found, 8 bytes each."""
+MOST_HELD = 1_000_000
+"""Partial matches, or events of them, some 100 MB: with more it begins anew. A query without a window holds them for ever."""
 FIRST_PIECE = 64
 """Events that are fed at once, until it is known what they cost."""
 PIECE_NS = 2_000_000
@@ -108,6 +110,7 @@ class Beside:
     def begin(self, at_ms: int) -> None:
         """Begins anew: events before this time may be in the bucket that nobody saw here."""
         self._whole_from_ms = at_ms
+        self._seen_ms = at_ms - 1
         self._matching = GroupMatching(self._catalog, self._group.number)
         self._order = KeyOrder() if self._ordered else None
         self._reached = Watermarks(NEVER)
@@ -151,8 +154,12 @@ class Beside:
             over = not len(self._waiting[0])
             if over:
                 self._reached = self._waiting.popleft().watermarks
-            for found in self._matching.feed(*events, self._reached):
+            news = self._matching.feed(*events, self._reached)
+            for found in news:
                 self._compare(found)
+            if sum(found.tally.live_events for found in news) > MOST_HELD:
+                self.begin(self._seen_ms + 1)
+                return
             if over:
                 self._let_go()
             if (took := clock() - began) > 2 * PIECE_NS:
@@ -170,6 +177,7 @@ class Beside:
         if self._came is None:
             return
         came, self._came = self._came, None
+        self._seen_ms = max(self._seen_ms, *(int(batch.time.max()) for batch, _ in (*came.shed, came.fed) if len(batch)), NEVER)
         for found in came.news:
             if found.query in self._samples and len(found.matches):
                 self._remember(found.query, found.matches)
