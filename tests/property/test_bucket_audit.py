@@ -289,13 +289,15 @@ def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: 
     assert min(lost, kept) > 5
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MOST_WAITING", 150), ("MOST_HELD", 44)])
-def test_what_is_forgotten_of_the_control_sample_is_forgotten_turn_by_turn(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "most", "text"), [("MOST_WAITING", 150, "a negated end"), ("MOST_HELD", 50, "a negated start")])
+def test_what_is_forgotten_of_the_control_sample_is_forgotten_turn_by_turn(
+    limit: str, most: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is shed, so what is true is found: but of a turn that is known by halves, where what prevents a match is missing, more would seem to be true."""
     monkeypatch.setattr(f"app.bucket.beside.{limit}", most)
     chance = random.Random(4)
     lines = [{"type": chance.choice("ABC"), "time": at // 2, "k": chance.randrange(8), "v": 0} for at in range(12_000)]
-    case = case_of(f"name: q\n{PREVENTING['a negated end']}\n", lines, chance.choices([0, 1], k=12_000), [False] * 12_000)
+    case = case_of(f"name: q\n{PREVENTING[text]}\n", lines, chance.choices([0, 1], k=12_000), [False] * 12_000)
     assert case is not None
     sampled, counts = replace(case.catalog, sample=1.0), np.zeros((2, GROUPS), np.int64)
 
@@ -306,7 +308,7 @@ def test_what_is_forgotten_of_the_control_sample_is_forgotten_turn_by_turn(limit
 
     steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 12_001, 100))]
     found = list(fed(sampled, TimeRules(case.plan.streams[0], 0), steps, shedding(set()), 1, set(), look=look))
-    assert 0.02 < counts[0].sum() / sum(len(one.matches) for one in found) < 0.5
+    assert 0.2 < counts[0].sum() / sum(len(one.matches) for one in found) < 0.5
     assert (counts[0] == counts[1]).all()
 
 
