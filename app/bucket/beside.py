@@ -33,9 +33,9 @@ MOST_FOUND = 1_000_000
 """Matches of sampled turns that are remembered as found, 8 bytes each."""
 MOST_HELD = 1_000_000
 """Partial matches, or events of them, some 100 MB: with more it begins anew. A query without a window holds them for ever."""
-FIRST_PIECE = 64
-"""Events that are fed at once, until it is known what they cost."""
-PIECE_NS = 2_000_000
+FIRST_PIECE, MOST_PIECE = 16, 64
+"""Events that are fed at once, as long as it is not known what they cost, and at most: those of a heavy partition take half a millisecond each, and what comes next may be its first. (At most 100,000, pieces took 240 ms now and then, and the next batch waited for them.)"""
+PIECE_NS = 1_000_000
 """What a piece shall take, about: so late may who works beside the batches stop."""
 
 Events = tuple[EventBatch, NDArray[np.uint64]]
@@ -120,7 +120,6 @@ class Beside:
         self._waiting: deque[_Waiting] = deque()
         self._found: dict[int, list[_Remembered]] = {query: [] for query in self._samples}
         self._forgotten: dict[Sample, dict[int, NDArray[np.uint64]]] = {sample: {} for sample in self._words}
-        self._piece = FIRST_PIECE
 
     def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> None:
         """Notes what was shed, uint64 (events, words): the items that were taken from each event."""
@@ -148,9 +147,9 @@ class Beside:
             until_ns: by this clock, when it is to stop; it does some milliseconds later at most, where single events are not dearer.
         """
         self._look()
-        while self._waiting and clock() < until_ns:
-            began = clock()
-            events = self._waiting[0].next(self._piece)
+        piece = FIRST_PIECE
+        while self._waiting and (began := clock()) < until_ns:
+            events = self._waiting[0].next(piece)
             over = not len(self._waiting[0])
             if over:
                 self._reached = self._waiting.popleft().watermarks
@@ -162,10 +161,8 @@ class Beside:
                 return
             if over:
                 self._let_go()
-            if (took := clock() - began) > 2 * PIECE_NS:
-                self._piece = max(1, self._piece // 2)
-            elif 2 * took < PIECE_NS:
-                self._piece = min(2 * self._piece, MOST_WAITING)
+            took = clock() - began
+            piece = max(1, piece // 2) if took > 2 * PIECE_NS else min(2 * piece, MOST_PIECE) if 2 * took < PIECE_NS else piece
 
     def drained(self) -> Mapping[int, NDArray[np.int64]]:
         """By query (index in `Catalog.plans`), what was learned since this was asked last (`app.audit.sample.counted`)."""
