@@ -22,13 +22,16 @@ from app.audit.verdicts import Verdict, control_sample, is_audited
 from app.bucket.bucket import Bucket
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import Gate, IngressPlan
-from app.bucket.matching import Clock, Found, GroupMatching, no_clock
+from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, GroupMatching, no_clock
 from app.bucket.recording import match_sorted
 from app.bucket.rescale import rescaled
 from app.bucket.route import partition_keys
 from app.bucket.snapshot import DESCRIPTION, described, description_part, unpack_parts
+from app.evaluation.known_matches import progress_of_items
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
+from app.owners.endings import Judge
+from app.owners.least_progress import LeastProgress
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import Streams
@@ -37,7 +40,7 @@ from tests.naive.patterns import yaml_text
 from tests.property.test_bucket_whole_language import SOURCES, identities, in_steps
 from tests.property.whole_language import is_valid_for, queries, streams
 
-SHEDDING = "shedding: {shedder: random, latency_bound: 1 s}\n"
+SHEDDING = "shedding: {{shedder: {}, latency_bound: 1 s}}\n"
 ALONE = frozenset((0,))
 Place = tuple[int, int]
 Judged = tuple[str, Verdict, Place]
@@ -66,6 +69,7 @@ def fed(
     restarts: set[int],
     clock: Clock = no_clock,
     look: Callable[[Bucket], None] = lambda _: None,
+    endings: Mapping[int, Ending] = NO_ENDINGS,
 ) -> Iterator[Found]:
     """What is found, batch by batch; ``look``: is shown each bucket after each of its batches."""
     plan = IngressPlan(catalog, rules, buckets)
@@ -81,7 +85,7 @@ def fed(
         for bucket, own in enumerate(chunks):
             if number in restarts:
                 states[bucket] = Bucket.restore(catalog, [rules], bucket, states[bucket].snapshot(), ("t",))
-            yield from states[bucket].advance(own, progress, clock=clock).found
+            yield from states[bucket].advance(own, progress, endings, clock).found
             look(states[bucket])
 
 
@@ -107,10 +111,12 @@ class Case:
         return self.catalog.plans[0]
 
 
-def case_of(text: str, lines: Sequence[Mapping[str, object]], sources: Sequence[int], shed: Sequence[bool]) -> Case | None:
+def case_of(
+    text: str, lines: Sequence[Mapping[str, object]], sources: Sequence[int], shed: Sequence[bool], *, shedder: str = "random"
+) -> Case | None:
     """None where the query is refused."""
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
-    compiled = compile_texts([("q.yaml", text + SHEDDING)], Streams(everything=file.schema))
+    compiled = compile_texts([("q.yaml", text + SHEDDING.format(shedder))], Streams(everything=file.schema))
     if compiled.errors:
         return None
     batch = in_total_order(replace(file.batch, source=np.array(sources, np.int64)))
@@ -287,6 +293,37 @@ def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: 
         else:
             assert (counts[0].sum(), counts[1].sum()) == (len(true), len(true & shed))
         lost, kept = lost + counts[0].sum() - counts[1].sum(), kept + counts[1].sum()
+    assert min(lost, kept) > 5
+
+
+def test_the_control_sample_says_what_ended_partial_matches_have_lost() -> None:
+    """Of a query that loses no event at all."""
+    lost = kept = 0
+    for seed in range(40):
+        chance, time, lines = random.Random(seed), 0, []
+        for _ in range(80):
+            time += chance.randrange(10)
+            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(6), "v": chance.randrange(4)})
+        text = "name: q\nevent: SEQ(A a, B b, C c)\nwithin: 60 ms\nwhere: '[k]'\n"
+        case = case_of(text, lines, chance.choices([0, 1], k=80), [False] * 80, shedder="pm-random")
+        assert case is not None
+        sampled, ending = (
+            replace(case.catalog, sample=0.5),
+            Judge(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.8, 0.8),
+        )
+        whole, counts = Whole.of(case, sampled), np.zeros((2, GROUPS), np.int64)
+
+        def look(bucket: Bucket, counts: NDArray[np.int64] = counts, chance: random.Random = chance) -> None:
+            bucket.look_beside(Pieces(3 * chance.randrange(5)), 1)
+            for some in bucket.sampled().values():
+                counts += some
+
+        steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 81, 10))]
+        rules = TimeRules(case.plan.streams[0], chance.choice([0, 20]))
+        found = whole.found(fed(sampled, rules, steps, shedding(set()), 1 + seed % 2, set(), look=look, endings={0: ending}))
+        true = whole.found(match_sorted(case.catalog, case.batch).found)
+        assert (counts[0].sum(), counts[1].sum()) == (len(true), len(true & found))
+        lost, kept = lost + len(true - found), kept + len(true & found)
     assert min(lost, kept) > 5
 
 
