@@ -269,13 +269,18 @@ def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: 
         for _ in range(80):
             time += chance.randrange(10)
             lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(6), "v": chance.randrange(4)})
-        case = case_of(f"name: q\n{text}\n", lines, chance.choices([0, 1], k=80), chance.choices([True, False, False], k=80))
+        ordered = seed % 4 == 3  # each key is one source's, and nothing is held back
+        sources = [int(line["k"]) % 2 for line in lines] if ordered else chance.choices([0, 1], k=80)
+        case = case_of(f"name: q\n{text}\n", lines, sources, chance.choices([True, False, False], k=80))
         assert case is not None
         sampled = replace(case.catalog, sample=0.5)
         whole = Whole.of(case, sampled)
         cuts = sorted(chance.sample(range(81), 3))
         steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise([0, *cuts, 80])]
-        rules, restarts = TimeRules(case.plan.streams[0], chance.choice([0, 20, 1_000_000])), set(chance.sample(range(5), seed % 3))
+        rules, restarts = (
+            TimeRules(case.plan.streams[0], chance.choice([0, 20, 1_000_000]), "k" if ordered else None),
+            set(chance.sample(range(5), seed % 3)),
+        )
         true = whole.found(match_sorted(case.catalog, case.batch).found)
         counts = np.zeros((2, GROUPS), np.int64)
 
