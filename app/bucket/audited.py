@@ -19,9 +19,8 @@ from app.bucket.hold import FOREVER, NEVER
 from app.bucket.lists import some_of
 from app.bucket.matching import Clock, Found, no_clock
 from app.bucket.rematch import Rematch
-from app.bucket.route import partition_keys
+from app.bucket.route import keys_of_matches, partition_keys
 from app.bucket.snapshot import Part
-from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch
 from app.query.plan import Catalog, QueryGroup
@@ -177,7 +176,7 @@ class GroupAudit:
         judge = self._judges.get(found.query)
         if judge is None or not len(found.matches) or not self.memory.knows_of_shedding:
             return found
-        verdicts = judge.verdicts(found.matches, self._keys_of_matches(found.matches), self.memory)
+        verdicts = judge.verdicts(found.matches, keys_of_matches(found.matches, self._group), self.memory)
         false = verdicts.codes == Verdict.FALSE_POSITIVE
         if not self._plans[found.query].output.hold_for_verdict or not false.any():
             return replace(found, verdicts=verdicts)
@@ -188,11 +187,6 @@ class GroupAudit:
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)
         return keys.hashes, keys.reach == kernels.EVERYWHERE
-
-    def _keys_of_matches(self, matches: Matches) -> NDArray[np.uint64]:
-        rows = np.zeros(len(matches), np.int64)
-        as_events = EventBatch(matches.time, rows, rows, matches.events.type, matches.key)
-        return partition_keys(as_events, np.arange(len(matches)), self._group).hashes
 
     def _rematch(self, query: int) -> Rematch:
         plan, reach_ms = self._plans[query], self._reaches[query]

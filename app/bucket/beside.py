@@ -21,7 +21,7 @@ from app.audit.verdicts import by_sample, control_samples
 from app.bucket.chunk import compacted_batch
 from app.bucket.hold import FOREVER, NEVER, KeyOrder
 from app.bucket.matching import Clock, Found, GroupMatching, no_clock
-from app.bucket.route import partition_keys
+from app.bucket.route import keys_of_matches, partition_keys
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, concatenate, first_of_each, take
@@ -98,7 +98,6 @@ class Beside:
         self._samples = control_samples(catalog, group.queries)
         self._items = {query: [item.index for item in catalog.plans[query].positive] for query in self._samples}
         layout = ItemLayout.of_group(catalog, group)
-        self._width = layout.words
         self._words = {
             sample: np.bitwise_or.reduce([layout.own_words(query) for query in queries])
             for sample, queries in by_sample(self._samples).items()
@@ -111,7 +110,7 @@ class Beside:
         """Begins anew: events before this time may be in the bucket that nobody saw here."""
         self._whole_from_ms = at_ms
         self._seen_ms = at_ms - 1
-        self._matching = GroupMatching(self._catalog, self._group.number)
+        self._matching: GroupMatching | None = None  # made beside the batches as well: a reload within one begins anew
         self._order = KeyOrder() if self._ordered else None
         self._reached = Watermarks(NEVER)
         self._shed: list[Events] = []
@@ -153,6 +152,8 @@ class Beside:
             over = not len(self._waiting[0])
             if over:
                 self._reached = self._waiting.popleft().watermarks
+            if self._matching is None:
+                self._matching = GroupMatching(self._catalog, self._group.number)
             news = self._matching.feed(*events, self._reached)
             for found in news:
                 self._compare(found)
@@ -189,13 +190,11 @@ class Beside:
 
     def _due(self, watermark_ms: int) -> list[Events]:
         """Shed events whose turn it would have been: they were not held back with the others."""
-        if self._ordered or watermark_ms == FOREVER:
-            due, self._early = self._early, []
-            return due
+        until_ms = FOREVER if self._ordered else watermark_ms
         parts, self._early = self._early, []
-        due = []
+        due: list[Events] = []
         for batch, bitmaps in parts:
-            ready = batch.time < watermark_ms
+            ready = batch.time < until_ms
             for some, into in ((ready, due), (~ready, self._early)):
                 if len(rows := np.flatnonzero(some)):
                     into.append((take(batch, rows), bitmaps[rows]))
@@ -225,7 +224,7 @@ class Beside:
     def _remember(self, query: int, matches: Matches) -> None:
         """That a query found these."""
         sample, ends = self._samples[query], matches.time
-        rows = np.flatnonzero(sample.holds_whole(self._keys_of_matches(matches), ends))
+        rows = np.flatnonzero(sample.holds_whole(keys_of_matches(matches, self._group), ends))
         if not len(rows):
             return
         found, own = self._found[query], ends[rows]
@@ -238,7 +237,7 @@ class Beside:
         sample = self._samples.get(found.query)
         if sample is None or not len(found.matches):
             return
-        keys, ends = self._keys_of_matches(found.matches), found.matches.time
+        keys, ends = keys_of_matches(found.matches, self._group), found.matches.time
         turns = sample.turns(keys, ends)
         since = np.full_like(ends, NEVER) if sample.before_ms is None else ends - sample.before_ms
         known = (since >= self._whole_from_ms) & sample.holds_whole(keys, ends) & ~self._is_forgotten(sample, turns)
@@ -281,11 +280,6 @@ class Beside:
     def _is_forgotten(self, sample: Sample, turns: NDArray[np.uint64]) -> NDArray[np.bool_]:
         forgotten = self._forgotten[sample]
         return np.isin(turns, np.concatenate(list(forgotten.values()))) if forgotten else np.zeros(len(turns), np.bool_)
-
-    def _keys_of_matches(self, matches: Matches) -> NDArray[np.uint64]:
-        rows = np.zeros(len(matches), np.int64)
-        as_events = EventBatch(matches.time, rows, rows, matches.events.type, matches.key)
-        return partition_keys(as_events, np.arange(len(matches)), self._group).hashes
 
     def _digests(self, query: int, matches: Matches) -> NDArray[np.uint64]:
         runs = self._catalog.plans[query].runs

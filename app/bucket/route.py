@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.bucket import kernels
+from app.cep.matches import Matches
 from app.events.batch import PRESENT, Column, EventBatch
 from app.events.hashes import entry_hashes
 from app.query.plan import QueryGroup
@@ -76,6 +77,13 @@ def partition_keys(batch: EventBatch, rows: NDArray[np.int64], group: QueryGroup
     if group.temporal:
         reach[:] = kernels.ROUTED
     return Keys(hashes, reach)
+
+
+def keys_of_matches(matches: Matches, group: QueryGroup) -> NDArray[np.uint64]:
+    """Hashes of the partitions that matches of a query of the group are in, uint64 (matches,): those of `partition_keys`."""
+    rows = np.zeros(len(matches), np.int64)
+    as_events = EventBatch(matches.time, rows, rows, matches.events.type, matches.key)
+    return partition_keys(as_events, np.arange(len(matches)), group).hashes
 
 
 def in_partitions(batch: EventBatch, group: QueryGroup) -> NDArray[np.bool_] | None:

@@ -145,7 +145,7 @@ class Thinning:
         selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
         keys = partition_keys(batch, np.arange(len(batch)), self._group)
         named = np.where(keys.reach == kernels.EVERYWHERE, np.uint64(0), keys.hashes)
-        taken, left, shed = np.zeros_like(bitmaps), bitmaps.copy(), []
+        taken, shed = np.zeros_like(bitmaps), []
         for query, chains in self._chains.items():
             began = clock()
             rows, items = selected.of_query(query)
@@ -158,12 +158,11 @@ class Thinning:
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
             lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost
-            left[gone] &= ~lost
             shed.append(Shed(query, int(np.count_nonzero(lost.any(axis=1))), clock() - began))
         gone = np.flatnonzero(taken.any(axis=1))
         if not len(gone):
             return Thinned(batch, bitmaps, shed=tuple(shed))
-        hidden = take(batch, gone), taken[gone]
+        hidden, left = (take(batch, gone), taken[gone]), bitmaps & ~taken
         if self._group.ranks != "none":
             return Thinned(batch, left, hidden, tuple(shed))
         rows = np.flatnonzero(left.any(axis=1))

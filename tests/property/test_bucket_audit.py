@@ -259,6 +259,18 @@ class Pieces:
         return 0 if self.left > 0 else 2
 
 
+def looking(pieces: Callable[[], int]) -> tuple[NDArray[np.int64], Callable[[Bucket], None]]:
+    """Counts, and who lets so many pieces be fed beside the batches and adds what was learned to them."""
+    counts = np.zeros((2, GROUPS), np.int64)
+
+    def look(bucket: Bucket) -> None:
+        bucket.look_beside(Pieces(pieces()), 1)
+        for some in bucket.sampled().values():
+            counts[:] += some
+
+    return counts, look
+
+
 @pytest.mark.parametrize("text", SAMPLED.values(), ids=SAMPLED)
 def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is worked off between which batches; after a restart, of nothing that lies before it."""
@@ -282,13 +294,7 @@ def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: 
             set(chance.sample(range(5), seed % 3)),
         )
         true = whole.found(match_sorted(case.catalog, case.batch).found)
-        counts = np.zeros((2, GROUPS), np.int64)
-
-        def look(bucket: Bucket, counts: NDArray[np.int64] = counts, chance: random.Random = chance) -> None:
-            bucket.look_beside(Pieces(3 * chance.randrange(5)), 1)
-            for some in bucket.sampled().values():
-                counts += some
-
+        counts, look = looking(lambda chance=chance: 3 * chance.randrange(5))
         found = list(fed(sampled, rules, steps, shedding(case.gone), 1 + seed % 2, restarts, look=look))
         shed = whole.found(fed(case.catalog, rules, steps, shedding(case.gone), 1, set()))
         assert whole.found(found) == shed, "what is sampled is shed like everything else"
@@ -316,13 +322,8 @@ def test_the_control_sample_says_what_ended_partial_matches_have_lost() -> None:
             replace(case.catalog, sample=0.5),
             Judge(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.8, 0.8),
         )
-        whole, counts = Whole.of(case, sampled), np.zeros((2, GROUPS), np.int64)
-
-        def look(bucket: Bucket, counts: NDArray[np.int64] = counts, chance: random.Random = chance) -> None:
-            bucket.look_beside(Pieces(3 * chance.randrange(5)), 1)
-            for some in bucket.sampled().values():
-                counts += some
-
+        whole = Whole.of(case, sampled)
+        counts, look = looking(lambda chance=chance: 3 * chance.randrange(5))
         steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 81, 10))]
         rules = TimeRules(case.plan.streams[0], chance.choice([0, 20]))
         found = whole.found(fed(sampled, rules, steps, shedding(set()), 1 + seed % 2, set(), look=look, endings={0: ending}))
@@ -342,13 +343,7 @@ def test_what_is_forgotten_of_the_control_sample_is_forgotten_turn_by_turn(
     lines = [{"type": chance.choice("ABC"), "time": at // 2, "k": chance.randrange(8), "v": 0} for at in range(12_000)]
     case = case_of(f"name: q\n{PREVENTING[text]}\n", lines, chance.choices([0, 1], k=12_000), [False] * 12_000)
     assert case is not None
-    sampled, counts = replace(case.catalog, sample=1.0), np.zeros((2, GROUPS), np.int64)
-
-    def look(bucket: Bucket) -> None:
-        bucket.look_beside(Pieces(5), 1)
-        for some in bucket.sampled().values():
-            counts[:] += some
-
+    sampled, (counts, look) = replace(case.catalog, sample=1.0), looking(lambda: 5)
     steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 12_001, 100))]
     found = list(fed(sampled, TimeRules(case.plan.streams[0], 0), steps, shedding(set()), 1, set(), look=look))
     assert 0.2 < counts[0].sum() / sum(len(one.matches) for one in found) < 0.5
