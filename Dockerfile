@@ -88,6 +88,7 @@ ENV PATH=/opt/venv/bin:/opt/java/bin:/usr/local/bin:/usr/bin:/bin \
     SPARK_USER=cep \
     HADOOP_USER_NAME=cep \
     CEP_BOOTSTRAP=off \
+    CEP_GIT_COMMIT=${GIT_COMMIT} \
     CEP_CACHE=/opt/cep/cache \
     NUMBA_CPU_NAME=${NUMBA_CPU_NAME} \
     NUMBA_CPU_FEATURES=${NUMBA_CPU_FEATURES} \
@@ -105,6 +106,8 @@ RUN NUMBA_CACHE_DIR=/opt/cep/kernels python ops/image/warm_kernels.py \
  && python -c 'import os; from app.bootstrap.class_archive import driver_class_path; print(os.pathsep.join(map(str, driver_class_path())))' >cache/classes/path \
  && NUMBA_CACHE_DIR=/opt/cep/kernels python ops/image/bytecode.py \
  && python ops/image/bill_of_materials.py --python "$(dirname "${SPARK_HOME}")" --jars "${SPARK_HOME}/jars" cache/artifacts --java "${JAVA_HOME}" >bom.json \
+ && printf '#!/opt/venv/bin/python\nfrom app.cli.main import main\n\nmain()\n' >/usr/local/bin/cep \
+ && chmod 0755 /usr/local/bin/cep \
  && chmod -R a+rX /opt/cep
 USER 10001:0
 STOPSIGNAL SIGTERM

@@ -60,7 +60,7 @@ EXITS = (
         75,
         "Another driver works on the checkpoint, or another reconciliation publishes for it.",
         "yes, when it has ended",
-        "stop the application first (in Kubernetes `kubectl scale statefulset NAME --replicas 0`), or let the reconciliation end",
+        "stop the application first (in Kubernetes `driver.maintenance: true` of the chart), or let the reconciliation end",
     ),
     Exit(
         77,

@@ -18,13 +18,16 @@ from dataclasses import dataclass
 
 from app.control.totals import BatchTotals
 
+ACCOUNTS = ("events", "offsets", "rows", "records", "source")
+"""What is held against each other, in stable words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Breach:
     """An account that does not close.
 
     Attributes:
-        account: a stable word: ``events``, ``offsets``, ``rows``, ``records``, ``source``.
+        account: one of `ACCOUNTS`.
         text: the figures.
     """
 

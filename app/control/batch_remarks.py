@@ -8,17 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from app.config.settings import Settings
-from app.control.accounts import Breach, gaps
+from app.control.accounts import ACCOUNTS, Breach, gaps
+from app.control.decision_reports import DecisionReport, Reason
 from app.control.outages import Outage
 from app.control.sources import Sources
 from app.control.totals import BatchTotals
-from app.control.watchdog import Forecast
 from app.observe.logs import get_logger
 from app.observe.metrics import Metrics
 from app.observe.progress import Progress
 
 SIZE_TOLERANCE = 2
 """Batches beyond the bound by less than this are what an estimate is."""
+
+SAID: Mapping[Reason, str] = {
+    "SHEDDING_BEGINS": "shedding begins",
+    "SHEDDING_ENDS": "shedding ends",
+    "OUT_OF_REACH": "no drop ratio keeps the latency bound",
+    "IN_REACH": "the latency bound is kept again",
+}
+"""What is logged of a decision; the others are for those who read the audit topic."""
 
 log = get_logger(__name__)
 
@@ -33,6 +41,8 @@ class BatchRemarks:
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._metrics = metrics
+        for account in ACCOUNTS:  # alerts see what moves, not what appears
+            metrics.add("cep_accounting_breaches_total", 0, account=account)
         self._heartbeat = settings.topics.heartbeat
         self._bound = settings.kafka.max_bytes_per_trigger
         self._told_size = False
@@ -61,23 +71,24 @@ class BatchRemarks:
             log.error("accounts do not close", batch_id=totals.batch, account="source", spark_read=progress.rows, tasks_consumed=consumed)
             self.count_breaches([Breach("source", "")])
 
-    def note_shedding(self, batch: int, before: Mapping[str, float], after: Mapping[str, float], forecast: Forecast | None) -> None:
-        """Says when shedding begins and ends; the ratios in between are metrics.
+    @staticmethod
+    def note_shedding(decisions: Iterable[DecisionReport]) -> None:
+        """Says when shedding begins and ends, and whether it keeps the bound; all decisions are on the audit topic, ratios are metrics.
 
         Args:
-            batch: that is over.
-            before: drop ratios by query, as they were for it.
-            after: as they are now.
-            forecast: why.
+            decisions: that are told of a batch.
         """
-        if forecast is None or set(before) == set(after):
-            return
-        predicted = {"unshed_latency_ms": round(forecast.unshed_latency_ms), "latency_ms": round(forecast.latency_ms)}
-        for query in sorted({*before, *after}):
-            if query not in before:
-                log.info("shedding begins", query=query, batch_id=batch, drop_ratio=after[query], in_reach=forecast.in_reach, **predicted)
-            elif query not in after:
-                log.info("shedding ends", query=query, batch_id=batch, **predicted)
+        for one in decisions:
+            if (said := SAID.get(one.reason)) is not None:
+                log.info(
+                    said,
+                    query=one.query,
+                    batch_id=one.batch,
+                    drop_ratio=one.drop_ratio,
+                    in_reach=one.in_reach,
+                    latency_ms=round(one.latency_ms),
+                    unshed_latency_ms=round(one.unshed_latency_ms),
+                )
 
     def note(self, totals: BatchTotals) -> None:
         """Says what tasks and owners told that should not be so."""

@@ -11,6 +11,7 @@ from app.control.batch_metrics import FinishedBatch, count_batch
 from app.control.history import History, Noted
 from app.control.quality import Quality
 from app.control.query_set import GOOD, QuerySet
+from app.control.reports import LIMITS
 from app.control.running_catalog import RunningCatalog
 from app.control.standing import standings
 from app.control.watchdog import Watchdog
@@ -78,6 +79,8 @@ class Display:
             labels = {"query": plan.name, "version": str(plan.version), "hash": plan.fingerprint[:12], "status": status}
             self._metrics.set("cep_query_info", 1, **labels)
         for plan in running.catalog.current:
+            for limit in LIMITS:  # alerts see what moves, not what appears
+                self._metrics.add("cep_limited_total", 0, query=plan.name, limit=limit)
             if plan.shedding.latency_bound_ms is not None:
                 self._metrics.set("cep_latency_bound_seconds", plan.shedding.latency_bound_ms / 1000, query=plan.name)
         self._show_shedding(running.catalog.current, watchdog)

@@ -171,12 +171,12 @@ class ControlPlane:
         with self._lock:
             return None if self._catalog is None else self._catalog.catalog
 
-    def past(self) -> tuple[str, dict[int, int]] | None:
-        """The deployment that the newest directive names, and by source how far time had come before its batch, ms; None when no batch ran yet."""
+    def past(self) -> tuple[Directive, dict[int, int]] | None:
+        """The newest directive, and by source how far time had come before its batch, ms; None when no batch ran yet."""
         latest = None if self._log is None else self._log.latest()
         if self._log is None or latest is None or not latest.directive.deployment:
             return None
-        return latest.directive.deployment, self._log.greatest_times_before(latest.directive.batch)
+        return latest.directive, self._log.greatest_times_before(latest.directive.batch)
 
     def announce(self, deployment: str) -> None:
         """Lets tasks get ready for a deployment that will be opened soon: directives name it from now on as the coming one."""
@@ -280,11 +280,15 @@ class ControlPlane:
             NotReadyError: no catalog runs yet.
         """
         self._running_log.finish(totals)
-        self.metrics.set("cep_owners", owners)
+        self.count_owners(owners)
         heard = [source.source for source in totals.sources.values() if source.events > 0]
         if heard:
             with self._lock:
                 self._inflow.hear(heard, self._clock())
+
+    def count_owners(self, owners: int) -> None:
+        """So many hold buckets, or could."""
+        self.metrics.set("cep_owners", owners)
 
     def on_progress(self, spark_progress: Mapping[str, Any]) -> None:
         """Spark has committed a batch.
@@ -302,13 +306,12 @@ class ControlPlane:
         self._log.prune(progress.batch)
         self.registry.committed(progress.batch)
         with self._lock:
-            before = self._decider.watchdog.ratios
             self._take_in(progress, totals, directive, greatest)
-            after, forecast = self._decider.watchdog.ratios, self._decider.watchdog.forecast
-        self._remarks.note_shedding(progress.batch, before, after, forecast)
+        ratios = {} if directive is None else {query: directive.drop_ratio(query) for query in directive.shedding}
+        self._remarks.note_shedding(() if directive is None else directive.decisions)
         self._remarks.note(totals)
         self.show_offsets({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
-        log_batch(progress, totals, before, self.held)
+        log_batch(progress, totals, ratios, self.held)
         self.committed = progress.batch
 
     @property

@@ -17,6 +17,8 @@ Stage = Literal["ingress", "cep", "egress"]
 
 ENDS = ("irrelevant", "matched", "shed", "late", "dead")
 """Where an event's way can end; see the module's equation."""
+LIMITS = ("matches_per_event", "partial_matches_per_partition", "state_bytes")
+"""Of queries, that keep matches from being made or partial matches from staying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +98,8 @@ class QueryTally:
 
     def limited(self) -> dict[str, int]:
         """By limit that was reached, what it kept from being made, or from staying."""
-        counts = {
-            "matches_per_event": self.limited_matches,
-            "partial_matches_per_partition": self.limited_runs,
-            "state_bytes": self.evicted_matches,
-        }
-        return {limit: count for limit, count in counts.items() if count}
+        counts = zip(LIMITS, (self.limited_matches, self.limited_runs, self.evicted_matches), strict=True)
+        return {limit: count for limit, count in counts if count}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry or CollectorRegistry()
         self._counters = {m.name: Counter(m.name, m.help, m.labels, registry=self._registry) for m in METRICS if m.kind == "counter"}
-        self._gauges = {m.name: Gauge(m.name, m.help, m.labels, registry=self._registry) for m in METRICS if m.kind == "gauge"}
+        self._gauges = {m.name: Gauge(m.name, m.help, m.labels, registry=None) for m in METRICS if m.kind == "gauge"}
+        self._shown: set[str] = set()
         self._lock = threading.Lock()
         self._samples: dict[str, dict[tuple[tuple[str, str], ...], Any]] = {}
         self._tables = _Tables()
@@ -39,8 +40,13 @@ class Metrics:
             sample.inc(amount)
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
-        """Sets a gauge."""
+        """Sets a gauge, which is shown from then on: a 0 that nobody set would be read as one."""
         self._sample(self._gauges[name], name, labels).set(value)
+        if name not in self._shown:
+            with self._lock:
+                if name not in self._shown:
+                    self._registry.register(self._gauges[name])
+                    self._shown.add(name)
 
     def clear(self, name: str) -> None:
         """Forgets all label values of a gauge: partitions and queries that are gone."""
@@ -100,6 +106,8 @@ class Metrics:
         if known is not None:  # the registry looks through all samples of all metrics: 1,000 queries took seconds
             return float(known._value.get())  # noqa: SLF001 - there is no other way to it
         metric = self._counters.get(name) or self._gauges.get(name)
+        if name in self._gauges and name not in self._shown:
+            return None
         if metric is None:
             return self._registry.get_sample_value(name, labels)
         samples = (sample for family in metric.collect() for sample in family.samples)

@@ -80,6 +80,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("cep_batch_attempts_failed_total", "counter", "Attempts of batches that failed and were begun again."),
     Metric("cep_stalled_batches_total", "counter", "Batches that did not finish within spark.stall_after."),
+    Metric("cep_batch_running_seconds", "gauge", "How long the batch in work has been at it; 0 between batches."),
     Metric("cep_owners", "gauge", "Processes that hold buckets, or could."),
     Metric(
         "cep_log_entries_fed_total",

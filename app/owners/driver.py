@@ -67,6 +67,7 @@ class Owners:
         self._key = key
         self._settings = settings
         self._wires: dict[OwnerId, Wire] = {}
+        self._given_up: list[OwnerId] = []
         self._pool = ThreadPoolExecutor(64, "owners")
 
     def find(self, addresses: Iterable[tuple[str, int]]) -> list[OwnerId]:
@@ -78,10 +79,10 @@ class Owners:
         return sorted(new)
 
     def gone(self) -> list[OwnerId]:
-        """Owners whose connections have ended since the last question; they are forgotten."""
-        dead = [owner for owner, wire in self._wires.items() if not wire.alive]
-        for owner in dead:
+        """Owners whose connections have ended since the last question, or who were given up; they are forgotten."""
+        for owner in [owner for owner, wire in self._wires.items() if not wire.alive]:
             self.give_up(owner)
+        dead, self._given_up = self._given_up, []
         return dead
 
     def give_up(self, owner: OwnerId) -> None:
@@ -89,6 +90,7 @@ class Owners:
         wire = self._wires.pop(owner, None)
         if wire is not None:
             wire.close()
+            self._given_up.append(owner)
 
     def ask(self, asks: Mapping[OwnerId, Ask], timeout_s: float | None = None) -> dict[OwnerId, Message]:
         """Gives orders to several owners at once and waits for all answers.

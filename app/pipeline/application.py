@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def control_plane(settings: Settings) -> ControlPlane:
     Raises:
         OSError: it cannot listen at the configured address.
     """
-    plane = ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": ""})
+    plane = ControlPlane(settings, {"version": __version__, "spark": pyspark.__version__, "git": os.environ.get("CEP_GIT_COMMIT", "")})
     plane.pages = site_of(plane, settings, registry_settings(settings.schema_registry)).page
     return plane
 
@@ -158,7 +158,7 @@ def opened(spark: SparkSession, settings: Settings, registry: Subjects | None = 
     store_numbers(settings.checkpoint.uri, numbers)
     move_to_readers(settings, deployment)
     plane = control_plane(settings)
-    listener = ProgressListener(plane, threading.Event())
+    listener = ProgressListener(plane)
     try:
         fingerprint = open_catalog(settings, plane, deployment)
         spark.streams.addListener(listener)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ from app.owners.driver import Ask, Owners, OwnersFailedError
 from app.owners.orders import EPOCHS_PER_RUN, PROPERTY, Advance, BucketOrder, OwnerPlace, OwnerSettings, TaskOrders, packed_orders
 from app.owners.spent import Spent
 from app.owners.wire import WireKey
-from app.pipeline.causes import cause, credentials_refused, lies_outside
+from app.pipeline.causes import cause, credentials_refused, lies_outside, registry_is_away
 from app.pipeline.task_answers import TaskAnswer, answers_of_batch, look_around, owners_beside
 
 PHASES = ("decide", "wait", "ingress", "match", "add-up")
@@ -62,6 +63,9 @@ class Plane(Protocol):
 
     def finish(self, totals: BatchTotals, owners: int = 0) -> None:
         """Takes what became of a batch."""
+
+    def count_owners(self, owners: int) -> None:
+        """So many are there."""
 
     def planned(self, batch: int) -> Planned | None:
         """The offsets of a batch."""
@@ -190,6 +194,7 @@ class Batches:
         for owner in self._owners.find(addresses):
             log.info("owner found", owner=f"{owner.host}:{owner.port}", pid=owner.pid)
             self._placement.join(owner)
+        self._plane.count_owners(len(self._placement.owners))
         return len(self._placement.owners)
 
     def prepare(self, deployment: str) -> None:
@@ -230,6 +235,8 @@ class Batches:
                 self._attempted(frame, directive, len(failures) + 1, spent)
             except (PySparkException, Py4JError) as error:
                 told = str(error)
+                if registry_is_away(told):
+                    raise DependencyError(cause(told)) from None
                 if self._asked_to_stop.is_set() or isinstance(error, Py4JNetworkError) or lies_outside(told):
                     raise
                 failures.append(cause(told, hint=False))
@@ -327,15 +334,25 @@ class Batches:
         """All executors are gone, or none has come yet: Spark holds jobs back until it has one."""
         deadline = time.monotonic() + WAIT_FOR_OWNERS_S
         while not self._placement.settle():
-            if time.monotonic() > deadline:
-                raise DependencyError(f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s")
-            self.find(look_around(spark, 1))
+            looking: Future[set[tuple[str, int]]] = Future()  # for a job that Spark may hold back for ever
+            threading.Thread(target=_look, args=(spark, looking), name="looking", daemon=True).start()
+            try:
+                self.find(looking.result(max(0.0, deadline - time.monotonic())))
+            except TimeoutError:
+                raise DependencyError(f"no executor has come in {WAIT_FOR_OWNERS_S:.0f} s") from None
 
     def _tend(self, batch: int) -> None:
         """Owners do what is not urgent while the next batch is planned and read. Spark has certainly committed the batch before this one."""
         ask = Ask({"op": "committed", "application": self._settings.application, "batch": batch - 1})
         self._tending = threading.Thread(target=self._owners.tell, args=(ask,), name="tending")
         self._tending.start()
+
+
+def _look(spark: SparkSession, found: Future[set[tuple[str, int]]]) -> None:
+    try:
+        found.set_result(look_around(spark, 1))
+    except Exception as error:  # noqa: BLE001 - told to whoever waits
+        found.set_exception(error)
 
 
 def advance_asks(

@@ -8,11 +8,12 @@ PLAN = "=== Streaming Query ==="
 _TRACE = re.compile(r"\s|Traceback|SQLSTATE|Driver stacktrace|During handling|The above exception|\.{3} \d+ more")
 """Beginnings of lines that belong to a stack trace, and of those that say nothing to people."""
 _RESTART = "hint: the whole of it is in the log; a new start goes on at the batch that failed"
+_REGISTRY_AWAY = "the schema registry has been away"
 _HINTS = (
     ("failOnDataLoss", "hint: records were deleted before they were read; kafka.fail_on_data_loss: false goes on without them"),
     ("RecordTooLarge", "hint: a topic's max.message.bytes is below topics.max_record_bytes"),
     ("AuthorizationException", "hint: the broker's access lists do not allow it"),
-    ("the schema registry has been away", "hint: is it up, is schema_registry.url right? a new start waits for it again"),
+    (_REGISTRY_AWAY, "hint: is it up, is schema_registry.url right? a new start waits for it again"),
     ("UnknownTopicOrPartition", "hint: was a topic deleted? cep topics plan shows it"),
 )
 _REFUSED = "AuthenticationException"
@@ -32,6 +33,15 @@ def lies_outside(failure: str) -> bool:
     (True, False)
     """
     return any(word in failure for word in _OUTSIDE)
+
+
+def registry_is_away(failure: str) -> bool:
+    """Whether the batch has waited for the registry for as long as it may.
+
+    >>> registry_is_away("DependencyError: the schema registry has been away for 60 s, and batch 3 needs its schema 7: down")
+    True
+    """
+    return _REGISTRY_AWAY in failure
 
 
 def credentials_refused(failure: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 from pyspark import SparkContext
@@ -23,11 +22,10 @@ class ProgressListener(StreamingQueryListener):
 
     Args:
         plane: told of every batch.
-        committed: set after every batch.
     """
 
-    def __init__(self, plane: ControlPlane, committed: threading.Event) -> None:
-        self._plane, self._committed = plane, committed
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
         self._in_java: Any = None
 
     @property
@@ -47,8 +45,6 @@ class ProgressListener(StreamingQueryListener):
             self._plane.on_progress(json.loads(event.progress().json()))
         except Exception:
             log.exception("progress could not be used")
-        finally:
-            self._committed.set()
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """A query with nothing to read is as ready as one that has read: a restart on quiet topics must not wait for the next event."""

@@ -28,11 +28,13 @@ class StallWatch:
     def look(self) -> None:
         """One look; a stalled batch is told once."""
         running = self._batches.running
+        running_s = 0.0 if running is None else time.monotonic() - running.since_s
+        self._plane.metrics.set("cep_batch_running_seconds", running_s)
         if self._told is not None and (running is None or running.batch != self._told):
             self._plane.moving.good()
             log.info("the stalled batch has ended", batch_id=self._told)
             self._told = None
-        if running is None or running.batch == self._told or (time.monotonic() - running.since_s) * 1000 < self._after_ms:
+        if running is None or running.batch == self._told or running_s * 1000 < self._after_ms:
             return
         self._told = running.batch
         self._plane.moving.bad(f"batch {running.batch} has not ended for {format_duration(self._after_ms)}")

@@ -434,20 +434,23 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- $name }}{{ if hasKey (include "cep.ownSecrets" (index . 0) | fromYaml) $name }}-hook{{ end }}
 {{- end }}
 
-{{/* What pods of jobs and tests have in common. They run before or beside the release, without any right. */}}
+{{/* What pods of jobs and tests have in common. They run before or beside the release, without any right in the cluster. Call with (list $ account): hooks run before the
+release's accounts are there. */}}
 {{- define "cep.jobPod" -}}
 restartPolicy: Never
 automountServiceAccountToken: false
 enableServiceLinks: false
-{{- with .Values.serviceAccount.executorName }}
+{{- with index . 1 }}
 serviceAccountName: {{ . }}
 {{- end }}
+{{- with index . 0 }}
 securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with include "cep.placement" (list . (omit .Values.driver "topologySpreadConstraints")) | trim }}
 {{ . }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -541,6 +544,20 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- if ne .Values.topics.provision "none" }}
 {{- $all = append $all "settings.topics.replication_factor is below 3: the topics that are made do not outlive a broker." }}
 {{- end }}
+{{- end }}
+{{- if .Values.driver.maintenance }}
+{{- $all = append $all "driver.maintenance is true: nothing is matched until it is false again." }}
+{{- end }}
+{{- if .Values.networkPolicy.enabled }}
+{{- if and (eq .Values.checkpoint.type "uri") (not .Values.networkPolicy.objectStore.ports) }}
+{{- $all = append $all "networkPolicy.objectStore.ports is empty: the checkpoint's bucket cannot be reached, unless networkPolicy.extraEgress allows it." }}
+{{- end }}
+{{- if and .Values.kafka.security.oauth.tokenEndpointUrl (not .Values.networkPolicy.tokenEndpoint.ports) }}
+{{- $all = append $all "networkPolicy.tokenEndpoint.ports is empty: the token endpoint cannot be reached, unless networkPolicy.extraEgress allows it." }}
+{{- end }}
+{{- end }}
+{{- if and .Values.prometheusRule.enabled (not (contains "://" .Values.prometheusRule.runbookUrl)) }}
+{{- $all = append $all "prometheusRule.runbookUrl is no URL: alerts link to nowhere. Set it to where ops/runbooks/ of this version can be read, with a slash at its end." }}
 {{- end }}
 {{- if .Values.podDisruptionBudget.driver.enabled }}
 {{- $all = append $all "podDisruptionBudget.driver is enabled: the drain of its node waits until somebody deletes the driver." }}

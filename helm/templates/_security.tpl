@@ -1,6 +1,6 @@
 {{/* The token by which all parts of a release know each other (driver, executors, owners of buckets, Spark itself): a file in both pods, in no environment. */}}
 {{- define "cep.internalSecret" -}}
-{{- .Values.internalToken.existingSecret | default (printf "%s-internal" (include "cep.fullname" .)) }}
+{{- tpl .Values.internalToken.existingSecret . | default (printf "%s-internal" (include "cep.fullname" .)) }}
 {{- end }}
 
 {{- define "cep.internalVolume" -}}
@@ -21,13 +21,13 @@
 {{- with .Values.control.existingSecret }}
 - name: control-secret
   secret:
-    secretName: {{ . }}
+    secretName: {{ tpl . $ }}
     defaultMode: 0440
 {{- end }}
 {{- with .Values.control.tlsSecret }}
 - name: control-tls
   secret:
-    secretName: {{ . }}
+    secretName: {{ tpl . $ }}
     defaultMode: 0440
 {{- end }}
 {{- end }}

@@ -30,6 +30,7 @@ import orjson
 import yaml
 
 from app.config.settings import Settings, load_settings
+from app.control.accounts import ACCOUNTS
 from app.control.directives import Directive
 from app.control.plane import ControlPlane
 from app.control.reports import QueryTally, SourceProgress, StageReport
@@ -235,7 +236,7 @@ def measured(size: Size, rounds: int = 9) -> dict[str, Any]:
         bench = Bench(Path(folder), size, addresses, names)
         spent = [bench.run(batch) for batch in range(WARM_UP + rounds)][WARM_UP:]
         sent = {**bench.sent(WARM_UP + rounds - 1), "reports_of_owners": sum(map(len, answers))}
-        breaches = bench.plane.metrics.text()[0].count(b"cep_accounting_breaches_total{")
+        breaches = sum(bench.plane.metrics.value("cep_accounting_breaches_total", account=account) or 0 for account in ACCOUNTS)
         begun = time.process_time()
         bench.plane.metrics.text()
         scrape = time.process_time() - begun

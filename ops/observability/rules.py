@@ -18,6 +18,8 @@ OF_QUERY = "namespace, pod, query"
 LATE = "cep:latency_bound:violation_ratio_rate"
 WITHIN = "cep:latency_within:bucket"
 LIMIT = "cep:latency_limit:seconds"
+MOVING = "on (namespace, pod) increase(cep_batches_total{<selector>}[10m]) > 0"
+"""Batches end: what the last one said is not of an hour ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +99,9 @@ ALERTS: tuple[Alert, ...] = (
         "Nothing of it was scraped for five minutes: no composite events, or no scrape.",
     ),
     Alert(
-        "CepNoLeader",
-        "critical",
-        "cep_leader{<selector>} == 0",
-        "5m",
-        "The driver does not hold its checkpoint",
-        "Another driver has it, or its storage is away; nothing is matched.",
-    ),
-    Alert(
         "CepRestarting",
         "critical",
-        "resets(cep_batches_total{<selector>}[30m]) >= 3",
+        "changes(process_start_time_seconds{<selector>}[30m]) >= 3",
         "0m",
         "The driver started {{ $value }} times in half an hour",
         "It ends again and again; the exit code and the last lines of its log say why.",
@@ -115,10 +109,12 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepNoProgress",
         "critical",
-        "time() - max by (namespace, pod) (cep_checkpoint_last_success_timestamp_seconds{<selector>}) > <no_progress_seconds> and on (namespace, pod) sum by (namespace, pod) (cep_consumer_lag_records{<selector>}) > 0",
+        "max by (namespace, pod) (cep_batch_running_seconds{<selector>}) > <no_progress_seconds>"
+        " or time() - max by (namespace, pod) (cep_checkpoint_last_success_timestamp_seconds{<selector>}) > <no_progress_seconds>"
+        " and on (namespace, pod) sum by (namespace, pod) (cep_consumer_lag_records{<selector>}) > 0",
         "1m",
-        "No batch was finished for {{ $value | humanizeDuration }} while records wait",
-        "A batch hangs, fails and is repeated, or waits for the schema registry.",
+        "No batch was finished for {{ $value | humanizeDuration }}",
+        "A batch hangs, fails and is repeated, or waits for the schema registry; or records wait and none begins.",
     ),
     Alert(
         "CepBatchesStalled",
@@ -171,7 +167,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepWatermarkStalled",
         "warning",
-        "max by (namespace, pod, query) (cep_watermark_delay_seconds{<selector>}) > <watermark_seconds>",
+        f"max by (namespace, pod, query) (cep_watermark_delay_seconds{{<selector>}}) > <watermark_seconds> and {MOVING}",
         "10m",
         "Time of {{ $labels.query }} is {{ $value | humanizeDuration }} behind the clock",
         "Negations and windows end late; a topic partition with old event times, or lag.",
@@ -195,7 +191,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepBoundUnreachable",
         "critical",
-        "cep_latency_bound_reachable{<selector>} == 0",
+        f"cep_latency_bound_reachable{{<selector>}} == 0 and {MOVING}",
         "10m",
         "No drop ratio keeps all latency bounds",
         "A batch's fixed cost, or a query that may not shed, takes more than a bound allows.",
@@ -203,7 +199,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         "CepSheddingSustained",
         "warning",
-        "avg_over_time(cep_realised_drop_ratio{<selector>}[30m]) > <shed_ratio>",
+        f"avg_over_time(cep_realised_drop_ratio{{<selector>}}[30m]) > <shed_ratio> and {MOVING}",
         "5m",
         "{{ $labels.query }} sheds {{ $value | humanizePercentage }} for half an hour",
         "This is no burst but too little capacity.",

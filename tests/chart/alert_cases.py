@@ -56,15 +56,33 @@ def above(metric: str, high: float, low: float, labels: str = S, minutes: int = 
     return Case({f"{metric}{{{labels}}}": steady(high, 2 * minutes)}, {f"{metric}{{{labels}}}": steady(low, 2 * minutes)}, minutes)
 
 
+def while_batches_end(case: Case) -> Case:
+    """The same in a driver that works: what its last batch said an hour ago is no alert."""
+    moves = {f"cep_batches_total{{{S}}}": counter(60, 2 * case.minutes)}
+    return Case({**case.fires, **moves}, {**case.quiet, **moves}, case.minutes)
+
+
+def not_without_input(case: Case) -> Case:
+    """It fires, and does not where no batch ends."""
+    return Case(while_batches_end(case).fires, {**case.fires, f"cep_batches_total{{{S}}}": steady(900, 2 * case.minutes)}, case.minutes)
+
+
+UNREACHABLE = above("cep_latency_bound_reachable", 0, 1)
+SHEDDING = above("cep_realised_drop_ratio", 0.31, 0.29, f'{OWN},shedder="random"', 60)
+LATE_CLOCK = above("cep_watermark_delay_seconds", 601, 599, OWN)
 TOPIC = f'{S},topic="t",partition="0"'
-CASES: dict[str, Case] = {
+CASES: dict[str, Case] = {  # by name, some with what is special behind a comma
     "CepDown": Case({f"cep_batches_total{{{S}}}": "1x60"}, {f"cep_leader{{{S}}}": "1x60"}),
-    "CepNoLeader": above("cep_leader", 0, 1),
+    # a process that never commits has no other counter that begins anew
     "CepRestarting": Case(
-        {f"cep_batches_total{{{S}}}": "0+9x4 0+9x4 0+9x4 0+9x20"},
-        {f"cep_batches_total{{{S}}}": "0+9x20 0+9x20"},
+        {f"process_start_time_seconds{{{S}}}": "100x8 700x8 1200x8 1700x16"},
+        {f"process_start_time_seconds{{{S}}}": "100x20 1300x20"},
     ),
     "CepNoProgress": Case(
+        {f"cep_batch_running_seconds{{{S}}}": counter(60), f"cep_consumer_lag_records{{{TOPIC}}}": steady(0)},
+        {f"cep_batch_running_seconds{{{S}}}": steady(299), f"cep_consumer_lag_records{{{TOPIC}}}": steady(0)},
+    ),
+    "CepNoProgress, none begins": Case(
         {f"cep_checkpoint_last_success_timestamp_seconds{{{S}}}": steady(60), f"cep_consumer_lag_records{{{TOPIC}}}": steady(5)},
         {f"cep_checkpoint_last_success_timestamp_seconds{{{S}}}": steady(60), f"cep_consumer_lag_records{{{TOPIC}}}": steady(0)},
     ),
@@ -83,13 +101,16 @@ CASES: dict[str, Case] = {
         60,
     ),
     "CepLagHigh": above("cep_consumer_lag_seconds", 301, 299, TOPIC),
-    "CepWatermarkStalled": above("cep_watermark_delay_seconds", 601, 599, OWN),
+    "CepWatermarkStalled": while_batches_end(LATE_CLOCK),
+    "CepWatermarkStalled, input gone": not_without_input(LATE_CLOCK),
     # 20 % late is 20 times the budget of 1 %; 5 % is less than 6 times
     "CepLatencySLOBurnFast": Case(latencies(8, 2, 120), latencies(9.5, 0.5, 120), 90),
     # and more than 3 times; rates over days are those of the hours that there are
     "CepLatencySLOBurnSlow": Case(latencies(9.5, 0.5, 300), latencies(9.95, 0.05, 300), 270),
-    "CepBoundUnreachable": above("cep_latency_bound_reachable", 0, 1),
-    "CepSheddingSustained": above("cep_realised_drop_ratio", 0.31, 0.29, f'{OWN},shedder="random"', 60),
+    "CepBoundUnreachable": while_batches_end(UNREACHABLE),
+    "CepBoundUnreachable, input gone": not_without_input(UNREACHABLE),
+    "CepSheddingSustained": while_batches_end(SHEDDING),
+    "CepSheddingSustained, input gone": not_without_input(SHEDDING),
     "CepRecallLow": above("cep_shed_recall_estimate_ratio", 0.79, 0.81, f'{OWN},bound="upper"'),
     "CepLearningFailing": Case(
         {f'cep_learning_total{{{OWN},outcome="failed"}}': counter(1)},

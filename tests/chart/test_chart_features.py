@@ -321,8 +321,12 @@ def templates_in_values(chart: Chart) -> None:
             "schemaRegistry": {"url": "http://{{ .Release.Name }}-registry:8081"},
             "commonAnnotations": {"who": "{{ .Chart.Name }}"},
             "queries": {"inline": {"a.yaml": "name: '{{ .Release.Name }}'"}},
+            "internalToken": {"existingSecret": "{{ .Release.Name }}-token"},
+            "control": {"existingSecret": "{{ .Release.Name }}-control", "tlsSecret": "{{ .Release.Name }}-tls"},
         }
     )
+    secrets = {volume.get("secret", {}).get("secretName") for volume in rendered.driver["spec"]["volumes"]}
+    assert secrets >= {"shop-token", "shop-control", "shop-tls"}
     assert rendered.settings["kafka"]["bootstrap_servers"] == "shop-kafka.stores:9092"
     assert rendered.settings["schema_registry"]["url"] == "http://shop-registry:8081"
     assert rendered.driver["metadata"]["annotations"]["who"] == "cep"

@@ -21,7 +21,10 @@ def test_counters_gauges_and_infos_are_served_as_text() -> None:
     assert 'cep_drop_ratio{query="q",shedder="random"} 0.25' in text
     assert 'cep_build_info{git="abc",spark="4",version="1"} 1.0' in text
     assert content_type.startswith("text/plain")
-    families = {family.name: family for family in text_string_to_metric_families(text)}
+    for metric in METRICS:
+        if metric.kind == "gauge":
+            metrics.set(metric.name, 1, **dict.fromkeys(metric.labels, "a"))
+    families = {family.name: family for family in text_string_to_metric_families(metrics.text()[0].decode())}
     for metric in METRICS:
         family = families[metric.name.removesuffix("_total")]
         assert family.documentation == metric.help
@@ -53,7 +56,17 @@ def test_names_and_labels_outside_the_table_are_refused() -> None:
 def test_two_drivers_in_one_process_do_not_share_values() -> None:
     one, two = Metrics(), Metrics()
     one.set("cep_leader", 1)
-    assert two.value("cep_leader") == 0
+    assert two.value("cep_leader") is None
+
+
+def test_a_gauge_is_shown_from_when_it_was_set() -> None:
+    """A bound that nobody has spoken of is not out of reach; an alert would take the 0 for that."""
+    metrics = Metrics()
+    assert b"\ncep_latency_bound_reachable " not in metrics.text()[0]
+    for value in (1, 0):
+        metrics.set("cep_latency_bound_reachable", value)
+        assert f"\ncep_latency_bound_reachable {float(value)}\n".encode() in metrics.text()[0]
+        assert metrics.value("cep_latency_bound_reachable") == value
 
 
 def test_what_was_forgotten_is_counted_anew() -> None:

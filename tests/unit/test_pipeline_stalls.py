@@ -39,6 +39,7 @@ def test_a_batch_that_does_not_end_is_told_once_and_is_over_with_the_next() -> N
     batches.running = Running(7, time.monotonic() - 59)
     watch.look()
     assert plane.moving.check() is None
+    assert 59 <= (plane.metrics.value("cep_batch_running_seconds") or 0) < 60
     batches.running = Running(7, time.monotonic() - 61)
     with capture_logs() as logs:
         watch.look()

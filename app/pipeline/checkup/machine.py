@@ -18,7 +18,7 @@ from app.config.addresses import Address, FolderAddress
 from app.config.settings import Settings
 from app.owners.inventory import fault_of_spark_log
 from app.pipeline.checkup.checks import Check, failed, ok, warning
-from app.pipeline.numbers import load_numbers
+from app.pipeline.numbers import buckets_kept, load_numbers
 from app.storage.open import open_store
 from app.storage.trial import try_out
 
@@ -95,7 +95,7 @@ def checkpoint(settings: Settings) -> list[Check]:
     uri = settings.checkpoint.uri
     try_out(settings.checkpoint.address)
     store = open_store(uri)
-    numbers = load_numbers(uri).in_buckets(settings.spark.buckets)
+    numbers = load_numbers(uri).in_buckets(buckets_kept(settings).spark.buckets)
     if fault := fault_of_spark_log(store):
         hint = "restore it from a copy, or begin with another checkpoint.path; cep checkpoint verify says what else is amiss"
         return [failed("checkpoint", fault, hint, 1)]

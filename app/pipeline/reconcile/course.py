@@ -145,6 +145,9 @@ class Course:
     def count_failed_attempt(self) -> None:
         """It is logged."""
 
+    def count_owners(self, owners: int) -> None:
+        """Nobody watches."""
+
     def count_breaches(self, breaches: Sequence[Breach]) -> None:
         """They are logged."""
 
