@@ -7,6 +7,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 """The folder that holds ``app/``; in an image or a clone the same."""
+QUICKSTART = PROJECT / "app" / "local" / "quickstart.yaml"
+"""Settings of the demo, and what `cep init` writes."""
 
 
 def cache_folder() -> Path:

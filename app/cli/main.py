@@ -25,6 +25,7 @@ EXIT_CODES: dict[type[Exception], int] = {
 `app.cli.exits` is the table for people."""
 
 COMMANDS = (
+    Command("init", "running", "Write a settings file to begin from: the streams and queries of the demo, with your broker and registry."),
     Command("run", "running", "Run the application until SIGTERM or Ctrl-C (a second one stops at once).", kernels=True),
     Command("demo", "demo", "Run everything on this machine and watch composite events arrive; Ctrl-C ends it."),
     Command("validate", "queries", "Check query files; exit 0 when they can run, 1 with all findings on standard error."),

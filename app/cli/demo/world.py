@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from app.bootstrap.places import PROJECT
+from app.bootstrap.places import QUICKSTART
 from app.config.settings import Settings
 from app.delivery.security import client_options
 from app.errors import CepError
@@ -20,7 +20,6 @@ from app.local.generators import generate
 from app.local.generators.stream import Truth
 from app.local.sending import Outlet, Sender, as_recorded
 
-QUICKSTART = PROJECT / "app" / "local" / "quickstart.yaml"
 CHUNK_SECONDS: Mapping[str, float] = {"retail": 20.0, "stocks": 600.0}
 """Streams are generated in chunks of so much event time: items' journeys are short then, and are judged soon; prices run on for long."""
 CHUNK_EVENTS = 1_000_000

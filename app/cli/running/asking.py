@@ -61,7 +61,8 @@ class Asked:
     def stranger(self) -> DependencyError:
         """The error for an answer that no application gives."""
         return DependencyError(
-            f"who answers at {self.url} is no cep\nhint: is it the port of the driver (http.port)? --url names another one"
+            f"who answers at {self.url} is no cep, or its port for probes alone\n"
+            "hint: is it the port of the driver (http.control.port where there is one, 8081 in the chart; else http.port)? --url names another one"
         )
 
     def _opener(self) -> urllib.request.OpenerDirector:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from app.cli.later import PLAIN
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.settings_file import SettingsFile
 from app.config.settings import load_settings
 from app.errors import CepError
 from app.owners.forking import fork as fork_checkpoint
@@ -28,8 +28,6 @@ from app.storage.open import open_store
 checkpoint = typer.Typer(
     name="checkpoint", help="Look into the application's checkpoint, and get out of trouble.", no_args_is_help=True, **PLAIN
 )
-
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 
 
 @checkpoint.command("ls")

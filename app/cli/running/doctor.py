@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.screen import screen
+from app.cli.settings_file import SettingsFile
 from app.config.settings import load_settings
 from app.pipeline.checkup.checks import Check, exit_code
 from app.pipeline.checkup.examine import examine
@@ -26,7 +26,7 @@ def clock_ms() -> int:
 
 
 def doctor(
-    settings: Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")] = None,
+    settings: SettingsFile = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Write no heartbeat, and so leave the clocks out.")] = False,  # noqa: FBT002
     output: OutputOption = Output.text,
 ) -> None:

@@ -7,7 +7,6 @@ import sys
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
@@ -19,6 +18,7 @@ from rich.table import Table
 from app import __version__
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
+from app.cli.settings_file import SettingsFile
 from app.config.durations import parse_duration
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
@@ -39,7 +39,7 @@ def reconcile(
     query: Annotated[
         list[str] | None, typer.Option(help="Only this query; may be repeated.", show_default="all that shed, and all that read these")
     ] = None,
-    settings: Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")] = None,
+    settings: SettingsFile = None,
     ahead: Annotated[
         str, typer.Option(help="How far event times may be ahead of Kafka's timestamps; the streams' max_ahead where that is less.")
     ] = "1 m",

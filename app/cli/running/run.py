@@ -7,13 +7,12 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from app import __version__
 from app.bootstrap.class_archive import make_class_archive
+from app.cli.settings_file import SettingsFile
 from app.config.secret_variables import without_secrets
 from app.config.settings import load_settings
 from app.errors import CepError, CheckpointTakenError, ConfigurationError, DependencyError
@@ -44,7 +43,7 @@ _LONGEST_END_S = 5.0
 
 
 def run(
-    settings: Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")] = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Run the application until SIGTERM or Ctrl-C (a second one stops at once).
 

@@ -19,6 +19,7 @@ from rich.text import Text
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.running.asking import Asked, token_in
 from app.cli.screen import screen
+from app.cli.settings_file import SettingsFile
 from app.config.durations import format_duration, parse_duration
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
@@ -37,10 +38,14 @@ class Look:
 
 
 def status(  # noqa: PLR0917 - the command's options
-    settings: Annotated[
-        Path | None, typer.Option("--settings", help="Settings file: says where the application listens, and what it wants to be shown.")
+    settings: SettingsFile = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            help="Where it listens, as http://host:8080, the control port where there is one (8081 in the chart); wins over the settings.",
+        ),
     ] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Where it listens, as http://host:8080; wins over the settings.")] = None,
     over: Annotated[
         str, typer.Option("--over", help="For so long rates and latencies are looked at; 0 s: one look, without rates.")
     ] = "2 s",
@@ -51,7 +56,8 @@ def status(  # noqa: PLR0917 - the command's options
     """Show what the running application does, query by query.
 
     State, input rate (events that the query could use), drop ratio, latency (99 of 100 are below) against its bound, recall and precision as estimated while it
-    sheds, composite events, and the last reading of the query files. In Kubernetes: `kubectl port-forward` to the driver's http port, and --url.
+    sheds, composite events, and the last reading of the query files. The settings say where the application listens and what it wants to be shown. In Kubernetes either
+    `kubectl exec` into the driver, or `kubectl port-forward` to its control port (8081) and --url.
 
     Exit codes: 0 ready, 1 it answers but is not ready, or its query files are broken; 69 nobody answers, 77 the token is missing or wrong.
     """

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +16,7 @@ from app.bootstrap.kernels import warm_kernels
 from app.cli.later import PLAIN
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.screen import screen
+from app.cli.settings_file import SettingsFile
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
 from app.owners.model_store import NONE, Choice, ModelStore
@@ -27,7 +27,6 @@ models = typer.Typer(
     name="models", help="See, choose and learn the models that queries shed by while the application runs.", no_args_is_help=True, **PLAIN
 )
 
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 Query = Annotated[str, typer.Argument(help="Name of a query.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As --output json; of ls one list on many lines.")]
 
@@ -106,11 +105,14 @@ def unpin(query: Query, settings: SettingsFile = None, output: OutputOption = Ou
 def rollback(query: Query, settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
     """Use the version that was taken before the one in use, and pin it."""
     store = _store(load_settings(settings, os.environ))
-    used = store.choice(query).version
-    before = [one.version for one in store.versions(query) if one.taken and one.version < used]
-    if used == NONE or not before:
+    choice = store.choice(query)
+    used, now = choice.version, store.chosen(query, choice)
+    before = (
+        [] if now is None else [one.version for one in store.versions(query) if one.taken and one.version < used and one.fits_where(now)]
+    )
+    if not before:
         raise CepError(
-            f'query "{query}" has no earlier version\nhint: cep models ls shows what there is; cep models pin {query} 0 sheds at random'
+            f'query "{query}" has no earlier version for what it is now\nhint: cep models ls shows what there is; cep models pin {query} 0 sheds at random'
         )
     _choose(store, query, Choice(max(before), pinned=True, why=f"rolled back from version {used} by a person"), output)
 

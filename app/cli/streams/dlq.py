@@ -6,7 +6,6 @@ import heapq
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
@@ -18,6 +17,7 @@ from app.cli.inputs.moments import moment_ms, moment_text
 from app.cli.later import PLAIN, Later
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.screen import screen
+from app.cli.settings_file import SettingsFile
 from app.config.settings import Settings, load_settings
 from app.delivery.dead_letters import AT_ONCE, Letter, LetterPlace, SendingAgain, Wanted, letter_of, mark_of, refusal
 from app.delivery.reading import Reading
@@ -25,7 +25,6 @@ from app.errors import CepError
 
 dlq = typer.Typer(name="dlq", help="Look at dead letters, and send them again.", no_args_is_help=True, **PLAIN)
 
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 Reasons = Annotated[list[str] | None, typer.Option("--reason", help="Only letters with this reason; may be given again.")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only letters of records of this topic; may be given again.")]
 Since = Annotated[str | None, typer.Option("--since", help="Only letters written then or later: how long ago, as 15 m, or a time.")]

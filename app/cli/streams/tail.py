@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app.cli.later import Later
 from app.cli.output import Output, OutputOption
+from app.cli.settings_file import SettingsFile
 
 
 def tail(  # noqa: PLR0917 - the command's options
@@ -30,7 +30,7 @@ def tail(  # noqa: PLR0917 - the command's options
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,  # noqa: FBT002
     timeouts: Annotated[bool, typer.Option("--timeouts", help="Partial matches that ran out of their window as well.")] = False,  # noqa: FBT002
     events: Annotated[bool, typer.Option("--events", help="Each with the events that it is made of.")] = False,  # noqa: FBT002
-    settings: Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")] = None,
+    settings: SettingsFile = None,
     output: OutputOption = Output.text,
 ) -> None:
     """Show composite events as they are on their topics.

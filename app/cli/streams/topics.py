@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Table
@@ -12,6 +11,7 @@ from rich.table import Table
 from app.cli.later import PLAIN
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.screen import screen
+from app.cli.settings_file import SettingsFile
 from app.config.settings import Settings, load_settings
 from app.delivery.connection import connect
 from app.delivery.topics import ExistingTopic, TopicAdministrator, TopicChange, plan_changes, render_changes, wanted_topics
@@ -21,8 +21,6 @@ from app.query.plan import Catalog
 from app.query.resolved.vocabulary import UNKNOWN
 
 topics = typer.Typer(name="topics", help="Look at the topics of an application, and create them.", no_args_is_help=True, **PLAIN)
-
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="Settings file; CEP_… variables lie over it.")]
 
 
 @topics.command("ls")

@@ -1,0 +1,62 @@
+"""``cep init``: a settings file to begin from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.bootstrap.places import PROJECT, QUICKSTART
+from app.cli.output import Output, OutputOption, write_json
+from app.errors import CepError
+
+_HEAD = """# Settings of the application. What is not here has its default: ops/settings.md explains every setting.
+# Paths count from this file's folder, but for the checkpoint's, which counts from the working directory.
+# Every setting can also come from the environment: CEP_KAFKA__BOOTSTRAP_SERVERS, CEP_SCHEMA_REGISTRY__URL, …
+"""
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The settings file; there must be none yet.")],
+    brokers: Annotated[str, typer.Option("--brokers", help="Kafka's bootstrap servers.")] = "localhost:9092",
+    registry: Annotated[str, typer.Option("--registry", help="URL of the schema registry.")] = "http://localhost:8081",
+    output: OutputOption = Output.text,
+) -> None:
+    """Write a settings file to begin from: the streams and queries of the demo, with your broker and registry.
+
+    Exit codes: 0 written, 1 there is such a file, or it cannot be written.
+    """
+    text = settings_text(QUICKSTART.read_text(encoding="utf-8"), file.resolve().parent, brokers, registry)
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise CepError(f"{file} is there already, and was not touched\nhint: name another one, or delete it") from None
+    except OSError as error:
+        raise CepError(f"{file} cannot be written: {error.strerror}\nhint: is its folder there, and yours?") from error
+    if output is Output.json:
+        write_json({"file": str(file.resolve())})
+        return
+    print(f"{file} written: change its streams and queries to yours. Then:")
+    for command in ("validate", "topics plan", "topics apply", "doctor", "run"):
+        print(f"  cep {command} --settings {file}")
+
+
+def settings_text(shipped: str, folder: Path, brokers: str, registry: str) -> str:
+    """The shipped settings, with paths that count from a folder.
+
+    Args:
+        shipped: text of `QUICKSTART`.
+        folder: where the file will be.
+        brokers: Kafka's bootstrap servers.
+        registry: URL of the schema registry.
+    """
+    body = shipped[shipped.index("application:") :]
+    to_project = os.path.relpath(PROJECT, folder)
+    return _HEAD + (
+        body.replace("../../", "" if to_project == "." else f"{to_project}/")
+        .replace("localhost:9092", brokers)
+        .replace("http://localhost:8081", registry)
+    )
