@@ -29,18 +29,18 @@ class Sample:
 
     Attributes:
         share: of all turns of all partitions, 0 to 1.
-        before_ms: how long before the end of a match an event may have something to do with it; None: without bound.
+        before_ms: how long before the end of a match an event may have something to do with it.
         after_ms: and how long after it.
     """
 
     share: float
-    before_ms: int | None
+    before_ms: int
     after_ms: int = 0
 
     @property
-    def turn_ms(self) -> int | None:
-        """How long a partition is in the sample, or is not, before it is asked again; None: for ever."""
-        return None if self.before_ms is None else max(1, TURN_REACHES * (self.before_ms + self.after_ms))
+    def turn_ms(self) -> int:
+        """How long a partition is in the sample, or is not, before it is asked again."""
+        return max(1, TURN_REACHES * (self.before_ms + self.after_ms))
 
     def turns(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.uint64]:
         """A hash of partition and turn, uint64 (events,): by key and time alone, so everywhere and whenever it is asked the same.
@@ -49,8 +49,6 @@ class Sample:
             keys: uint64 (events,), hashes of partition keys. Each partition's turns begin at times of its own, so that not all change at once.
             times: int64 (events,), in ms.
         """
-        if self.turn_ms is None:
-            return keys
         start = mixed(keys ^ _START) % np.uint64(self.turn_ms)
         number = (times + start.astype(np.int64)) // self.turn_ms
         return mixed(keys ^ mixed(number.astype(np.uint64)))
@@ -68,7 +66,7 @@ class Sample:
             keys: uint64 (matches,).
             ends: int64 (matches,), times of their last events.
         """
-        first, last = self.turns(keys, ends - (self.before_ms or 0)), self.turns(keys, ends + self.after_ms)
+        first, last = self.turns(keys, ends - self.before_ms), self.turns(keys, ends + self.after_ms)
         return in_sample(first, self.share) & (first == last)
 
 

@@ -88,7 +88,7 @@ def control_sample(plan: Plan, share: float) -> Sample | None:
     """The control sample of partitions that says what shedding costs the query; None where there is none.
 
     It has a bound to shed for, and partitions that events belong to; it reads no other queries, whose sample would be of other partitions; and what it finds depends on what its reach holds, not on
-    matches of any time before.
+    matches of any time before, nor on events of any time before: after a restart nobody could say any more that all of them were seen.
     """
     keyed = bool(plan.equivalence) and plan.ranks != "stream" and not any(item.lacks for item in plan.items)
     alone = plan.runs is None or plan.runs.after == "no-skip"
@@ -96,7 +96,7 @@ def control_sample(plan: Plan, share: float) -> Sample | None:
     if not (share and sheds and keyed and alone and plan.temporal is None and plan.draining is None and not reads_queries(plan)):
         return None
     reach, (back, ahead) = reach_ms(plan), _looks(plan)
-    return Sample(share, None) if reach is None else Sample(share, reach * (1 + back), reach * ahead)
+    return None if reach is None else Sample(share, reach * (1 + back), reach * ahead)
 
 
 def control_samples(catalog: Catalog, queries: Iterable[int]) -> dict[int, Sample]:

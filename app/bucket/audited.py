@@ -112,9 +112,6 @@ class GroupAudit:
             clock: tells what judging costs; it is a cost of the query that is judged, and remembering one of all that are, in equal parts.
         """
         began = clock()
-        if len(batch) and self.memory.blind:
-            self.memory.begin(int(batch.time.max()) + 1)
-            self.memory.blind = False
         self.memory.add(compacted_batch(batch), bitmaps, "fed")
         self._upkeep_ns += clock() - began
         judged = [self._timed(found, clock) for found in news]
@@ -143,6 +140,12 @@ class GroupAudit:
         self.memory.blind = True
         if other is not None:
             self.memory.shed_unknown(other.memory.last_shed_ms)
+
+    def begin(self, at_ms: int) -> None:
+        """All that engines hold and that was never seen here is before this time."""
+        if self.memory.blind:
+            self.memory.begin(at_ms)
+            self.memory.blind = False
 
     def parts(self, name: str) -> Iterator[Part]:
         """The memory, piece by piece: pieces do not change."""

@@ -32,7 +32,7 @@ MOST_WAITING = 100_000
 MOST_FOUND = 1_000_000
 """Matches of sampled turns that are remembered as found, 8 bytes each."""
 MOST_HELD = 1_000_000
-"""Partial matches, or events of them, some 100 MB: with more it begins anew. A query without a window holds them for ever."""
+"""Partial matches, or events of them, some 100 MB: with more it begins anew."""
 FIRST_PIECE, MOST_PIECE = 16, 64
 """Events that are fed at once, as long as it is not known what they cost, and at most: those of a heavy partition take half a millisecond each, and what comes next may be its first. (At most 100,000, pieces took 240 ms now and then, and the next batch waited for them.)"""
 PIECE_NS = 1_000_000
@@ -239,8 +239,7 @@ class Beside:
             return
         keys, ends = keys_of_matches(found.matches, self._group), found.matches.time
         turns = sample.turns(keys, ends)
-        since = np.full_like(ends, NEVER) if sample.before_ms is None else ends - sample.before_ms
-        known = (since >= self._whole_from_ms) & sample.holds_whole(keys, ends) & ~self._is_forgotten(sample, turns)
+        known = (ends - sample.before_ms >= self._whole_from_ms) & sample.holds_whole(keys, ends) & ~self._is_forgotten(sample, turns)
         rows = np.flatnonzero(known)
         first_ms, last_ms = int(ends.min()), int(ends.max())
         there = [one.digests for one in self._found[found.query] if one.first_ms <= last_ms and one.last_ms >= first_ms]
@@ -254,11 +253,10 @@ class Beside:
         if not NEVER < now_ms < FOREVER:
             return
         for query, found in self._found.items():
-            turn_ms = self._samples[query].turn_ms
-            while turn_ms is not None and found and found[0].last_ms < now_ms - turn_ms:
+            while found and found[0].last_ms < now_ms - self._samples[query].turn_ms:
                 found.pop(0)
         for sample, forgotten in self._forgotten.items():
-            for until_ms in [one for one in forgotten if sample.turn_ms is not None and one < now_ms - sample.turn_ms]:
+            for until_ms in [one for one in forgotten if one < now_ms - sample.turn_ms]:
                 del forgotten[until_ms]
 
     def _forget(self) -> None:

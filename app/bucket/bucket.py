@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from app.bucket.chunk import Chunk, Section, unpack_chunk
 from app.bucket.composition import Composition, in_match_order, stream_of
 from app.bucket.draining import Drains
-from app.bucket.group import GroupState, Making
+from app.bucket.group import GroupState, Live, Making
 from app.bucket.hold import FOREVER, NEVER, Progress, TimeRules, stream_watermark
 from app.bucket.ingress import key_group, times_before
 from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, no_clock
@@ -55,17 +55,6 @@ class BucketOutput:
     next_release_ms: int | None
     watermarks: Mapping[str, int]
     shed: Sequence[Shed] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Live:
-    """The state of a bucket, for the one that goes on with it."""
-
-    groups: Mapping[int, GroupState]
-    greatest: Mapping[str, dict[int, int]]
-    watermark: Mapping[str, int]
-    drains: Drains
-    composition: Composition
 
 
 class Bucket:
@@ -115,6 +104,7 @@ class Bucket:
             self._go_on_from(live.greatest, live.watermark)
             self._drains.load(live.drains.saved())
             self._composition.go_on(live.composition)
+            self._begin()
 
     def advance(
         self,
@@ -178,10 +168,11 @@ class Bucket:
             self._watermark[stream] = max(self._watermark[stream], stream_watermark(rule, self._greatest[stream], progress))
         return late
 
-    def look_beside(self, clock: Clock = no_clock, until_ns: int = 1) -> None:
-        """Between steps: finds out what the control samples would have found with nothing shed; stops about when the clock says so."""
-        for state in self._groups.values():
-            state.look_beside(clock, until_ns)
+    def look_beside(self, clock: Clock = no_clock, until_ns: int = 1, turn: int = 0) -> None:
+        """Between steps: finds out what the control samples would have found with nothing shed; stops about when the clock says so, and begins with another group each turn."""
+        states = [*self._groups.values()]
+        for place in range(len(states)):
+            states[(turn + place) % len(states)].look_beside(clock, until_ns)
 
     def sampled(self) -> dict[int, NDArray[np.int64]]:
         """By query (index in `Catalog.plans`), what was learned so since this was asked last (`app.audit.sample.counted`)."""
@@ -293,6 +284,7 @@ class Bucket:
         for group in header["groups"]:
             if group["identity"] in self._groups:
                 self._groups[group["identity"]].load(group, parts)
+        self._begin()
 
     def _go_on_from(self, greatest: Mapping[str, dict[int, int]], watermark: Mapping[str, int]) -> None:
         """Takes over how far time has come in the streams that are still read."""
@@ -301,7 +293,10 @@ class Bucket:
                 self._greatest[stream] = times
                 if not stream.startswith(QUERY_STREAM):  # those follow from the others in the next step
                     self._watermark[stream] = watermark[stream]
-        self.sample_anew()
+
+    def _begin(self) -> None:
+        for state in self._groups.values():
+            state.begin(self._greatest)
 
     def _take_in(self, stream: str, section: Section, late: list[NDArray[np.int64]], clock: Clock) -> None:
         state = self._groups.get(section.group)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from app.bucket.audited import GroupAudit, audit_of
 from app.bucket.beside import Beside, beside_of
 from app.bucket.chunk import pack_events, unpack_events
+from app.bucket.composition import Composition
+from app.bucket.draining import Drains
 from app.bucket.hold import NEVER, Held, KeyOrder, TimeRules
 from app.bucket.ingress import trusted, trusted_slack_ms
 from app.bucket.matching import Clock, Found, GroupMatching
@@ -117,11 +119,22 @@ class GroupState:
         """See `Beside.drained`."""
         return {} if self.beside is None else self.beside.drained()
 
+    def begin(self, greatest: Mapping[str, Mapping[int, int]]) -> None:
+        """Engines go on with what audits and thinning may not have seen: all of it is earlier than what comes. ``greatest``: by stream and source, times until now."""
+        at_ms = self._after(greatest)
+        self.thinning.begin(at_ms)
+        if self.audit is not None:
+            self.audit.begin(at_ms)
+        self.sample_anew(greatest)
+
     def sample_anew(self, greatest: Mapping[str, Mapping[int, int]]) -> None:
         """What the control samples say is of events to come; ``greatest``: by stream and source, times until now."""
         if self.beside is not None:
-            known = [time for stream in self.matching.group.streams for time in greatest[stream].values()]
-            self.beside.begin(1 + max(known, default=NEVER - 1))
+            self.beside.begin(self._after(greatest))
+
+    def _after(self, greatest: Mapping[str, Mapping[int, int]]) -> int:
+        """A time that no event of the group has reached yet, whatever its source."""
+        return 1 + max((time for stream in self.matching.group.streams for time in greatest[stream].values()), default=NEVER - 1)
 
     def parts(self, identity: int, floor: int) -> Iterator[Part]:
         """The state for a snapshot; ``floor``: of trusted groups, key times before it are left out."""
@@ -208,3 +221,14 @@ class GroupState:
         layout, plan = self.matching.layout, self.made.catalog.plans[query]
         place = layout.place[query]
         return [plan.name, plan.fingerprint, layout.word[place], layout.shift[place], layout.items[place]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Live:
+    """The state of a bucket, for the one that goes on with it."""
+
+    groups: Mapping[int, GroupState]
+    greatest: Mapping[str, dict[int, int]]
+    watermark: Mapping[str, int]
+    drains: Drains
+    composition: Composition

@@ -236,12 +236,13 @@ class IngressPlan:
     ) -> Ingested:
         """Judges, selects, sheds and routes the events of one task, rows in the order of their offsets.
 
-        An event is late for the stream when it is late for all query groups (a trusted one is more patient). The sequence changes no result.
+        An event is late for the stream when it is late for all query groups that can use it (a trusted one is more patient), or for all if none can. The sequence changes no result.
         """
         judgements = {rules: judge_lateness(batch, rules, progress) for rules in {self._rules, *(way.rules for way in self._ways)}}
         late = np.logical_and.reduce([judgements[rules].late for rules in {way.rules for way in self._ways} or {self._rules}])
         selected = self.selection.select(batch, sequence)
         pruned = len(batch) - len(selected.relevant)
+        late |= self._too_late_to_be_used(selected, judgements, late)
         if late.any():
             selected = selected.only(~late)
         counted = {query: len(selected.of_query(query)[0]) for query in self.queries}
@@ -317,6 +318,21 @@ class IngressPlan:
                     nothing = np.zeros((len(own), bitmaps.shape[1]), dtype=np.uint64)
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
         return counted
+
+    def _too_late_to_be_used(
+        self, selected: SelectedEvents, judgements: Mapping[TimeRules, Judgement], late: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Bool (events,): on time for some group, but for none that can use the event."""
+        used, usable = np.zeros_like(late), np.zeros_like(late)
+        if np.logical_or.reduce([late, *(judgements[way.rules].late for way in self._ways)]).sum() == late.sum():
+            return usable  # all groups are of one mind
+        for way in self._ways:
+            able = np.full_like(late, way.group.ranks != "none")  # who counts events uses all of them
+            for query in way.group.queries:
+                able[selected.of_query(query)[0]] = True
+            usable |= able
+            used |= able & ~judgements[way.rules].late
+        return usable & ~used
 
     def _send_hidden(
         self, way: _Way, batch: EventBatch, withdrawn: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]

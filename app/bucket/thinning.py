@@ -151,9 +151,6 @@ class Thinning:
             rows, items = selected.of_query(query)
             if not len(rows):
                 continue
-            if query in self._unknown:
-                self._unknown.discard(query)
-                chains.begin(int(batch.time[rows].min()))
             rank = _ranks(batch, self._plans[query], rows)
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
             lost = bitmaps[gone] & self._may_lose[query]
@@ -172,6 +169,12 @@ class Thinning:
         """Lets time come to the group's watermark: every event of a later step is there or behind it."""
         for chains in self._chains.values():
             chains.pass_to(watermark_ms)
+
+    def begin(self, at_ms: int) -> None:
+        """All that engines hold and that nobody remembers is before this time."""
+        for query in self._unknown:
+            self._chains[query].begin(at_ms)
+        self._unknown.clear()
 
     def go_on(self, other: Thinning, kept: Mapping[int, int]) -> None:
         """Takes over what the group remembers under another catalog.

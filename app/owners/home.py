@@ -119,7 +119,7 @@ class Home:
         self._safe: deque[_Safe] = deque()
         self._beside_ns = perf_counter_ns()
         """When control samples were looked at last."""
-        self._beside_first = 0
+        self._turn = 0
         """The place of the bucket that was looked at first then."""
 
     def advance(self, order: Advance, deliveries: Deliveries) -> tuple[bytes, list[bytes]]:
@@ -199,13 +199,14 @@ class Home:
         self.held.clear()
 
     def _look_beside(self) -> None:
-        """Works for a while at what waits of control samples, beginning with another bucket each time."""
+        """Works for a while at what waits of control samples, beginning with another bucket, and in each with another group, every time."""
         last, self._beside_ns = self._beside_ns, perf_counter_ns()
         until_ns = self._beside_ns + min(MOST_BESIDE_NS, int(BESIDE * (self._beside_ns - last)))
         numbers = sorted(self.held)
-        self._beside_first = (self._beside_first + 1) % max(1, len(numbers))
-        for number in numbers[self._beside_first :] + numbers[: self._beside_first]:
-            self.held[number].bucket.look_beside(perf_counter_ns, until_ns)
+        self._turn += 1
+        round_, first = divmod(self._turn, max(1, len(numbers)))
+        for number in numbers[first:] + numbers[:first]:
+            self.held[number].bucket.look_beside(perf_counter_ns, until_ns, round_)
 
     def _is_due(self, number: int, held: Held) -> bool:
         return is_due(held.entries, held.entry_bytes, held.snapshot_bytes, number * 97 % 256)

@@ -367,7 +367,7 @@ class Catalog:
     plans: tuple[Plan, ...]
     groups: tuple[QueryGroup, ...]
     sample: float = 0.0
-    """Share of the partitions that are never shed, so that they tell what shedding costs."""
+    """Share of the partitions that tell, in turns, what shedding costs: all that comes to them is matched once more (`app.bucket.beside`)."""
 
     @property
     def current(self) -> tuple[Plan, ...]:
