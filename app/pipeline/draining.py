@@ -6,12 +6,14 @@ before the change. How far time had come then is known for certain one start lat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from app.bucket.hold import NEVER
+from app.bucket.hold import Progress, TimeRules, stream_watermark
 from app.config.settings import Settings
 from app.control.batch_log import BatchLog
+from app.control.directives import Directive
+from app.control.reached import progress_by
 from app.events.batch import PARTITION_BITS
 from app.owners.deployment import Deployment, OutputTopic, load_deployment
 from app.owners.models import StoredModel
@@ -29,14 +31,47 @@ class Past:
     Attributes:
         deployment: of the newest directive.
         times: by source, how far time had come before that directive's batch, ms.
+        progress: what that directive says of sources: those that are idle hold nobody up.
     """
 
     deployment: Deployment
-    times: dict[int, int]
+    times: Mapping[int, int]
+    progress: Progress = field(default_factory=Progress)
+
+    @staticmethod
+    def before(directive: Directive, deployment: Deployment, times: Mapping[int, int]) -> Past:
+        """What ran before a batch.
+
+        Args:
+            directive: of the batch.
+            deployment: that it names.
+            times: by source, how far time had come before it.
+        """
+        return Past(deployment, times, progress_by(directive, times))
 
     def of_topics(self, numbers: Collection[int]) -> Past:
         """Without the times of topics that are no longer read: they would be waited for in vain."""
-        return replace(self, times={source: time for source, time in self.times.items() if source >> PARTITION_BITS in numbers})
+        times = {source: time for source, time in self.times.items() if source >> PARTITION_BITS in numbers}
+        sources = frozenset(source for source in self.progress.sources if source >> PARTITION_BITS in numbers)
+        return replace(self, times=times, progress=replace(self.progress, sources=sources))
+
+    def times_of(self, plan: Plan) -> dict[int, int]:
+        """Of the sources that the query reads."""
+        rules = self._rules(plan)
+        return {source: time for source, time in self.times.items() if any(one.owns(source) for one in rules)}
+
+    def watermark_of(self, plan: Plan, lateness_ms: int) -> int:
+        """Before this no event comes any more that the query is fed."""
+        behind_ms = lateness_ms + max(_trusted_ms(plan, rules) for rules in self._rules(plan))
+        return min(
+            stream_watermark(
+                replace(rules, allowed_lateness_ms=behind_ms), {s: t for s, t in self.times.items() if rules.owns(s)}, self.progress
+            )
+            for rules in self._rules(plan)
+        )
+
+    def _rules(self, plan: Plan) -> list[TimeRules]:
+        return [one.rules for one in self.deployment.streams if one.rules.stream in plan.streams]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +91,8 @@ def past_of(settings: Settings) -> Past | None:
     latest = log.latest()
     if latest is None or not latest.directive.deployment:
         return None
-    return Past(load_deployment(settings.checkpoint.uri, latest.directive.deployment), log.greatest_times_before(latest.directive.batch))
+    deployment = load_deployment(settings.checkpoint.uri, latest.directive.deployment)
+    return Past.before(latest.directive, deployment, log.greatest_times_before(latest.directive.batch))
 
 
 def old_versions(compiled: Compilation, past: Past | None, lateness_ms: int) -> Sequence[Old]:
@@ -83,19 +119,23 @@ def old_versions(compiled: Compilation, past: Past | None, lateness_ms: int) -> 
 
 
 def drains_for_ms(plan: Plan) -> int | None:
-    """How long after an event's time a match that binds it may still become known; None: without bound. Temporal queries forget it with the window."""
-    if plan.temporal is not None:
-        return plan.temporal.window.range + plan.temporal.window.slide if plan.temporal.window.unit == "ms" else None
-    return reach_ms(plan)
+    """How long after an event's time a match that binds it may still become known; None: without bound. Temporal queries are asked at every slide, and once more when the tuple has left the window."""
+    reach = reach_ms(plan)
+    return reach if reach is None or plan.temporal is None else reach + plan.temporal.window.slide
+
+
+def _trusted_ms(plan: Plan, rules: TimeRules) -> int:
+    """How far behind the watermark events of a stream whose keys' order is trusted may be fed; see `app.bucket.ingress.trusted_slack_ms`."""
+    return 0 if rules.ordered_by is None else drains_for_ms(plan) or 0
 
 
 def _marked(plan: Plan, past: Past) -> Draining:
-    known, reach = plan.draining, drains_for_ms(plan)
-    if known is None or known.until_ms is not None or reach is None or not past.times:
+    known, reach, times = plan.draining, drains_for_ms(plan), past.times_of(plan)
+    if known is None or known.until_ms is not None or reach is None or not times:
         return known or Draining()
-    return Draining(max(past.times.values()) + reach)
+    return Draining(max(times.values()) + reach)
 
 
 def _over(plan: Plan, past: Past, lateness_ms: int) -> bool:
     until = None if plan.draining is None else plan.draining.until_ms
-    return until is not None and min(past.times.values(), default=NEVER) - lateness_ms > until
+    return until is not None and past.watermark_of(plan, lateness_ms) > until

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.bucket.hold import Progress
 from app.config.settings import load_settings
 from app.errors import ConfigurationError
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import Deployment
-from app.pipeline.draining import Past
+from app.pipeline.draining import Past, drains_for_ms
 from app.pipeline.preparation import compile_queries, prepare, read_streams
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +61,8 @@ def test_an_old_version_goes_on_until_time_has_passed_what_it_began(tmp_path: Pa
     assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {P0: 30_000, P1: 19_001}))) == [(2, None)]
     gone = {5 << 20: 1_000}  # a topic that is no longer read, whose time stands still
     assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {P0: 30_000, P1: 19_001, **gone}))) == [(2, None)]
+    quiet = Progress(sources=frozenset((P0, P1)), idle=frozenset((P1,)))  # what comes there is late, or of a later time
+    assert plans(deployed(tmp_path, QUERY.format(version=2), Past(again, {P0: 30_000, P1: 100}, quiet))) == [(2, None)]
     third = deployed(tmp_path, QUERY.format(version=3), Past(again, {P0: 8_000}))
     assert sorted(plans(third), key=str) == sorted([(3, None), (1, 17_000), (2, -1)], key=str)
 
@@ -80,3 +83,12 @@ def test_a_query_that_others_read_cannot_drain(tmp_path: Path) -> None:
     reader = "---\nname: reader\nfrom: query:taken-out\nevent: \"SEQ('taken-out' a, 'taken-out' b)\"\nwithin: 1 m\n"
     with pytest.raises(ConfigurationError, match="is read by another query and so cannot drain"):
         deployed(tmp_path, QUERY.format(version=1) + reader)
+
+
+def test_a_temporal_query_goes_on_until_its_tuples_have_ended_and_left_the_window(tmp_path: Path) -> None:
+    """A tuple is in the window for as long as its end is, not its beginning."""
+    text = "name: q\nfrom: retail\nselect: [tag_id]\ncoalesce: {duration: 1 h}\nwindow: {range: 10 m, slide: 1 m}\n"
+    (plan,) = deployed(tmp_path, text).catalog.plans
+    assert drains_for_ms(plan) == (60 + 10 + 1) * 60_000
+    (plan,) = deployed(tmp_path, text.replace("1 h", "until-next")).catalog.plans
+    assert drains_for_ms(plan) is None

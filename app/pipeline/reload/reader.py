@@ -10,9 +10,11 @@ from pathlib import Path
 from app.bucket.rescale import moved_groups
 from app.config.settings import Settings, load_settings
 from app.control.query_set import Outcome
-from app.errors import ConfigurationError, DependencyError, Finding, Severity
+from app.errors import CepError, ConfigurationError, DependencyError, Finding, Severity
 from app.events.registry import Subjects
+from app.observe.logs import get_logger
 from app.owners.deployment import Deployment
+from app.pipeline.answers import RememberedRegistry
 from app.pipeline.draining import Past
 from app.pipeline.moving import readers_of
 from app.pipeline.preparation import TopicsMissingError, ensure_topics, errors_of, numbered, prepare, read_query_set, without_models
@@ -20,6 +22,8 @@ from app.query.compile import Compilation
 from app.query.plan import Catalog
 
 UNKNOWN_STREAM = "unknown stream"
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,14 @@ class Reader:
             return None
         stays = not moved_groups(running.catalog, deployment.catalog)  # else the next start will see to it
         return deployment if stays and deployment.fingerprint != running.fingerprint else None
+
+    def keep_answers(self) -> None:
+        """What the registry said of a deployment that runs now is there for a start without it."""
+        if isinstance(self.registry, RememberedRegistry):
+            try:
+                self.registry.save()
+            except CepError as error:
+                log.warning("answers of the schema registry are not in the checkpoint", reason=str(error))
 
     def read(self, running: Deployment, past: Past | None) -> Reading:
         """Reads everything, and prepares what it says.

@@ -43,7 +43,9 @@ ANNOUNCED_S = 1.5
 """Silent topics make no batches; a change is to be live in 5 s."""
 JOIN_S = 10.0
 WAITING = frozenset({"failed", "needs_topics", "needs_restart"})
-"""Outcomes that become another without a change of the files: a registry answers again, topics are made."""
+"""Outcomes that hold for a while, and are told once."""
+TRIED_AGAIN = WAITING - {"needs_restart"}
+"""Those that become another without a change of the files: a registry answers again, topics are made."""
 
 log = get_logger(__name__)
 
@@ -106,7 +108,7 @@ class Watcher:
         if reading.deployment is not None and not self._open(reading.deployment, named, frozenset(reading.disabled)):
             self._retry_at = now_s  # another deployment has run since: at once again, from that one
             return
-        self._retry_at = now_s + RETRY_S if reading.outcome in WAITING else None
+        self._retry_at = now_s + RETRY_S if reading.outcome in TRIED_AGAIN else None
         self._tell(reading)
 
     def _let_go(self) -> None:
@@ -120,9 +122,10 @@ class Watcher:
         known = self.plane.past()
         if known is None:
             return "", None
-        named, times = known
+        directive, times = known
+        named = directive.deployment
         deployment = self.running if named == self.running.fingerprint else load_deployment(self.settings.checkpoint.uri, named)
-        return named, Past(deployment, times)
+        return named, Past.before(directive, deployment, times)
 
     def _open(self, deployment: Deployment, named: str, disabled: frozenset[str] = frozenset()) -> bool:
         """Opens the deployment when everybody had time to get ready; says whether it did."""
@@ -134,6 +137,7 @@ class Watcher:
             pass
         if self.stopped.is_set() or not self.plane.open(running_catalog(deployment, fingerprint), follows=named):
             return False
+        self.reader.keep_answers()
         trained = frozenset(name for name, digest in _models(deployment).items() ^ _models(self.running).items())
         told = changes(self.running.catalog, deployment.catalog, disabled, trained).told()
         before, self.running = self.running, deployment

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from app.errors import Finding
 from app.query.plan import MAX_ITEMS, QUERY_STREAM
 from app.query.planning.planning_runs import RUNS_ITEMS, needs_runs
+from app.query.planning.planning_temporal import UNTIL_NEXT
 from app.query.resolved import resolved as r
 from app.query.tree.document import Document
 
@@ -25,6 +26,9 @@ def drains(document: Document) -> Iterator[Finding]:
     if "ms" not in spans:
         message = "on_change: drain needs a window in time, or the old version would never be over"
         yield Finding(message, document.location("on_change"), "write for instance within: 10 minutes, or on_change: restart")
+    elif (duration := document.record("coalesce").get("duration")) is not None and duration.value == UNTIL_NEXT:
+        message = "on_change: drain needs tuples that end: one that is valid until the next one may end at any time, and the old version would have to wait for it"
+        yield Finding(message, document.location("on_change"), "write a duration, or on_change: restart")
     if any(one.value.startswith(QUERY_STREAM) for one in document.values["from"].value) if "from" in document.values else False:
         message = "a query that reads another one cannot drain"
         yield Finding(message, document.location("on_change"), "write on_change: restart")
