@@ -34,6 +34,10 @@ KINDS_DRIFT = 0.001
 """Mean squared difference of the shares of kinds of events (specification 1.2.6): a shift of five points between two of four kinds is a little more."""
 VALUES_DRIFT = 0.1
 """Greatest distance of two cumulative distributions of an attribute's values: utilities follow from values."""
+MUCH_MORE = 7.0
+"""Times what is expected by chance of the difference of shares: beyond lies less than one of a hundred (of two kinds, the fewest that there are)."""
+DISTANCE_BY_CHANCE = 1.63
+"""Times the root of 1/n + 1/m: so far are two samples of one distribution from each other in one of a hundred cases (Kolmogorov and Smirnov)."""
 WORSE = 0.1
 """So much more harm than when it was learned, as a share of the true composite events, says that a model no longer fits, whatever the candidates look like: what becomes of them may have changed."""
 SURELY = 3.0
@@ -102,8 +106,20 @@ class Lesson:
         >>> [Lesson(None, 0.2, 0.5, used, 100).worth_taking for used in (None, 0.205, 0.3)]
         [True, False, True]
         """
-        clearly = self.in_use is None or self.harm < self.in_use - max(BETTER, BETTER_BY * self.in_use)
-        return self.harm < self.random and clearly
+        return self.harm < self.random and (self.in_use is None or _clearly_less(self.harm, self.in_use))
+
+    @property
+    def better_by_chance(self) -> bool:
+        """Whether shedding at random does clearly less harm than what is in use.
+
+        >>> [Lesson(None, 0.6, 0.5, used, 100).better_by_chance for used in (None, 0.505, 0.9)]
+        [False, False, True]
+        """
+        return self.in_use is not None and _clearly_less(self.random, self.in_use)
+
+
+def _clearly_less(harm: float, than: float) -> bool:
+    return harm < than - max(BETTER, BETTER_BY * than)
 
 
 class Examination:
@@ -219,10 +235,12 @@ class Profile:
     Attributes:
         kinds: shares of the kinds of events.
         values: by numeric attribute that the query looks at: values, and which share of the candidates has at most each; the last of them is the share that has the attribute.
+        candidates: how many there are; 0 where an earlier version has not noted it.
     """
 
     kinds: Mapping[str, float] = field(default_factory=dict)
     values: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    candidates: int = 0
 
     @staticmethod
     def of(plan: Plan, batch: EventBatch) -> Profile:
@@ -234,20 +252,28 @@ class Profile:
         if not total:
             return Profile()
         shares = {label: round(count / total, 6) for label, count in zip(features.labels, counts.tolist(), strict=True)}
-        return Profile(shares, dict(zip(features.attributes, map(_distribution, features.values(batch)[:, candidates]), strict=True)))
+        values = dict(zip(features.attributes, map(_distribution, features.values(batch)[:, candidates]), strict=True))
+        return Profile(shares, values, total)
 
     def drift_to(self, now: Profile) -> str | None:
-        """Why what was learned from these candidates no longer fits others; None where it does, or where there are none."""
+        """Why what was learned from these candidates no longer fits others; None where it does, where there are none, or where chance alone would make them so different.
+
+        >>> few, many = ([Profile({"a": share, "b": 1 - share}, {}, candidates) for share in (0.5, 0.6)] for candidates in (30, 3000))
+        >>> few[0].drift_to(few[1]), many[0].drift_to(many[1])
+        (None, 'kinds of events have other shares: a 50.0% → 60.0%')
+        """
         if not now.kinds:
             return None
+        chance = 1 / self.candidates + 1 / now.candidates if self.candidates and now.candidates else 0.0
         labels = sorted({*self.kinds, *now.kinds})
         then, current = (np.array([one.kinds.get(label, 0.0) for label in labels]) for one in (self, now))
-        if mean_squared_difference(then, current) > KINDS_DRIFT:
+        expected = chance * float((then * (1 - then)).mean())
+        if mean_squared_difference(then, current) > KINDS_DRIFT + MUCH_MORE * expected:
             most = labels[int(np.abs(then - current).argmax())]
             return f"kinds of events have other shares: {most} {self.kinds.get(most, 0.0):.1%} → {now.kinds.get(most, 0.0):.1%}"
         for name, known in self.values.items():
             moved = _greatest_distance(known, now.values.get(name, ()))
-            if moved > VALUES_DRIFT:
+            if moved > VALUES_DRIFT + DISTANCE_BY_CHANCE * sqrt(chance):
                 return f"the values of {name} are others: the distributions are {moved:.2f} apart"
         return None
 

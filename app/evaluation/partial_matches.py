@@ -32,6 +32,8 @@ from shedding.interface import Gate, Model, Priced
 from shedding.observations import MatchObservations
 from shedding.overload import QueueLaw
 
+LEAST_MS = 0.001
+"""Between two events, on average: no stream is faster, and of a recording without time a window holds something."""
 _LOOKS = 16
 """In the span of a window, partial matches are looked at so often, to see what becomes of them."""
 _STEPS = 50
@@ -139,7 +141,7 @@ class MatchOperator:
         self._interesting = np.flatnonzero(self._items)
         self._operator = Operator(plan, batch)
         self._progress = progress_of_items(plan)
-        self._event_ms = max(1.0, float(np.ptp(batch.time)) / max(1, len(batch) - 1)) if len(batch) else 1.0
+        self._event_ms = max(LEAST_MS, float(np.ptp(batch.time)) / (len(batch) - 1)) if len(batch) > 1 else 1.0
         self._describing = Describing.of(plan)
         self._negations = Negations.of(plan, partitions_of(plan, batch, np.arange(len(batch))), self._items)
         self.branches = branching(plan)

@@ -345,7 +345,10 @@ def prune_deployments(store: Store, kept: Collection[str]) -> None:
         models = {f"{MODELS}/{digest}" for name in names - going for digest in _models_in(_read(store, name, KIND, READERS)[1])}
     except (SnapshotError, ValueError, KeyError, TypeError):
         return  # a damaged one, or one of a newer version: nobody knows which models it names
-    store.delete(sorted({file.name for file in store.names(MODELS)} - models))
+    own = {
+        file.name for file in store.names(MODELS) if file.name.count("/") == 1
+    }  # deeper ones are what was learned: `app.owners.model_store`
+    store.delete(sorted(own - models))
 
 
 def _models_in(data: bytes) -> list[str]:

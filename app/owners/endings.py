@@ -126,13 +126,8 @@ def together(kept: Mask, identity: NDArray[np.uint64]) -> Mask:
 
 
 def ended_for_memory(directive: Directive, query: str) -> bool:
-    """Whether the query's state was too large, and not its latency bound the reason to end partial matches: the larger share contains the other one."""
-    return directive.state_shares.get(query, 0.0) > _latency_share(directive, query)
-
-
-def _latency_share(directive: Directive, query: str) -> float:
-    own = directive.shedding.get(query)
-    return own.share if own is not None and own.place == "matching" else 0.0
+    """Whether the query's state was too large, and not its latency bound the reason to end partial matches."""
+    return directive.state_shares.get(query, 0.0) > directive.latency_share(query)
 
 
 def _latency_ratio(directive: Directive, query: str) -> float:
@@ -143,7 +138,7 @@ def _latency_ratio(directive: Directive, query: str) -> float:
 def endings_of(checkpoint: str, directive: Directive) -> Mapping[int, Ending]:
     """By query (index in the catalog of the directive's deployment), what is to be ended before its batch and within it."""
     asked = {*directive.shedding, *directive.state_shares}
-    shares = {query: max(_latency_share(directive, query), directive.state_shares.get(query, 0.0)) for query in asked}
+    shares = {query: directive.share_ended(query) for query in asked}
     ratios = {query: _latency_ratio(directive, query) for query in asked}
     shares = {query: share for query, share in shares.items() if share > 0 or ratios[query] > 0}
     if not shares:

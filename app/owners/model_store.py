@@ -38,6 +38,7 @@ class Learned:
         taken: whether it came into use; if not, something else was better.
         profile: what the candidates looked like, as `app.evaluation.examination.Profile` has it.
         digest: of the model's file.
+        pane: that the query asked for (`app.owners.models.pane_of`); None where an earlier version has not noted it.
         file: of the model, in the store.
     """
 
@@ -57,11 +58,16 @@ class Learned:
     taken: bool
     profile: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
+    pane: str | None = None
 
     @property
     def file(self) -> str:
         """Its name in the store."""
         return _name(self.query, f"{self.version}.model")
+
+    def fits_where(self, other: Learned) -> bool:
+        """Whether it is for the same query, as that is now."""
+        return (self.fingerprint, self.pane) == (other.fingerprint, other.pane)
 
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""

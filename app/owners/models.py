@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import Finding
+from app.observe.logs import get_logger
 from app.owners.model_store import Learned, ModelStore
 from app.query.compile import Compilation
 from app.query.plan import Plan
@@ -17,6 +18,8 @@ from app.query.text.keys import AUTO
 from shedding.interface import Model
 from shedding.model_file import ModelFileError, read
 from shedding.registry import METHODS
+
+log = get_logger(__name__)
 
 SUFFIX = ".model"
 WITHOUT_MODEL = "random"
@@ -63,13 +66,35 @@ def _learned_models(plans: Mapping[str, Plan], learned: ModelStore) -> dict[str,
     for name, own in learned.in_use().items():
         plan = plans.get(name)
         if plan is not None and fits(own, plan) and (content := learned.content(own)) is not None:
-            found[name] = StoredModel(own.file, own.digest, content)
+            stored = StoredModel(own.file, own.digest, content)
+            try:
+                restored(stored)
+            except ModelFileError as error:  # of a newer version: this one sheds at random until it has learned its own
+                log.warning("a learned model cannot be read; another one will be learned", query=name, reason=str(error))
+            else:
+                found[name] = stored
     return found
 
 
 def fits(learned: Learned, plan: Plan) -> bool:
-    """Whether a model is for the query as it is now."""
-    return learned.fingerprint == plan.fingerprint and plan.shedding.shedder in (AUTO, learned.shedder)
+    """Whether a model is for the query as it is now; what its panes were, earlier versions did not note."""
+    return (
+        learned.fingerprint == plan.fingerprint
+        and plan.shedding.shedder in (AUTO, learned.shedder)
+        and learned.pane in (None, pane_of(plan))
+    )
+
+
+def pane_of(plan: Plan) -> str:
+    """The length of panes that the query asks for, as text that says when it has changed.
+
+    >>> from app.query.plan import Shedding, Within
+    >>> from types import SimpleNamespace
+    >>> pane_of(SimpleNamespace(shedding=Shedding(pane=Within(10, "events")))), pane_of(SimpleNamespace(shedding=Shedding()))
+    ('10 events', '')
+    """
+    pane = plan.shedding.pane
+    return "" if pane is None else f"{pane.size} {pane.unit}"
 
 
 def _given_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str, StoredModel], list[Finding]]:

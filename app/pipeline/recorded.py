@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from app.config.settings import Settings
@@ -14,22 +16,49 @@ from app.events.registry import Registry, registry_settings
 from app.pipeline.preparation import read_streams
 
 
+def newest_of(settings: Settings, streams: Sequence[str], count: int, tell: Callable[[str], None]) -> EventBatch:
+    """The newest events of several streams together, in total order, from the time on from which all of them are whole. Every topic partition has a source of its own.
+
+    Args:
+        settings: of the application.
+        streams: names that they know.
+        count: about so many records of each.
+        tell: is told what is read.
+
+    Raises:
+        ConfigurationError, DependencyError: the streams cannot be read.
+    """
+    parts: list[EventBatch] = []
+    whole_from: list[int] = []
+    first = 0
+    for stream in streams:
+        tell(f"reading the newest {count:,} records of {stream}")
+        batch, since_ms = StreamReader(settings, stream, first).newest(count)
+        first += len(settings.streams[stream].topics)
+        parts.append(batch)
+        whole_from += [] if since_ms is None else [since_ms]
+    batch = in_total_order(concatenate(parts))
+    return take(batch, np.flatnonzero(batch.time >= max(whole_from))) if whole_from else batch
+
+
 class StreamReader:
     """Decodes a stream's records as the application does.
 
     Args:
         settings: of the application.
         stream: a name that they know.
+        first: number of its first topic, where other streams are read beside it.
 
     Raises:
         ConfigurationError, DependencyError: the stream's schemas cannot be had.
     """
 
-    def __init__(self, settings: Settings, stream: str) -> None:
+    def __init__(self, settings: Settings, stream: str, first: int = 0) -> None:
         own = settings.streams[stream]
         registry = Registry(registry_settings(settings.schema_registry))
         (deployed,) = read_streams(settings.model_copy(update={"streams": {stream: own}}), registry)
         self._decoder = BatchDecoder(deployed.definition, [parse_schema(text) for text in deployed.readers], registry)
+        self._first = first
         self._with_headers, self._topics, self._options = deployed.with_headers, own.topics, consumer_options(settings.kafka)
 
     def span(self, since_ms: int | None = None, newest: int | None = None) -> Span:
@@ -38,11 +67,11 @@ class StreamReader:
 
     def decode(self, part: Part) -> DecodedBatch:
         """Records as events."""
-        source = (part.topic << PARTITION_BITS) | part.partition
+        source = ((self._first + part.topic) << PARTITION_BITS) | part.partition
         return self._decoder.decode(part.values, source, part.offset, part.headers if self._with_headers else None, part.timestamp_ms)
 
-    def newest(self, count: int) -> EventBatch:
-        """The newest events, in total order, from the time on from which all partitions are whole.
+    def newest(self, count: int) -> tuple[EventBatch, int | None]:
+        """The newest events, from the time on from which all partitions are whole; and that time, where there are earlier ones.
 
         Args:
             count: about so many records.
@@ -53,6 +82,8 @@ class StreamReader:
         span = self.span(newest=count)
         parts = [self.decode(part).batch for part in span.parts()]
         batch = concatenate(parts) if parts else empty_batch()
-        cut = [(self._topics.index(topic) << PARTITION_BITS) | partition for topic, partition in span.cut]
+        cut = [((self._first + self._topics.index(topic)) << PARTITION_BITS) | partition for topic, partition in span.cut]
         firsts = [int(batch.time[own].min()) for source in cut if (own := batch.source == source).any()]
-        return in_total_order(take(batch, np.flatnonzero(batch.time >= max(firsts))) if firsts else batch)
+        if not firsts:
+            return batch, None
+        return take(batch, np.flatnonzero(batch.time >= max(firsts))), max(firsts)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fastavro
+import numpy as np
 import orjson
 import pytest
 import yaml
@@ -18,9 +19,11 @@ from typer.testing import CliRunner
 from app.bootstrap.places import PROJECT
 from app.cli.main import cli
 from app.config.settings import load_settings
+from app.events.batch import PARTITION_BITS
 from app.events.registry import Registry, RegistrySettings
 from app.local.outlets import outlet_of
 from app.local.recordings import RECORDINGS, default_folder
+from app.pipeline.recorded import newest_of
 from tests.kafka.application import Application, records_of, until
 from tests.kafka.test_whole_way import apply_topics
 
@@ -83,6 +86,21 @@ def test_a_recording_sent_to_the_application_gives_what_replay_gives(application
     done = CliRunner().invoke(cli, ["produce", name, "--settings", str(application.file), *limit], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     compare(application, embedded, RECORDINGS[name].stream, QUERIES[name])
+
+
+def test_the_newest_events_of_several_streams_have_places_of_their_own(application):
+    """What is learned from is known by its place: two events of one place would be taken for one another."""
+    sent = CliRunner().invoke(
+        cli, ["produce", "stocks", "--settings", str(application.file), "--events", "400", "--now"], catch_exceptions=False
+    )
+    assert sent.exit_code == 0, sent.output
+    batch = newest_of(load_settings(application.file, {}), ("stocks", "transit"), 1_000_000, print)
+    places = np.stack([batch.source, batch.offset], axis=1)
+    assert len(np.unique(places, axis=0)) == len(batch) > 0
+    kinds = {int(source): set(batch.type[batch.source == source].tolist()) for source in np.unique(batch.source)}
+    assert len({source >> PARTITION_BITS for source in kinds}) == 2
+    assert all(len(types) == 1 for types in kinds.values()), "a source is of one topic"
+    assert (np.diff(batch.time) >= 0).all()
 
 
 def compare(application: Application, embedded, stream: str, query: str) -> None:

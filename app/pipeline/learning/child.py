@@ -1,4 +1,4 @@
-"""The process that learns: settings come in as a pickle on standard input (they hold secrets, which belong on no command line), outcomes go out as JSON lines."""
+"""The process that learns: settings and what is wanted come in as a pickle on standard input (settings hold secrets, which belong on no command line), outcomes go out as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from app.pipeline.learning.rounds import Wish, learn_round
 
 ERROR = "error"
 TOLD = "told"
+BEGUN = "begun"
 
 
 def main() -> int:
     """One round; returns the exit code."""
-    settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own driver
+    told: tuple[Settings, Wish] = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own driver
+    settings, wish = told
     os.nice(settings.learning.niceness)
     try:
-        for outcome in learn_round(settings, Wish(), lambda text: _say({TOLD: text})):
+        for outcome in learn_round(settings, wish, lambda text: _say({TOLD: text}), lambda query: _say({BEGUN: query})):
             _say(outcome.to_plain())
     except CepError as error:
         _say({ERROR: str(error)})

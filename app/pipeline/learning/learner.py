@@ -18,8 +18,8 @@ from app.config.secret_variables import is_secret
 from app.config.settings import Settings
 from app.control.plane import ControlPlane
 from app.observe.logs import get_logger, log_failure
-from app.pipeline.learning.child import ERROR, TOLD
-from app.pipeline.learning.rounds import Outcome
+from app.pipeline.learning.child import BEGUN, ERROR, TOLD
+from app.pipeline.learning.rounds import Outcome, Wish
 from app.query.plan import Plan
 
 JOIN_S = 10.0
@@ -43,6 +43,8 @@ class Learner:
     stopped: threading.Event = field(default_factory=threading.Event)
     _process: subprocess.Popen[bytes] | None = None
     _said: dict[str, str] = field(default_factory=dict)
+    _in_work: str | None = None
+    """The query that the process looks at, or looked at when it ended."""
     _nothing_in: int | None = None
     """A generation of queries none of which wants a model."""
 
@@ -82,23 +84,34 @@ class Learner:
             assert process.stdin is not None  # noqa: S101 - asked for
             assert process.stdout is not None  # noqa: S101 - asked for
             with process.stdin as way:
-                pickle.dump(self.settings, way)
+                pickle.dump((self.settings, Wish(behind=self._in_work)), way)
             for line in process.stdout:
                 told += 1
                 self._take(json.loads(line))
             code, self._process = process.wait(), None
             if code and not self.stopped.is_set():
                 words.seek(0)
-                log.warning("the process that learns models ended", code=code, said=words.read()[-LAST_WORDS:].decode(errors="replace"))
+                said = words.read()[-LAST_WORDS:].decode(errors="replace")
+                log.warning(
+                    "the process that learns models ended; the next round begins behind this query",
+                    query=self._in_work,
+                    code=code,
+                    said=said,
+                )
+                if self._in_work is not None:
+                    self.plane.metrics.add("cep_learning_total", 1, query=self._in_work, outcome="failed")
         return bool(told or code)
 
     def _take(self, line: dict[str, Any]) -> None:
-        if TOLD in line:
+        if BEGUN in line:
+            self._in_work = line[BEGUN]
+        elif TOLD in line:
             log.debug("learning", progress=line[TOLD])
         elif ERROR in line:
             log.warning("models could not be learned; it is tried again", reason=line[ERROR])
         else:
             outcome = Outcome.from_plain(line)
+            self._in_work = None
             self.plane.metrics.add("cep_learning_total", 1, query=outcome.query, outcome=outcome.result.replace(" ", "_"))
             version = None if outcome.learned is None else outcome.learned.version
             fresh = self._said.get(outcome.query) != outcome.result  # what stays as it is every ten minutes is said once

@@ -14,12 +14,12 @@ from app.config.settings import Settings
 from app.errors import CepError
 from app.evaluation.examination import Examination, Lesson, Profile, Promise, TooFewError
 from app.evaluation.shed_query import ShedQuery, plans_of
-from app.events.batch import EventBatch, concatenate, in_total_order
+from app.events.batch import EventBatch
 from app.events.registry import Registry, registry_settings
 from app.owners.model_store import NONE, Choice, Learned, ModelStore
-from app.owners.models import SUFFIX, fits, learns
+from app.owners.models import SUFFIX, fits, learns, pane_of
 from app.pipeline.preparation import compile_queries, read_streams
-from app.pipeline.recorded import StreamReader
+from app.pipeline.recorded import newest_of
 from app.query.plan import Plan
 from app.query.text.similar import did_you_mean
 from app.storage.open import open_store
@@ -67,19 +67,26 @@ class Wish:
     Attributes:
         query: the only one; None: all that shed by a model that nobody else has written.
         anyway: learn even where the model in use still fits, or is pinned (which stays).
+        behind: begin with the query behind this one: a round that broke off in it must not always break off there.
     """
 
     query: str | None = None
     anyway: bool = False
+    behind: str | None = None
 
 
-def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None]) -> Iterator[Outcome]:
+def ignored(_: str) -> None:
+    """Nobody wants to know."""
+
+
+def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None], begins: Callable[[str], None] = ignored) -> Iterator[Outcome]:
     """Goes through the queries, one after the other; a choice is written as soon as it is made.
 
     Args:
         settings: of the application.
         wish: what is wanted.
         tell: is told what is going on.
+        begins: is told which query is looked at now.
 
     Raises:
         ConfigurationError: the queries cannot run.
@@ -95,10 +102,18 @@ def learn_round(settings: Settings, wish: Wish, tell: Callable[[str], None]) -> 
         if not wanted:
             raise _not_wanted(wish.query, settings, [one.name for one in compiled.queries])
     lessons = _Lessons(settings, ModelStore(open_store(settings.checkpoint.uri)), wish, tell)
-    for plan, as_runs in wanted:
+    for plan, as_runs in _rotated(wanted, wish.behind):
+        begins(plan.name)
         started = time.perf_counter()
         found = lessons.of(plan, as_runs)
         yield Outcome(found.query, found.result, found.text, found.learned, time.perf_counter() - started)
+
+
+def _rotated(wanted: Sequence[tuple[Plan, Plan]], behind: str | None) -> list[tuple[Plan, Plan]]:
+    """All of them, those behind the named one first."""
+    names = [plan.name for plan, _ in wanted]
+    first = names.index(behind) + 1 if behind in names else 0
+    return [*wanted[first:], *wanted[:first]]
 
 
 def _given(settings: Settings, plan: Plan) -> bool:
@@ -127,11 +142,11 @@ class _Lessons:
     def of(self, plan: Plan, as_runs: Plan) -> Outcome:
         choice = self._store.choice(plan.name)
         used = self._in_use(plan, choice)
-        if choice.pinned and not self._wish.anyway:
+        if _holds(choice, used) and not self._wish.anyway:
             return Outcome(plan.name, "pinned", "version 0, which is chance" if choice.version == NONE else f"version {choice.version}")
         try:
             examination = cache(lambda: Examination(ShedQuery(plan, as_runs, self._newest(plan, self._settings.learning.events))))
-            why = self._reason(plan, used, examination)
+            why = self._reason(plan, choice, used, examination)
             if why is None:
                 return Outcome(
                     plan.name, "still fits", "chance: nothing better was found" if used is None else f"version {used[0].version}"
@@ -139,8 +154,8 @@ class _Lessons:
             return self._learn(examination(), used, choice, why)
         except TooFewError as error:
             return Outcome(plan.name, "too little", str(error))
-        except ValueError as error:
-            return Outcome(plan.name, "failed", str(error))
+        except (ValueError, MemoryError, CepError) as error:  # of this query; the others have their turn
+            return Outcome(plan.name, "failed", str(error) or type(error).__name__)
 
     def _in_use(self, plan: Plan, choice: Choice) -> tuple[Learned, Model[Any]] | None:
         known = self._store.chosen(plan.name, choice)
@@ -151,13 +166,17 @@ class _Lessons:
         except ModelFileError:
             return None
 
-    def _reason(self, plan: Plan, used: tuple[Learned, Model[Any]] | None, examination: Callable[[], Examination]) -> str | None:
+    def _reason(
+        self, plan: Plan, choice: Choice, used: tuple[Learned, Model[Any]] | None, examination: Callable[[], Examination]
+    ) -> str | None:
         """Why something is to be learned now; None: nothing. What was learned last counts, also where it was no better: learning from the same once more would not be."""
         if self._wish.anyway:
             return "asked for"
         tried = [one for one in self._store.versions(plan.name) if fits(one, plan)]
         if not tried or (used is None and tried[-1].taken):
             return "there was no model"
+        if used is None and choice.version != NONE:
+            return f"version {choice.version} cannot be used"
         last = tried[-1]
         if time.time() * 1000 - last.learned_at_ms > self._settings.learning.again:
             return f"version {last.version} is old enough to be judged anew"
@@ -173,22 +192,29 @@ class _Lessons:
         judged = f"{learned.shedder} does {_percent(lesson.harm)} harm, random {_percent(lesson.random)}"
         if used is not None and lesson.in_use is not None:
             judged += f", version {used[0].version} ({used[0].shedder}) {_percent(lesson.in_use)}"
-        if not lesson.worth_taking:
-            return Outcome(plan.name, "no better", judged, learned)
-        if choice.pinned:
+        now = self._store.choice(plan.name)
+        if now != choice:  # learning takes minutes, in which somebody may have chosen
+            return Outcome(plan.name, "pinned" if now.pinned else "no better", f"{judged}; chosen meanwhile: {now.why}", learned)
+        if _holds(choice, used):
             return Outcome(plan.name, "pinned", f"{judged}; version {choice.version} stays", learned)
-        self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
-        return Outcome(plan.name, "taken", judged, learned)
+        if lesson.worth_taking:
+            self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
+            return Outcome(plan.name, "taken", judged, learned)
+        if lesson.better_by_chance:
+            self._store.choose(plan.name, Choice(NONE, at_ms=learned.learned_at_ms, why="random does less harm"))
+            return Outcome(plan.name, "no better", f"{judged}; it sheds at random from now on", learned)
+        return Outcome(plan.name, "no better", judged, learned)
 
     def _newest(self, plan: Plan, count: int) -> EventBatch:
         key = (plan.streams, count)
         if key not in self._read:
-            parts = []
-            for stream in plan.streams:
-                self._tell(f"reading the newest {count:,} records of {stream}")
-                parts.append(StreamReader(self._settings, stream).newest(count))
-            self._read[key] = in_total_order(concatenate(parts))
+            self._read[key] = newest_of(self._settings, plan.streams, count, self._tell)
         return self._read[key]
+
+
+def _holds(choice: Choice, used: tuple[Learned, Model[Any]] | None) -> bool:
+    """Whether a person's choice keeps what is learned from being used; one of a version that is gone, or that is for another query than the present one, does not."""
+    return choice.pinned and (choice.version == NONE or used is not None)
 
 
 def _decline(last: Learned, used: tuple[Learned, Model[Any]] | None, examination: Callable[[], Examination]) -> str | None:
@@ -217,6 +243,7 @@ def _learned(query: ShedQuery, lesson: Lesson, why: str) -> Learned:
         why=why,
         taken=lesson.worth_taking,
         profile=asdict(Profile.of(plan, batch)),
+        pane=pane_of(plan),
     )
 
 

@@ -1,0 +1,185 @@
+"""What a round of learning decides: whose model is used, when chance is better, and that neither a person's word nor a query that fails is passed over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from app.cli.shedding.shed_queries import read_shed_queries
+from app.config.settings import Settings, load_settings
+from app.evaluation.examination import Examination, Lesson
+from app.events.batch import EventBatch
+from app.owners.model_store import NONE, Choice, ModelStore
+from app.pipeline.learning import rounds
+from app.pipeline.learning.rounds import Outcome, Wish, learn_round
+from app.storage.open import open_store
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("ShelfReading", "ExitReading")
+QUERY = """
+name: {name}
+from: retail
+event: SEQ(ShelfReading s, ExitReading e)
+where: "[tag_id] AND s.shelf_id <= 3"
+within: {within}
+shedding: {{shedder: espice, latency_bound: 1 s}}
+"""
+EVENTS = 6000
+
+
+@dataclass
+class World:
+    """An application's settings, and what its topics hold."""
+
+    folder: Path
+    settings: Settings
+    batch: EventBatch
+    reads: int = 0
+
+    def write(self, *names: str, within: str = "2 s") -> None:
+        for name in names:
+            (self.folder / "queries" / f"{name}.yaml").write_text(QUERY.format(name=name, within=within))
+
+    def round(self, wish: Wish | None = None) -> list[Outcome]:
+        return list(learn_round(self.settings, Wish() if wish is None else wish, rounds.ignored))
+
+    @property
+    def store(self) -> ModelStore:
+        return ModelStore(open_store(self.settings.checkpoint.uri))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Readings of which most are on shelves that no query asks for: worth is easily learned."""
+    (tmp_path / "queries").mkdir()
+    rng = np.random.default_rng(5)
+    lines = []
+    for k, kind in enumerate(rng.choice(KINDS, EVENTS).tolist()):
+        own = {"shelf_id": int(rng.integers(1, 4))} if kind == "ShelfReading" else {}
+        lines.append({"type": kind, "time": 1_780_000_000_000 + 20 * k, "tag_id": f"T{rng.integers(0, 20)}", "store_id": 1, **own})
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    retail = {"topics": ["retail"], "schemas": [str(ROOT / "schemas" / f"{name}.avsc") for name in KINDS], "time": "time"}
+    plain = {
+        "streams": {"retail": retail},
+        "queries": {"paths": ["queries"]},
+        "schema_registry": {"url": "mock://learning"},
+        "checkpoint": {"path": str(tmp_path / "checkpoint")},
+    }
+    (tmp_path / "settings.yaml").write_text(yaml.safe_dump(plain))
+    found = World(tmp_path, load_settings(tmp_path / "settings.yaml", {}), None)  # type: ignore[arg-type]
+    found.write("theft")
+    (shed,) = read_shed_queries([tmp_path / "queries" / "theft.yaml"], tmp_path / "events.jsonl", tmp_path / "settings.yaml", None)
+    found.batch = shed.batch
+
+    def newest(*_: object) -> EventBatch:
+        found.reads += 1
+        return found.batch
+
+    monkeypatch.setattr(rounds, "newest_of", newest)
+    return found
+
+
+def says(monkeypatch: pytest.MonkeyPatch, harm: float, random: float, in_use: float | None) -> None:
+    """Lessons come out so, whatever is learned."""
+    own = Examination.lesson
+
+    def lesson(self: Examination, used: object) -> Lesson:
+        return Lesson(own(self, None).model, harm, random, None if used is None else in_use, 100)
+
+    monkeypatch.setattr(Examination, "lesson", lesson)
+
+
+def test_what_is_better_than_chance_is_taken_and_stays_until_something_is_clearly_better(world, monkeypatch):
+    says(monkeypatch, 0.2, 0.5, 0.205)
+    assert [one.result for one in world.round()] == ["taken"]
+    assert world.store.choice("theft").version == 1
+    assert [one.result for one in world.round(Wish(anyway=True))] == ["no better"]
+    assert world.store.choice("theft").version == 1
+
+
+def test_a_model_that_does_clearly_more_harm_than_chance_is_put_aside(world, monkeypatch):
+    says(monkeypatch, 0.2, 0.5, None)
+    world.round()
+    monkeypatch.undo()
+    monkeypatch.setattr(rounds, "newest_of", lambda *_: world.batch)
+    says(monkeypatch, 0.56, 0.55, 0.9)
+    (outcome,) = world.round(Wish(anyway=True))
+    assert (outcome.result, world.store.choice("theft").version) == ("no better", NONE)
+    assert "random from now on" in outcome.text
+    world.store.choose("theft", Choice(1, pinned=True))
+    assert world.round(Wish(anyway=True))[0].result == "pinned"
+    assert world.store.choice("theft").version == 1, "but not against a person's word"
+
+
+def test_a_pin_holds_as_long_as_it_fits_the_query(world, monkeypatch):
+    says(monkeypatch, 0.2, 0.5, 0.5)
+    world.round()
+    world.store.choose("theft", Choice(1, pinned=True))
+    assert world.round()[0].result == "pinned"
+    world.write("theft", within="3 s")
+    (outcome,) = world.round()
+    assert (outcome.result, outcome.text.partition(":")[0]) == ("taken", "espice does 20.0% harm, random 50.0%")
+    assert world.store.choice("theft") == Choice(2, at_ms=world.store.choice("theft").at_ms, why="there was no model")
+    world.store.choose("theft", Choice(NONE, pinned=True))
+    assert world.round()[0].result == "pinned", "chance fits every query"
+
+
+def test_whoever_chooses_while_a_round_learns_wins(world, monkeypatch):
+    own = Examination.lesson
+
+    def lesson(self: Examination, used: object) -> Lesson:
+        world.store.choose("theft", Choice(NONE, pinned=True, why="pinned by a person"))
+        return Lesson(own(self, None).model, 0.2, 0.5, None, 100)
+
+    monkeypatch.setattr(Examination, "lesson", lesson)
+    (outcome,) = world.round()
+    assert outcome.result == "pinned"
+    assert world.store.choice("theft").pinned
+
+
+def test_a_query_that_cannot_be_learned_for_leaves_the_others_their_turn(world, monkeypatch):
+    world.write("first", "last")
+    own = Examination.lesson
+
+    def lesson(self: Examination, used: object) -> Lesson:
+        if self.query.plan.name == "first":
+            raise MemoryError
+        return own(self, used)
+
+    monkeypatch.setattr(Examination, "lesson", lesson)
+    found = {one.query: one.result for one in world.round()}
+    assert found.pop("first") == "failed"
+    assert "failed" not in found.values()
+    assert found.keys() == {"last", "theft"}
+
+
+def test_a_round_begins_behind_the_query_that_the_last_one_broke_off_at(world, monkeypatch):
+    world.write("first", "last")
+    says(monkeypatch, 0.2, 0.5, 0.2)
+    begun: list[str] = []
+    list(learn_round(world.settings, Wish(behind="last"), rounds.ignored, begun.append))
+    assert begun == ["theft", "first", "last"]
+
+
+def test_a_model_whose_file_is_damaged_is_learned_anew(world, monkeypatch):
+    says(monkeypatch, 0.2, 0.5, 0.2)
+    world.round()
+    world.round(Wish(anyway=True))  # no better, so it was tried last and not taken
+    (world.folder / "checkpoint" / world.store.version("theft", 1).file).write_bytes(b"torn")
+    (outcome,) = world.round()
+    assert (outcome.result, world.store.choice("theft").version) == ("taken", 3)
+    assert world.store.version("theft", 3).why == "version 1 cannot be used"
+
+
+def test_with_other_panes_a_model_is_another(world, monkeypatch):
+    says(monkeypatch, 0.2, 0.5, 0.5)
+    world.round()
+    file = world.folder / "queries" / "theft.yaml"
+    file.write_text(file.read_text().replace("latency_bound", "pane: 9 events, latency_bound"))
+    assert world.round()[0].result == "taken"
+    assert [one.pane for one in world.store.versions("theft")] == ["", "9 events"]
