@@ -20,7 +20,6 @@ def withdraw(
     kept: Mask,
     *,
     protected: NDArray[np.uint64] | None = None,
-    spared: Mask | None = None,
 ) -> int:
     """Takes one query's bits back from the events that it drops.
 
@@ -29,7 +28,6 @@ def withdraw(
         own: uint64 (words,), the query's items.
         kept: bool (events,), the query's decision, as its gate makes it.
         protected: uint64 (words,), items whose events must stay (negated ones, when false positives are not allowed).
-        spared: bool (events,), events that are never shed (the control sample).
 
     Returns:
         How many events the query lost.
@@ -39,5 +37,4 @@ def withdraw(
     (2, [0, 2])
     """
     guard = np.zeros_like(own) if protected is None else protected
-    exempt = np.zeros(len(kept), dtype=np.bool_) if spared is None else spared
-    return int(kernels.withdraw(bitmap, own, guard, kept, exempt))
+    return int(kernels.withdraw(bitmap, own, guard, kept))

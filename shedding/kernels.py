@@ -53,19 +53,18 @@ def at_least(identity: NDArray[np.uint64], seed: np.uint64, threshold: np.uint64
         kept[k] = (mixed(seed, identity[k]) >> np.uint64(11)) >= threshold
 
 
-@kernel(types.int64(types.uint64[:, :], _UINT64, _UINT64, _BOOL, _BOOL))
+@kernel(types.int64(types.uint64[:, :], _UINT64, _UINT64, _BOOL))
 def withdraw(
     bitmap: NDArray[np.uint64],
     own: NDArray[np.uint64],
     protected: NDArray[np.uint64],
     kept: NDArray[np.bool_],
-    spared: NDArray[np.bool_],
 ) -> int:
     """Clears one query's items from dropped events; returns how many candidates that were."""
     words = len(own)
     withdrawn = 0
     for k in range(len(kept)):
-        if kept[k] or spared[k]:
+        if kept[k]:
             continue
         candidate = False
         needed = False

@@ -86,7 +86,7 @@ class Decider:
             self._levels.restore(memory.get("levels", {}))
             self._decisions.restore(memory.get("decisions", {}))
         else:
-            watchdog.go_on()
+            watchdog.go_on(self.watchdog)
         sequences.restore(memory.get("selection", {}) if self._sequences is None else self._sequences.snapshot())
         self.watchdog, self._sequences, self._coming = watchdog, sequences, ""
 
@@ -137,7 +137,7 @@ class Decider:
             selection={} if self._sequences is None else self._sequences.orders(),
             coming=self._coming,
             reached=reached(before, known, incoming.topics),
-            state_shares=state_shares(plans, totals, past.earlier),
+            state_shares=state_shares(plans, before, totals, past.earlier),
         )
         self.announced += bool(self._coming)
         return Frozen(directive, self._memory(incoming))

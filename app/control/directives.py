@@ -116,6 +116,15 @@ class Directive:
         shedding = self.shedding.get(query)
         return 0.0 if shedding is None else shedding.drop_ratio
 
+    def latency_share(self, query: str) -> float:
+        """The share of the query's partial matches to end before the batch, for its latency bound."""
+        shedding = self.shedding.get(query)
+        return shedding.share if shedding is not None and shedding.place == "matching" else 0.0
+
+    def share_ended(self, query: str) -> float:
+        """The same for whatever reason: the larger share contains the other one."""
+        return max(self.latency_share(query), self.state_shares.get(query, 0.0))
+
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
         return {

@@ -130,6 +130,7 @@ class RegistryWatch:
         self._clock = clock
         self._lock = threading.Lock()
         self._since_ms: int | None = None
+        self._failed_ms = 0
         self._met_in: int | None = None
         self._outage = Outage("the schema registry cannot be asked", "the schema registry answers again")
         self._batch: tuple[int, Decided] | None = None
@@ -190,7 +191,9 @@ class RegistryWatch:
     def _note(self, reason: str) -> float:
         """Counts a failure; seconds since the first one."""
         now = self._clock()
-        self._since_ms = now if self._since_ms is None else self._since_ms
+        if self._since_ms is None or now - self._failed_ms > self._settings.wait_for:  # nobody has asked for long: it may have been there
+            self._since_ms = now
+        self._failed_ms = now
         waited_s = (now - self._since_ms) / 1000
         self._metrics.add("cep_schema_registry_errors_total", 1)
         self._metrics.set("cep_schema_registry_waiting_seconds", waited_s)

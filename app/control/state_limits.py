@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.control.directives import Directive
 from app.control.totals import BatchTotals
 from app.query.plan import Plan
 
@@ -15,11 +16,12 @@ LEAST_ALLOWED = 0.5
 """Of the limit: so much stays, however fast a batch lets the state grow; a batch that adds more than that breaks the limit until the next one."""
 
 
-def state_shares(plans: Mapping[str, Plan], totals: BatchTotals, earlier: BatchTotals) -> dict[str, float]:
+def state_shares(plans: Mapping[str, Plan], directive: Directive | None, totals: BatchTotals, earlier: BatchTotals) -> dict[str, float]:
     """By query whose state would be too large after the next batch, the share of its partial matches to end before it.
 
     Args:
         plans: of the running queries, by name.
+        directive: of the last batch, where it is still known.
         totals: of the last batch.
         earlier: of the batch before it.
     """
@@ -28,7 +30,7 @@ def state_shares(plans: Mapping[str, Plan], totals: BatchTotals, earlier: BatchT
         limit = plan.shedding.state_bytes
         if limit is not None and query in totals.queries:
             held = totals.queries[query].state_bytes
-            share = share_to_end(held, held - _kept(query, totals, earlier), limit)
+            share = share_to_end(held, held - _kept(query, directive, totals, earlier), limit)
             if share:
                 shares[query] = share
     return shares
@@ -49,10 +51,10 @@ def share_to_end(held: int, growth: float, limit: int) -> float:
     return 0.0 if held <= allowed else round(1 - allowed / held, 6)
 
 
-def _kept(query: str, totals: BatchTotals, earlier: BatchTotals) -> float:
-    """What the last batch began with: what the one before it left, without what was ended. Where nobody knows that one, what there is."""
+def _kept(query: str, directive: Directive | None, totals: BatchTotals, earlier: BatchTotals) -> float:
+    """What the last batch began with: what the one before it left, without what was ended before it. That is at most what was asked for, and at most what was ended: buckets without events end nothing, and others also what the batch itself has made. Where nobody knows the one before it, what there is."""
     left = earlier.queries.get(query)
     if left is None:
         return totals.queries[query].state_bytes
     ended = totals.queries[query].ended_matches / max(1, left.partial_matches)
-    return left.state_bytes * (1 - min(1.0, ended))
+    return left.state_bytes * (1 - min(1.0 if directive is None else directive.share_ended(query), ended))

@@ -39,6 +39,8 @@ from shedding.overload import Share
 
 LARGEST_OFFSET = 0.25
 """Of the plateau: measured waiting that batches do not explain is believed up to here; beyond, producers' clocks are wrong, or events wait for their watermark."""
+MOST_TAKEN = 0.5
+"""Of the plateau, by waiting and margins together: where they want more (a small `safety` beside a machine that stalls), what is left must still be something that batches can be held to."""
 CLEARLY = 0.9
 """Of what a batch may take: a rate that needs no more is no overload, and shedding ends at once. Nearer to the border it falls in steps: the border is known as well as batches can be foretold."""
 KNOWN_BATCHES = 8
@@ -183,8 +185,9 @@ class Watchdog:
         self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
         self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
 
-    def go_on(self) -> None:
-        """The catalog has changed, the run goes on: there was no outage."""
+    def go_on(self, other: Watchdog) -> None:
+        """The catalog has changed, the run goes on: there was no outage, and processes are as warm as they were for the watchdog before."""
+        self._seen = other._seen
         self._begins = False
         self._running.behind = list(self._handed)
 
@@ -244,6 +247,7 @@ class Watchdog:
         goals = []
         for (plateau_ms, bound_ms), queries in by_bound.items():
             taken_ms = max(map(self._offset_ms, queries)) + self._running.margins.get(str(bound_ms), 0.0)
+            taken_ms = min(taken_ms, MOST_TAKEN * plateau_ms)
             goals.append(outlook.goal(queries, plateau_ms - taken_ms, bound_ms - taken_ms))
         return sorted(goals, key=lambda goal: goal.plateau_ms)
 

@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
+from app.control.directives import Directive, QueryShedding
 from app.control.reports import QueryTally
 from app.control.state_limits import state_shares
 from app.control.totals import BatchTotals
@@ -37,7 +38,8 @@ def ends(added: list[float], window: int, plans: dict[str, Plan] = PLANS) -> tup
     shares: list[float] = []
     for batch, more in enumerate(added):
         gone = (held[-2] or 0.0) * shares[-1] if shares else 0.0
-        share = state_shares(plans, totals(batch - 1, held[-1], gone), totals(batch - 2, held[-2])).get("q", 0.0)
+        before = Directive(batch - 1, state_shares={"q": shares[-1]}) if shares else None
+        share = state_shares(plans, before, totals(batch - 1, held[-1], gone), totals(batch - 2, held[-2])).get("q", 0.0)
         parts = deque([part * (1 - share) for part in parts], maxlen=window)
         parts.append(more)
         shares.append(share)
@@ -75,8 +77,16 @@ def test_a_batch_that_adds_more_than_the_limit_leaves_half_of_it() -> None:
 
 def test_what_was_to_be_ended_and_was_not_is_no_growth() -> None:
     """Buckets that got no events end nothing."""
-    shares = state_shares(PLANS, totals(5, 1_200_000, ended=0), totals(4, 1_200_000))
+    asked = Directive(5, state_shares={"q": 0.3})
+    shares = state_shares(PLANS, asked, totals(5, 1_200_000, ended=0), totals(4, 1_200_000))
     assert shares == {"q": pytest.approx(1 - LIMIT / 1_200_000, abs=1e-6)}
+
+
+def test_what_a_batch_ends_of_its_own_making_is_no_growth_of_what_it_began_with() -> None:
+    """In an overload most of what a shedder of partial matches ends was made in the same batch."""
+    shed = Directive(5, shedding={"q": QueryShedding(0.6, share=0.1, place="matching")})
+    held, made = 600_000, 900_000
+    assert not state_shares(PLANS, shed, totals(5, held, ended=made), totals(4, held))
 
 
 def test_without_a_limit_nothing_is_ended() -> None:

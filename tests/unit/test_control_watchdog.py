@@ -384,7 +384,7 @@ def test_decisions_are_deterministic_and_survive_a_restart_of_the_driver() -> No
     cut.run(two, batches=25)
     again = a_watchdog(ONE, warm_up_batches=0)
     again.restore(json.loads(json.dumps(two.snapshot())))
-    again.go_on()
+    again.go_on(two)
     cut.run(again, batches=35)
     assert [one.get("q", 0.0) for one in cut.ratios] == pytest.approx([one.get("q", 0.0) for one in whole.ratios], abs=0.021)
 
@@ -632,3 +632,16 @@ def test_events_that_cost_something_else_from_now_on_are_believed_soon(dearer: f
     soon = 66 if dearer > 1 else 77  # downwards in steps
     assert plant.asked("q", soon * SECOND, (soon + 5) * SECOND).mean() == pytest.approx(1 - kept, abs=0.06)
     assert plant.late(0.99, 66 * SECOND) <= BOUND
+
+
+def test_margins_leave_half_of_a_plateau_that_is_low() -> None:
+    """A stall in an overload fills the margin, a fifth of the bound; with a small `safety` that is all of the plateau, and a bound of no length cannot be kept by any ratio."""
+    plant, watchdog = at_capacity(costly(), 2.0), a_watchdog(replace(ONE, safety=0.2))
+    plant.run(watchdog, until_ms=30 * SECOND)
+    kept = watchdog.snapshot()
+    kept["running"]["margins"] = {str(BOUND): 0.2 * BOUND}
+    again = a_watchdog(replace(ONE, safety=0.2))
+    again.restore(kept)
+    again.go_on(watchdog)
+    plant.run(again, until_ms=90 * SECOND)
+    assert plant.asked("q", 40 * SECOND, 90 * SECOND).min() > 0.4
