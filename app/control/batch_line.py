@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from app.control.directives import Directive
 from app.control.reports import ENDS, QueryTally
 from app.control.totals import BatchTotals
 from app.observe.logs import get_logger
@@ -20,13 +21,13 @@ Held = Mapping[int, str]
 log = get_logger(__name__)
 
 
-def log_batch(progress: Progress, totals: BatchTotals, ratios: Mapping[str, float], held: Callable[[], Held]) -> None:
+def log_batch(progress: Progress, totals: BatchTotals, directive: Directive | None, held: Callable[[], Held]) -> None:
     """Writes the line.
 
     Args:
         progress: of Spark.
         totals: of tasks and owners.
-        ratios: drop ratios by query, as they were for the batch.
+        directive: of the batch, where it is still known.
         held: asked only where the line is written.
     """
     if not logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
@@ -46,7 +47,11 @@ def log_batch(progress: Progress, totals: BatchTotals, ratios: Mapping[str, floa
         rejected=dict(totals.rejected),
         left_behind=progress.remaining,
         records_sent=totals.sent,
-        queries={name: told for name, tally in sorted(totals.queries.items()) if (told := _of_query(tally, ratios.get(name, 0.0)))},
+        queries={
+            name: told
+            for name, tally in sorted(totals.queries.items())
+            if (told := _of_query(tally, 0.0 if directive is None else directive.drop_ratio(name)))
+        },
         buckets=_by_owner(held()),
     )
 

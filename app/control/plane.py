@@ -178,6 +178,10 @@ class ControlPlane:
             return None
         return latest.directive, self._log.greatest_times_before(latest.directive.batch)
 
+    def deployments(self) -> set[str]:
+        """Those that directives of the batch log name."""
+        return set() if self._log is None else self._log.deployments()
+
     def announce(self, deployment: str) -> None:
         """Lets tasks get ready for a deployment that will be opened soon: directives name it from now on as the coming one."""
         with self._lock:
@@ -307,11 +311,10 @@ class ControlPlane:
         self.registry.committed(progress.batch)
         with self._lock:
             self._take_in(progress, totals, directive, greatest)
-        ratios = {} if directive is None else {query: directive.drop_ratio(query) for query in directive.shedding}
         self._remarks.note_shedding(() if directive is None else directive.decisions)
         self._remarks.note(totals)
         self.show_offsets({place: end for place, end in progress.end.items() if self._settings.stream_of(place[0])})
-        log_batch(progress, totals, ratios, self.held)
+        log_batch(progress, totals, directive, self.held)
         self.committed = progress.batch
 
     @property

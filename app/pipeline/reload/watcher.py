@@ -23,9 +23,11 @@ from app.events.registry import Subjects
 from app.observe.logs import get_logger, log_failure
 from app.owners.deployment import Deployment, load_deployment, store_deployment
 from app.owners.model_store import Choice, ModelStore
+from app.owners.retiring import prune_retired
 from app.pipeline.application import running_catalog
 from app.pipeline.draining import Past
 from app.pipeline.learning.told import tell_model_changes
+from app.pipeline.numbers import load_numbers
 from app.pipeline.reload.changes import changes
 from app.pipeline.reload.files import Settling, look
 from app.pipeline.reload.reader import Reader, Reading
@@ -41,6 +43,8 @@ ANNOUNCED_BATCHES = 2
 """When the second batch that was told of a deployment begins, tasks of the first have had a whole batch to get ready."""
 ANNOUNCED_S = 1.5
 """Silent topics make no batches; a change is to be live in 5 s."""
+PRUNE_S = 3600.0
+"""How often deployments are looked for that nothing needs any more."""
 JOIN_S = 10.0
 WAITING = frozenset({"failed", "needs_topics", "needs_restart"})
 """Outcomes that hold for a while, and are told once."""
@@ -73,6 +77,7 @@ class Watcher:
     _store: ModelStore = field(init=False)
     _choices: dict[str, Choice] | None = None
     _choices_at: float = 0.0
+    _prune_at: float | None = None
 
     def __post_init__(self) -> None:
         self._store = ModelStore(open_store(self.settings.checkpoint.uri))
@@ -93,6 +98,10 @@ class Watcher:
             self._read(now_s)
         elif drains and self._retry_at is None:
             self._let_go()
+        if self._prune_at is None or now_s >= self._prune_at:
+            if self._prune_at is not None:
+                self._prune()
+            self._prune_at = now_s + PRUNE_S
 
     def _chosen_anew(self, now_s: float) -> bool:
         """Whether the application has learned a model, or somebody has chosen one, since this was asked last."""
@@ -117,6 +126,17 @@ class Watcher:
         deployment = self.reader.again(self.running, past)
         if deployment is not None:
             self._open(deployment, named)
+
+    def _prune(self) -> None:
+        """Deployments of long ago leave the checkpoint; that they stay is no harm."""
+        try:
+            home = load_numbers(self.settings.checkpoint.uri).home
+            named = {*self.plane.deployments(), self.running.fingerprint, home.deployment}
+            gone = prune_retired(open_store(self.settings.checkpoint.uri), home.folder, named, self.plane.committed)
+        except CepError as error:
+            log.warning("old deployments stay in the checkpoint", reason=str(error))
+        else:
+            log.debug("old deployments left the checkpoint", deployments=len(gone))
 
     def _past(self) -> tuple[str, Past | None]:
         known = self.plane.past()
