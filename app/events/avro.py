@@ -208,6 +208,11 @@ def logical_type(node: Node) -> str:
     return str(node.get("logicalType") or "") if isinstance(node, dict) else ""
 
 
+def scale_of(node: Node | None) -> int:
+    """Of a decimal: its value is the stored number over ten to the power of this. The writer's counts: registries let it change, and what was stored does not change with it."""
+    return int(node.get("scale", 0)) if isinstance(node, dict) else 0
+
+
 def stream_records(definition: StreamDefinition, schemas: Sequence[AvroSchema]) -> StreamRecords:
     """The event types that the reader schemas of a stream define.
 

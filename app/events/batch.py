@@ -248,11 +248,15 @@ def _concatenate_columns(columns: Sequence[Column | None], sizes: Sequence[int])
     return Column(kind, np.concatenate(parts), state)
 
 
+JOINED_AS_FLOATS = ({Kind.INTEGER, Kind.FLOAT}, {Kind.DURATION, Kind.FLOAT}, {Kind.TIME, Kind.FLOAT})
+"""Arithmetic with times and durations gives whole milliseconds, or floats where one of them is none: in one piece so, in the next one so."""
+
+
 def _common_kind(kinds: Sequence[Kind]) -> Kind:
     distinct = set(kinds)
     if len(distinct) == 1:
         return kinds[0]
-    if distinct == {Kind.INTEGER, Kind.FLOAT}:
+    if distinct in JOINED_AS_FLOATS:
         return Kind.FLOAT
     raise ValueError(f"columns of kinds {sorted(distinct)} cannot be joined")
 

@@ -16,7 +16,19 @@ import numpy as np
 from fastavro._read_py import schemaless_reader as read_in_python
 from fastavro.read import SchemaResolutionError
 
-from app.events.avro import AvroSchema, Node, RecordType, SchemaError, StreamRecords, logical_type, parse_schema, type_name, without_null
+from app.events.avro import (
+    TIME_SCALES,
+    AvroSchema,
+    Node,
+    RecordType,
+    SchemaError,
+    StreamRecords,
+    logical_type,
+    parse_schema,
+    scale_of,
+    type_name,
+    without_null,
+)
 from app.events.batch import ABSENT, NULL
 from app.events.bounds import is_recursive
 from app.events.failures import Failure
@@ -26,9 +38,6 @@ from app.events.program import TYPE_COLUMN, Layout, record_type_of
 from app.events.rows import converted, element
 from app.events.types import Kind
 
-KEPT_LOGICAL = ("date", "timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
-"""fastavro turns these into moments, exactly; all others are left raw and converted here."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Branch:
@@ -37,8 +46,8 @@ class _Branch:
     writer: Node
     reader: Node
     record: RecordType
-    columns: Mapping[int, tuple[tuple[str | int, ...], Kind, Node]]
-    """Column → path, kind, reader's type."""
+    columns: Mapping[int, tuple[tuple[str | int, ...], Kind, Node | None, Node | None]]
+    """Column → path, kind, writer's type as far as it is found under the same name, reader's type."""
     absent: tuple[int, ...]
 
 
@@ -98,13 +107,13 @@ class GeneralReader:
         for column in branch.absent:
             cells.states[column, row] = ABSENT
             cells.touched[column] = 1
-        for column, (path, kind, node) in branch.columns.items():
+        for column, (path, kind, written, read) in branch.columns.items():
             value = element(values, path)
             if value is None:
                 cells.states[column, row] = NULL
                 cells.touched[column] = 1
                 continue
-            cell = converted(_plain(value, node), kind)
+            cell = converted(_plain(value, kind, written, read), kind)
             if kind.textual:
                 texts[column][0].append(row)
                 texts[column][1].append(cell)
@@ -153,15 +162,18 @@ def general_reader(writer: AvroSchema, records: StreamRecords, layout: Layout) -
 
 def _branch(writer: AvroSchema, node: Node, records: StreamRecords, layout: Layout) -> _Branch:
     record = record_type_of(node, records)
-    columns = {column: (path, layout.kind(column), _node_at(record, path)) for path, column in layout.paths(record).items()}
+    columns = {
+        column: (path, layout.kind(column), _node_at(writer, node, path), _node_at(record.schema, record.record, path))
+        for path, column in layout.paths(record).items()
+    }
     absent = tuple(set(range(2, layout.count)) - set(columns))
     return _Branch(plain_schema(writer, node), plain_schema(record.schema, record.record), record, columns, absent)
 
 
 def plain_schema(schema: AvroSchema, node: Node) -> Node:
-    """A schema for fastavro that stands for itself, without the logical types that are converted here.
+    """A schema for fastavro that stands for itself, without logical types: these are converted here, as the kernel does it.
 
-    fastavro rounds decimals to their declared precision, refuses texts that are no UUID, and times of day become objects.
+    fastavro goes by the writer's logical types alone, rounds decimals to their declared precision, refuses texts that are no UUID, and times of day become objects.
     """
     spelt = _spelt(schema, node, set())
     return parse_schema(spelt).root
@@ -176,8 +188,7 @@ def _spelt(schema: AvroSchema, node: Node, seen: set[str]) -> Node:
             return node
         node = schema.names[node]
     plain = {key: value for key, value in node.items() if not key.startswith("__")}
-    if logical_type(node) not in KEPT_LOGICAL:
-        plain.pop("logicalType", None)
+    plain.pop("logicalType", None)
     if "name" in plain:
         if plain["name"] in seen:
             return str(plain["name"])
@@ -190,26 +201,41 @@ def _spelt(schema: AvroSchema, node: Node, seen: set[str]) -> Node:
     return plain
 
 
-def _node_at(record: RecordType, path: Sequence[str | int]) -> Node:
-    """The reader's type at a path, without null."""
-    node: Node = record.record
+def _node_at(schema: AvroSchema, node: Node, path: Sequence[str | int]) -> Node | None:
+    """The type at a path, without null; None where there is none."""
     for step in path:
-        node, _ = without_null(record.schema, node)
-        assert isinstance(node, dict)  # noqa: S101
+        node, _ = without_null(schema, node)
+        if not isinstance(node, dict):
+            return None
         inside = {"array": "items", "map": "values"}.get(type_name(node))
-        node = node[inside] if inside else next(entry["type"] for entry in node["fields"] if entry["name"] == step)
-    return without_null(record.schema, node)[0]
+        known = node.get(inside) if inside else next((entry["type"] for entry in node.get("fields", ()) if entry["name"] == step), None)
+        if known is None:
+            return None
+        node = known
+    return without_null(schema, node)[0]
 
 
-def _plain(value: Any, node: Node) -> Any:
-    """What fastavro left raw: logical types that it is not told of, and defaults of bytes, which are text in JSON."""
-    if isinstance(value, str) and type_name(node) in ("bytes", "fixed"):
+def _plain(value: Any, kind: Kind, written: Node | None, read: Node | None) -> Any:
+    """What fastavro left raw: logical types, the writer's before the reader's, and defaults of bytes, which are text in JSON."""
+    written, read = _branch_of(written, value), _branch_of(read, value)
+    if isinstance(value, str) and read is not None and type_name(read) in ("bytes", "fixed"):
         value = value.encode("latin-1")
-    if isinstance(node, dict) and isinstance(value, bytes):
-        if logical_type(node) == "decimal":
-            return int.from_bytes(value, "big", signed=True) / 10 ** int(node.get("scale", 0))
-        if logical_type(node) == "uuid":
+    if isinstance(value, bytes):
+        if kind is Kind.FLOAT:
+            scale = scale_of(written if written is not None and logical_type(written) == "decimal" else read)
+            return int.from_bytes(value, "big", signed=True) / 10**scale
+        if read is not None and logical_type(read) == "uuid":
             return str(UUID(bytes=value))
-    if isinstance(value, int) and logical_type(node).endswith("timestamp-nanos"):
-        return value // 1_000_000
+    if kind is Kind.TIME and isinstance(value, int):
+        unit = next((own for one in (written, read) if one is not None and (own := logical_type(one))), "")
+        multiplier, divisor = TIME_SCALES.get(unit, (1, 1))
+        return value * multiplier // divisor
     return value
+
+
+def _branch_of(node: Node | None, value: Any) -> Node | None:
+    """Of a union the first branch that such a value can be of."""
+    if not isinstance(node, list):
+        return node
+    names = ("bytes", "fixed") if isinstance(value, bytes) else ("int", "long") if isinstance(value, int) else ()
+    return next((branch for branch in node if type_name(branch) in names), None)

@@ -22,6 +22,7 @@ from app.events.avro import (
     SchemaError,
     StreamRecords,
     logical_type,
+    scale_of,
     type_name,
     without_null,
 )
@@ -349,7 +350,7 @@ class _Compiler:
     def _bytes(self, name: str, writer: Any, reader: Any, column: int, kind: Kind | None) -> None:
         size = int(writer["size"]) if name == "fixed" else -1
         if kind is Kind.FLOAT:
-            scale = int(reader.get("scale", 0)) if isinstance(reader, dict) else 0
+            scale = scale_of(writer if logical_type(writer) == "decimal" else reader)
             power = int(np.float64(10.0**scale).view(np.int64)) if scale <= MAX_SCALE else 0
             self.emit(Op.DECIMAL, column, size, power, int(scale <= MAX_SCALE))
             return
