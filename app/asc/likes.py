@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from app.query.text.like import like_expression
+
 REPLACEMENT = "\ufffd"
 """What bytes that are no UTF-8 are read as: it stands for many byte strings, so no range does."""
 
@@ -20,7 +22,7 @@ class LikeTest:
     @staticmethod
     def of(bit: int, pattern: str, operator: str) -> LikeTest:
         """Compiles the pattern."""
-        return LikeTest(bit, re.compile(_like_expression(pattern), re.DOTALL), operator == "not like")
+        return LikeTest(bit, re.compile(like_expression(pattern), re.DOTALL), operator == "not like")
 
     def holds(self, text: str) -> bool:
         """Whether the text passes."""
@@ -38,12 +40,3 @@ def like_range(pattern: str) -> tuple[bytes, bytes] | None:
         return None
     encoded = prefix.encode()
     return encoded, encoded + b"\0" if prefix == pattern else encoded[:-1] + bytes([encoded[-1] + 1])
-
-
-def _like_expression(pattern: str) -> str:
-    r"""The regular expression of a LIKE pattern.
-
-    >>> _like_expression("a%b_.")
-    'a.*b.\\.'
-    """
-    return "".join({"%": ".*", "_": "."}.get(character) or re.escape(character) for character in pattern)

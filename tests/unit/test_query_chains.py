@@ -120,7 +120,6 @@ def test_items_one_after_the_other_are_a_chain(plan: Plan) -> None:
         (plan_of("SEQ(A a, B b)", "[k] AND (a.v > b.v OR a.v = 0)"), ["a predicate that is no comparison of two events"]),
         (plan_of("SEQ(A a, B b, C c)", "[k] AND a.v + b.v > c.v"), ["a comparison with several events on one side"]),
         (plan_of("SEQ(A a, B b+)", more=NEXT + "return: {most: max(b.v) - a.v}\n"), ["an aggregate in return:"]),
-        (plan_of("SEQ(A a, B b+)", more=NEXT + "return: {most: max(b.s)}\n"), ["an aggregate of texts in return:"]),
     ],
 )  # fmt: skip
 def test_what_keeps_a_plan_from_being_a_chain_is_told(plan: Plan, words: list[str]) -> None:

@@ -17,6 +17,8 @@ from app.events.batch import Column, Dictionary
 
 FEW = 1024
 """Of so many texts none is worth dropping."""
+FEW_BYTES = 1 << 23
+"""Nor where all of them together take no more: texts may be large."""
 UNKNOWN = -(2**63)
 """In a memo of a text function: not yet computed."""
 
@@ -38,15 +40,15 @@ class TextTable:
         for text in pinned:
             self.number(text)
         self.pinned = len(self)
-        self._kept = FEW
+        self._kept, self._kept_bytes = FEW, FEW_BYTES
 
     def __len__(self) -> int:
         return int(self._sizes[COUNT])
 
     @property
     def doubled(self) -> bool:
-        """Whether there are twice as many as were kept last: time to drop those that nobody uses."""
-        return len(self) > 2 * self._kept
+        """Whether there are twice as many as were kept last, or they take twice the room: time to drop those that nobody uses."""
+        return len(self) > 2 * self._kept or int(self._sizes[USED_BYTES]) > 2 * self._kept_bytes
 
     def arrays(self) -> Texts:
         """What the machine reads."""
@@ -115,7 +117,7 @@ class TextTable:
         self._sizes[:] = (kept, used_bytes)
         self._forget()
         self._rebuild(kept)
-        self._kept = max(FEW, kept)
+        self._kept, self._kept_bytes = max(FEW, kept), max(FEW_BYTES, used_bytes)
         return marks[:count]
 
     def _forget(self) -> None:

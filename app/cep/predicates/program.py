@@ -39,6 +39,7 @@ from app.query.expressions import (
     mentioned_items,
     rebuilt,
 )
+from app.query.text.like import like_expression
 
 TEXT_FUNCTIONS = ("lower", "upper", "length")
 NO_ITEM = -1
@@ -91,9 +92,25 @@ def constants_of(expression: Expression) -> Iterator[Constant]:
 
 
 def texts_in(expressions: Iterable[Expression]) -> list[bytes]:
-    """All text constants of some expressions, sorted."""
-    constants = (value for expression in expressions for value in constants_of(expression))
+    """All text constants of some expressions, and what functions make of them, sorted: the compiler gives each a number that must stay."""
+    whole = list(expressions)
+    constants = [value for expression in whole for value in constants_of(expression)]
+    constants += [value for expression in whole for value in constants_of(_folded(expression))]
     return sorted({value.encode() if isinstance(value, str) else value for value in constants if isinstance(value, str | bytes)})
+
+
+def _folded(expression: Expression) -> Any:
+    """The expression with functions of constant texts replaced by their values."""
+    if isinstance(expression, Call) and expression.function in TEXT_FUNCTIONS:
+        operand = _folded(expression.arguments[0])
+        if isinstance(operand, Literal):
+            return _of_text(expression, operand)
+    return rebuilt(expression, _folded) if not isinstance(expression, Literal) else expression
+
+
+def _of_text(call: Call, operand: Literal) -> Literal:
+    """What a function of texts makes of a constant."""
+    return Literal(call.kind, getattr(str, call.function, len)(str(operand.value)))
 
 
 def _of_no_item(expression: Expression) -> Any:
@@ -107,8 +124,7 @@ def like_matches(pattern: str, text: str) -> bool:
     >>> like_matches("a%_", "abc"), like_matches("a_", "abc")
     (True, False)
     """
-    parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    return re.fullmatch(like_expression(pattern), text, re.DOTALL) is not None
 
 
 class Compiler:
@@ -213,7 +229,7 @@ class Compiler:
         if isinstance(expression, Call) and expression.function in TEXT_FUNCTIONS:
             operand = self._with_text_cells(expression.arguments[0])
             if isinstance(operand, Literal):
-                return Literal(expression.kind, getattr(str, expression.function, len)(str(operand.value)))
+                return _of_text(expression, operand)
             return self._text_cell(operand, expression.function, None, expression.kind)
         return rebuilt(expression, self._with_text_cells)
 

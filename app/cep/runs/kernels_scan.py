@@ -139,16 +139,32 @@ def begin(world, slot, start, mask, row, stream_rank, partition_rank, window_hig
             take(world, slot, edge, -1)
 
 
-@kernel(types.void(WORLD, types.int64), counted=False)
+@kernel(types.void(WORLD, types.int64))
 def share_matches(world, first):
     """Runs made by one event that bind the same as one that has matched have matched too: they do not time out."""
     nodes = table(world, T_NODES)
-    state = line(world, T_STATE)
-    for node in range(first, state[NODES]):
+    stop = line(world, T_STATE)[NODES]
+    matched = 0
+    for node in range(first, stop):
         if nodes[node, FLAGS] & MATCHED:
-            for other in range(first, state[NODES]):
-                if nodes[other, HASH] == nodes[node, HASH]:
-                    nodes[other, FLAGS] |= MATCHED
+            matched += 1
+    if matched == 0:
+        return
+    size = 64
+    while size < 4 * matched:
+        size *= 2
+    slots = np.full(size, -1, np.int64)
+    for round_ in range(2):  # who has matched goes into a table of hashes, then all look themselves up
+        for node in range(first, stop):
+            if round_ == 0 and not nodes[node, FLAGS] & MATCHED:
+                continue
+            place = nodes[node, HASH] & (size - 1)
+            while slots[place] >= 0 and nodes[slots[place], HASH] != nodes[node, HASH]:
+                place = (place + 1) & (size - 1)
+            if round_ == 0:
+                slots[place] = node
+            elif slots[place] >= 0:
+                nodes[node, FLAGS] |= MATCHED
 
 
 @kernel(types.void(WORLD, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64), counted=False)

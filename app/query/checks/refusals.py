@@ -37,10 +37,15 @@ def drains(document: Document) -> Iterator[Finding]:
 def _pattern(query: r.Resolved) -> Iterator[Finding]:
     written = query.document.expression("event")
     assert written is not None  # noqa: S101 - there is no resolved query without
-    limit, count = (RUNS_ITEMS, _places(query.pattern)) if needs_runs(query) else (MAX_ITEMS, len(query.bindings))
+    limit, count = (RUNS_ITEMS, _places(query.pattern) + _opens(query)) if needs_runs(query) else (MAX_ITEMS, len(query.bindings))
     if count > limit:
         message = f"a pattern has at most {limit} items, this one {count}"
         yield Finding(message, written.scalar.location(), "repeat items by a closure, A a{9}, or split the query: from: [query:name]")
+
+
+def _opens(query: r.Resolved) -> int:
+    """One place for the events that open windows, where the query says which."""
+    return int("open" in query.document.record("window"))
 
 
 def _places(node: r.Node) -> int:

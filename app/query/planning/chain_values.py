@@ -211,8 +211,6 @@ def field_of(field: ReturnField, spans: Spans, last: int) -> Field:
     span = (spans.places[one.item], spans.counts.get(one.item))
     if isinstance(one, e.Aggregate) and one.attribute is None:
         return Field(field.name, field.kind, Value(e.Literal(one.kind, None), ()), "count", *span)
-    if isinstance(one, e.Aggregate) and one.kind.textual:
-        raise Obstacle("an aggregate of texts in return:")
     made: Any = one.function if isinstance(one, e.Aggregate) else "list"
     return Field(field.name, field.kind, Value(e.AttributeOf(one.kind, 0, one.attribute or ""), (Event(-1),)), made, *span)
 

@@ -60,4 +60,6 @@ def aggregable(name: str, kind: Kind) -> bool:
     """Whether an aggregate takes attributes of a kind."""
     if name in ("sum", "avg"):
         return kind in (*NUMERIC, Kind.DURATION)
+    if name in ("min", "max"):
+        return kind in (*NUMERIC, Kind.DURATION, Kind.TIME)
     return name in ("first", "last") or kind not in (Kind.BOOLEAN, Kind.BYTES)

@@ -339,7 +339,7 @@ class Checker:
             self.report(
                 f"{name}() of {A_KIND[kind]}",
                 node.span,
-                "numbers and durations have sums and averages; first() and last() take everything",
+                "numbers and durations have sums and averages, times a least and a greatest as well; first() and last() take everything",
             )
             return BAD
         result = Kind.FLOAT if name == "avg" and kind in (*NUMERIC, None) else kind

@@ -147,6 +147,9 @@ SHEDDING = Record(
     )
 )
 
+LARGEST_VERSION = 2**31 - 1
+"""Records hold it as an Avro int."""
+
 QUERY = Record(
     (
         Key(
@@ -155,7 +158,7 @@ QUERY = Record(
             "Unique; part of every composite event's identity",
             required=True,
         ),
-        Key("version", Number(1, integer=True), "Raised when the meaning changes", default=1),
+        Key("version", Number(1, LARGEST_VERSION, integer=True), "Raised when the meaning changes", default=1),
         Key("title", Text(), "One line for people"),
         Key("labels", MapOf(Text()), "Free labels"),
         Key("enabled", Flag(), "false: validated, but not run", default=True),

@@ -203,6 +203,10 @@ def _convert(node: yaml.Node, file: SourceFile, findings: list[Finding], seen: d
                 )
             )
         origin = _origins(file.text, start, end, node.style, node.value)
+        if not node.value.isprintable() and any(0xD800 <= ord(character) <= 0xDFFF for character in node.value):
+            hint = "write the character itself, or \\U and eight digits: YAML knows no pairs as JSON has them"
+            findings.append(Finding("an escape stands for half of a character", file.location(start), hint))
+            return seen.setdefault(id(node), Scalar(file, start, end, "", node.style is None, (start,)))
         return seen.setdefault(id(node), Scalar(file, start, end, node.value, node.style is None, origin))
     if isinstance(node, yaml.SequenceNode):
         nodes = tuple(_convert(inner, file, findings, seen, depth + 1) for inner in node.value)

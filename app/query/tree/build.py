@@ -32,6 +32,9 @@ MAX_DEPTH = 100
 MAX_DURATION_MS = 1 << 53
 """285,000 years; longer ones overflow when they are added to a time."""
 
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999: no event is later."""
+
 
 @dataclass(slots=True)
 class ExpressionBuilder:
@@ -95,7 +98,13 @@ class ExpressionBuilder:
         return t.IntervalTest(name, start_ms=start, end_ms=end, span=span_of(branch))  # type: ignore[arg-type]
 
     def _bound(self, token: Token) -> int:
-        return whole(str(token)) if token.type == "INT" else self._timestamp(token)
+        if token.type != "INT":
+            return self._timestamp(token)
+        found = whole(str(token))
+        if found > LAST_MS:
+            self.report("this is later than the year 9999", span_of(token), "write milliseconds since 1970, or a time as '2026-01-01'")
+            return LAST_MS
+        return found
 
     def condition(self, branch: Branch) -> t.Expression:
         """Something true or false."""

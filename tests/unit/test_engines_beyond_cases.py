@@ -1,0 +1,85 @@
+"""What random cases with few small values cannot see: texts that functions make of constants, partial matches by the hundred thousand, fields that are whole in one piece and not in the next."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from app.bucket.engines import new_engine, restore_engine
+from app.cep.cells.texts import FEW, FEW_BYTES, TextTable
+from app.cep.engine import Watermarks
+from app.events.batch import Column, Dictionary, concatenate, events_of_types
+from app.events.types import Kind
+from app.query.compile import compile_texts
+from app.query.plan import Plan
+from tests.unit.test_query_chains import STREAM
+
+WHERE = "[k] AND lower(a.s) = lower('Zürich')"
+
+
+def plan_of(event: str, where: str, more: str = "") -> Plan:
+    compiled = compile_texts([("q.yaml", f'name: q\nfrom: s\nevent: "{event}"\nwhere: "{where}"\nwithin: 10 h\n{more}')], {"s": STREAM})
+    assert not compiled.errors, [finding.render() for finding in compiled.errors]
+    return compiled.catalog.plans[0]
+
+
+def events(types: str, start_ms: int, texts: list[str]):
+    count = len(types)
+    columns = {
+        "k": Column(Kind.INTEGER, np.ones(count, np.int64)),
+        "v": Column(Kind.INTEGER, np.arange(count, dtype=np.int64)),
+        "s": Column(Kind.STRING, np.arange(count, dtype=np.int64), None, Dictionary.of([text.encode() for text in texts])),
+    }
+    return events_of_types(list(types), [start_ms + k for k in range(count)], columns)
+
+
+@pytest.mark.parametrize("evaluator", ["stacks", "runs"])
+def test_what_a_function_makes_of_a_constant_is_known_after_a_restart(evaluator: str) -> None:
+    """Nobody alive has such a text when the snapshot is made; its number must not become another text's."""
+    plan = plan_of("SEQ(A a, B b)", WHERE, f"evaluator: {evaluator}\n")
+    engine = new_engine(plan)
+    engine.feed(events("AA", 0, ["rome", "oslo"]), np.array([1, 1], np.uint64), Watermarks(1))
+    for engine_ in (engine, restore_engine(plan, engine.snapshot())):
+        matches, _ = engine_.feed(events("AB", 5, ["ZÜRICH", "x"]), np.array([1, 2], np.uint64), Watermarks(6))
+        assert len(matches) == 1
+
+
+def test_a_closure_that_branches_ends_its_timeouts_without_comparing_all_with_all() -> None:
+    """2^16 partial matches in one event took minutes, each compared with each."""
+    plan = plan_of("SEQ(A a, B b+)", "[k]", "on_timeout: emit\nstrategy: skip-till-any-match\n")
+    engine = new_engine(plan)
+    count = 18
+    batch = events("A" + "B" * (count - 1), 0, [str(k) for k in range(count)])
+    started = time.process_time()
+    matches, _ = engine.feed(batch, np.array([1] + [2] * (count - 1), np.uint64), Watermarks(count))
+    assert len(matches) > 100_000
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("kind", [Kind.DURATION, Kind.TIME, Kind.INTEGER])
+def test_milliseconds_that_are_whole_in_one_piece_and_not_in_the_next_are_joined(kind: Kind) -> None:
+    whole = events_of_types(["A"], [1], {"x": Column(kind, np.array([3], np.int64))})
+    broken = events_of_types(["A"], [2], {"x": Column(Kind.FLOAT, np.array([1.5]))})
+    joined = concatenate([whole, broken]).columns["x"]
+    assert (joined.kind, joined.values.tolist()) == (Kind.FLOAT, [3.0, 1.5])
+
+
+def test_texts_that_take_much_room_are_dropped_though_they_are_few() -> None:
+    texts = TextTable([b"pinned"])
+    size = FEW_BYTES // 16
+    for number in range(40):
+        texts.number(bytes([number]) * size)
+    assert len(texts) < FEW
+    assert texts.doubled
+    texts.keep(np.array([40], np.int64))
+    assert (len(texts), texts.doubled) == (2, False)
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_texts_have_no_least_and_no_greatest(name: str) -> None:
+    """They were compared by when they had come first."""
+    text = f"name: q\nfrom: s\nevent: SEQ(A a+, B b)\nwithin: 1 h\nstrategy: skip-till-next-match\nreturn: {{x: {name}(a.s)}}\n"
+    (finding,) = compile_texts([("q.yaml", text)], {"s": STREAM}).errors
+    assert finding.message == f"{name}() of a text"
