@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
@@ -227,6 +228,12 @@ class SchemaRegistry(_Section):
     """How long a batch waits for an unreachable registry before the application ends with an error; the next start waits again. Long enough for a registry that is being repaired, short enough for somebody to notice."""
     register_schemas: bool = True
     """Whether to register the schemas of composite events and reports; where only a pipeline may register, set false."""
+
+    @model_validator(mode="after")
+    def _without_user(self) -> SchemaRegistry:
+        if "@" in urlsplit(self.url).netloc:
+            raise ValueError("url: user and password are username and password_file; the address is told in logs and errors")
+        return self
 
 
 class Stream(_Section):

@@ -14,7 +14,7 @@ from app.errors import ConfigurationError, Finding, Location
 PREFIX = "CEP_"
 NESTING = "__"
 Path = tuple[str | int, ...]
-_SECRET_VALUE = re.compile(r"""((?:password|secret|token)\w*\s*:\s*)("[^"]*"|'[^']*'|[^\s,}]+)""", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"((?:password|secret|token)\w*[\"']?\s*:\s*).+", re.IGNORECASE)
 """Findings show the line they are about; secrets must not be seen there."""
 
 

@@ -30,6 +30,8 @@ MARK = "cep.sent-again"
 AT_ONCE = 500
 """Letters of one transaction."""
 REQUEST_S = 30.0
+LARGEST_BYTES = 100_000_000
+"""Of what is sent again: brokers decide what is too large, and letters are of what our own limit was too small for."""
 RECOVERABLE = ("unreadable", "oversized")
 """Letters without their value whose record may still be where it was."""
 FENCED = (KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED)  # noqa: SLF001 - so named
@@ -229,7 +231,9 @@ class SendingAgain:
         prefix = settings.kafka.group_id_prefix
         self.transactional_id = f"{prefix}-{settings.application}-dlq" if prefix else f"{settings.application}-dlq"
         quiet = {"log_level": 0, "error_cb": lambda _: None}  # what is wrong is raised where it matters
-        self._producer = Producer({**client_options(settings.kafka), "transactional.id": self.transactional_id, **quiet})
+        self._producer = Producer(
+            {**client_options(settings.kafka), "transactional.id": self.transactional_id, "message.max.bytes": LARGEST_BYTES, **quiet}
+        )
         self._originals = OriginalReader(consumer_options(settings.kafka))
         self._guarded("begin transactions", lambda: self._producer.init_transactions(REQUEST_S))
 

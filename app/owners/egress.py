@@ -66,11 +66,11 @@ class Records:
     values: list[bytes | None] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
 
-    def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Appends one record; what is too large goes without its value, and to the dead letters if it is none of ours to complete."""
+    def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, *, composite: bool = False) -> None:
+        """Appends one record; what is too large goes without its value, and to the dead letters if it is a composite event: nobody else can complete it."""
         size = _size(key, value, headers)
         if size > self.limit.record_bytes:
-            topic, key, value, headers = self._cut(topic, size, key, headers)
+            topic, key, value, headers = self._cut(topic, size, key, headers, composite=composite)
         self.topics.append(topic)
         self.keys.append(key)
         self.values.append(value)
@@ -79,24 +79,26 @@ class Records:
     def extend(
         self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes], headers: Sequence[Headers], longest: Headers
     ) -> None:
-        """Appends records, each as `add` would.
+        """Appends composite events, each as `add` would.
 
         ``keys``, ``values`` and ``headers`` are of each, at least one; ``longest`` are the headers that no others exceed.
         """
         largest = max(map(len, values)) + max(len(key or b"") for key in keys) + _size(None, None, longest)
         if largest > self.limit.record_bytes:
             for key, value, own in zip(keys, values, headers, strict=True):
-                self.add(topic, key, value, own)
+                self.add(topic, key, value, own, composite=True)
             return
         self.topics += [topic] * len(values)
         self.keys += keys
         self.values += values
         self.headers += headers
 
-    def _cut(self, topic: str, size: int, key: bytes | None, headers: Headers) -> tuple[str, bytes | None, bytes | None, Headers]:
+    def _cut(
+        self, topic: str, size: int, key: bytes | None, headers: Headers, *, composite: bool
+    ) -> tuple[str, bytes | None, bytes | None, Headers]:
         """Without the value; where that is not enough, without foreign headers and key as well."""
         told: Headers = ((ORIGINALS_HEADER, b"oversized"),)
-        if headers[:1] == (("ce_specversion", b"1.0"),):
+        if composite:
             self.oversized += 1
             text = f"a composite event for {topic} has {size} bytes, topics.max_record_bytes is {self.limit.record_bytes}"
             told = ((REASON_HEADER, b"oversized"), (TEXT_HEADER, text.encode()))

@@ -7,6 +7,7 @@ the bucket's state with it: the next attempt rebuilds it from storage, from the 
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from app.bucket.bucket import Bucket
 from app.control.totals import head_of, joined, pack_report, with_fields
-from app.errors import SnapshotError
+from app.errors import CepError, SnapshotError
 from app.owners.arrivals import Arrivals
 from app.owners.blocks import Known
 from app.owners.chains import chains_of
@@ -36,6 +37,8 @@ from app.owners.state_log import Generation, StateLog, state_log
 from app.owners.tuple_memory import tuple_memory
 from app.storage.open import open_store
 
+DELETED_AT_ONCE = 16
+"""Files, between two batches: in a bucket each takes three requests."""
 KEPT_BATCHES = 20
 """How far back a checkpoint can be rewound: as many batches as Spark keeps of its own log (`app.pipeline.session`)."""
 BESIDE = 0.08
@@ -112,6 +115,8 @@ class Home:
     def __init__(self, settings: OwnerSettings) -> None:
         self.settings = settings
         self.store = open_store(settings.checkpoint)
+        with contextlib.suppress(CepError):  # of attempts that were killed; what is amiss with the storage shows soon enough
+            self.store.sweep()
         self.held: dict[int, Held] = {}
         self._outlet = KafkaOutlet(settings.producer_options, settings.max_record_bytes) if settings.producer_options else None
         self._writers = ThreadPoolExecutor(2, "state-log")
@@ -186,7 +191,9 @@ class Home:
                     held.snapshot_batch, held.snapshot_bytes = safe.batch, safe.written.known.total
                 held.known = (held.known[1], safe.written.known)
                 held.log.remember(Generation(safe.batch, safe.epoch), safe.written.known.files)
-                held.log.prune(committed, KEPT_BATCHES)
+                held.log.prune(committed, KEPT_BATCHES, at_once=0)
+        most = DELETED_AT_ONCE + 2 * len(self.held)  # a batch leaves an entry in each of them
+        any(held.log.prune_more(most) for held in self.held.values())  # of one of them: nobody's batch shall wait
         due = [(one.entry_bytes, number) for number, one in self.held.items() if one.answer is not None and self._is_due(number, one)]
         if due and not self._snapshots.busy:
             self._begin_snapshot(max(due)[1])

@@ -8,6 +8,7 @@ from functools import lru_cache
 from app.control.reports import Trouble
 from app.delivery.originals import Original, OriginalReader
 from app.events.batch import PARTITION_BITS
+from app.events.topics import topic_name, topic_numbers
 from app.owners.deployment import Deployment
 from app.owners.egress import Failure, Records, add_dead_letters, add_late_events
 from app.owners.orders import OwnerSettings
@@ -38,8 +39,12 @@ def add_letters(records: Records, refused: Sequence[Refused], deployment: Deploy
 
 
 def _originals(refused: Refused, deployment: Deployment, options: tuple[tuple[str, str], ...]) -> list[Original]:
-    topic, partition = deployment.topics[refused.source >> PARTITION_BITS], refused.source & ((1 << PARTITION_BITS) - 1)
-    if options:
+    number, partition = refused.source >> PARTITION_BITS, refused.source & ((1 << PARTITION_BITS) - 1)
+    topic = topic_name(deployment.topics[number])
+    is_there = (
+        topic_numbers(deployment.topics)[topic] == number
+    )  # else the topic was created again: these records are gone, and others have their places
+    if options and is_there:
         return list(_reader(options).read(topic, partition, refused.offsets))
     return [Original(topic, partition, offset, found=False) for offset in sorted(refused.offsets)]
 

@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,5 +183,7 @@ def _write_and_end(draft: Path, make: Callable[[], Cut]) -> None:
             for part in framed(SNAPSHOT, FORMAT, [cut.head, *cut.fresh]):
                 file.write(part)
         code = 0
+    except BaseException:  # noqa: BLE001 - the owner knows the exit code only
+        traceback.print_exc()
     finally:
         os._exit(code)

@@ -83,6 +83,7 @@ class StateLog:
     def __init__(self, store: Store, folder: str) -> None:
         self.store, self._folder = store, folder
         self._files: dict[tuple[int, int], frozenset[str]] = {}
+        self._going: list[str] = []
 
     def listing(self) -> Listing:
         """What there is; files that are none of ours are passed over."""
@@ -117,15 +118,16 @@ class StateLog:
         """
         return read_frame(self.store, self.entry_name(batch, epoch), ENTRY).parts
 
-    def prune(self, committed: int, keep_batches: int) -> Sequence[Generation]:
+    def prune(self, committed: int, keep_batches: int, at_once: int | None = None) -> Sequence[Generation]:
         """Deletes what no restart can need: older generations, and the log before the oldest that stays.
 
         Args:
             committed: newest batch that Spark has committed.
             keep_batches: how far back of it a checkpoint can be rewound.
+            at_once: so many files now, the others by `prune_more`; None: all. A thousand of them take ten seconds in a bucket.
 
         Returns:
-            the generations that were deleted.
+            the generations that are deleted.
         """
         listing = self.listing()
         rewindable = [one for one in listing.generations if one.batch <= committed - keep_batches]
@@ -137,8 +139,15 @@ class StateLog:
         if rewindable and len(listing.generations) >= KEEP_GENERATIONS:  # else the log from its beginning is what can be rewound to
             start = listing.generations[first].batch
             names += [self.entry_name(batch, epoch) for batch, epoch in listing.entries.items() if batch < start]
-        self.store.delete([*names, *(name for name in listing.dead if name not in (named or ()))])
+        self._going = [*names, *(name for name in listing.dead if name not in (named or ()))]
+        self.prune_more(len(self._going) if at_once is None else at_once)
         return gone
+
+    def prune_more(self, most: int) -> bool:
+        """Deletes so many more files of what `prune` has found; returns whether there was anything left to be deleted."""
+        now, self._going = self._going[:most], self._going[most:]
+        self.store.delete(now)
+        return bool(now)
 
     def remember(self, generation: Generation, files: Iterable[str]) -> None:
         """Notes which files hold blocks of a snapshot: they stay as long as it does."""

@@ -19,7 +19,7 @@ def look(address: Address) -> list[Finding]:
     if not isinstance(address, FolderAddress):
         return []
     folder = Path(address.path).absolute()
-    nearest = next(above for above in (folder, *folder.parents) if above.exists())
+    nearest = next(above for above in (folder, *folder.parents) if os.path.exists(above))  # noqa: PTH110 - Path.exists raises where a folder above may not be searched
     if not nearest.is_dir():
         return [Finding(f"checkpoint.path: {nearest} is no folder", hint=HINT)]
     if os.access(nearest, os.W_OK | os.X_OK):

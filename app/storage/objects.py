@@ -118,8 +118,13 @@ class ObjectStore:
         return f"{self._base}/{name}"
 
     def _put(self, name: str, data: pa.Buffer) -> int:
-        with self._files.open_output_stream(self._key(name)) as stream:
-            stream.write(data)
+        try:
+            with self._files.open_output_stream(self._key(name)) as stream:
+                stream.write(data)
+        except BaseException:
+            with suppress(Exception):  # Arrow ends an upload that failed with the parts that are there: a torn file under its name
+                self._files.delete_file(self._key(name))
+            raise
         return data.size
 
     def _write_spooled(self, name: str, parts: Iterable[Part]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -30,4 +31,4 @@ def open_store(uri: str, scratch: Path | None = None) -> Store:
         raise ConfigurationError([Finding(str(error))]) from error
     if isinstance(address, FolderAddress):
         return PosixStore(Path(address.path))
-    return ObjectStore(address, scratch or Path(tempfile.gettempdir()) / "cep-scratch")
+    return ObjectStore(address, scratch or Path(tempfile.gettempdir()) / f"cep-scratch-{os.getuid()}")

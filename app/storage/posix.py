@@ -137,7 +137,7 @@ def sweep_folder(folder: Path) -> int:
                 remove: Callable[[str], object] = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
                 remove(entry.path)
                 swept += 1
-        except FileNotFoundError:  # another process sweeps, too, or the attempt has ended well
+        except (FileNotFoundError, PermissionError):  # another process sweeps, too, or the attempt has ended well; or it is somebody else's
             continue
     return swept
 

@@ -71,13 +71,22 @@ def test_a_late_event_that_would_be_too_large_comes_without_its_value():
 
 def test_a_composite_event_that_would_be_too_large_becomes_a_dead_letter():
     records = Records(LIMIT)
-    records.add("alerts", b"key", b"x" * 20_000, (("ce_specversion", b"1.0"), ("ce_id", b"abc")))
+    records.add("alerts", b"key", b"x" * 20_000, (("ce_specversion", b"1.0"), ("ce_id", b"abc")), composite=True)
     topic, key, value, headers = only(records)
     assert (topic, key, value) == ("dead", b"key", None)
     assert headers["ce_id"] == b"abc"
     assert headers["__connect.errors.exception.class.name"] == b"oversized"
     assert b"alerts" in headers["__connect.errors.exception.message"]
     assert records.oversized == 1
+
+
+def test_somebody_elses_cloud_event_that_is_too_large_can_be_read_again_where_it_was():
+    """It came with the input; only what is missing is noted, or it would be sent again as a deletion."""
+    records = Records(LIMIT)
+    records.add("late", b"key", b"x" * 20_000, (("ce_specversion", b"1.0"), ("cep.reason", b"late")))
+    topic, key, value, headers = only(records)
+    assert (topic, key, value, headers["cep.original"]) == ("late", b"key", None, b"oversized")
+    assert records.oversized == 0
 
 
 def test_records_that_come_together_are_looked_at_one_by_one_where_one_may_be_too_large():

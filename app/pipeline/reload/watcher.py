@@ -128,8 +128,9 @@ class Watcher:
             self._open(deployment, named)
 
     def _prune(self) -> None:
-        """Deployments of long ago leave the checkpoint; that they stay is no harm."""
+        """Drafts of killed processes and deployments of long ago leave the checkpoint; that they stay for longer is no harm."""
         try:
+            open_store(self.settings.checkpoint.uri).sweep()
             home = load_numbers(self.settings.checkpoint.uri).home
             named = {*self.plane.deployments(), self.running.fingerprint, home.deployment}
             gone = prune_retired(open_store(self.settings.checkpoint.uri), home.folder, named, self.plane.committed)
