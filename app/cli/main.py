@@ -94,3 +94,11 @@ def main() -> None:
     except (CepError, SetupError) as error:
         print(with_next(error), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind)))
+    except OSError as error:  # of a file that a command writes; what it reads has errors of its own
+        if error.filename is None:
+            raise
+        print(
+            f"{error.filename}: {(error.strerror or 'cannot be used').lower()}\nhint: is its folder there, and may you write to it?",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_CODES[ConfigurationError])

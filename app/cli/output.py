@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
 import typer
+
+from app.errors import ConfigurationError, Finding
 
 
 class Output(StrEnum):
@@ -23,3 +26,14 @@ OutputOption = Annotated[Output, typer.Option("--output", help="text for people,
 def write_json(value: Any) -> None:
     """One object, on one line, at once."""
     print(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY, default=str).decode(), flush=True)
+
+
+def require_folders(*files: Path | None) -> None:
+    """Refuses files whose folders are not there: who computes for minutes should not find out at the end.
+
+    Raises:
+        ConfigurationError: with a finding for each of them.
+    """
+    lacking = sorted({str(file.absolute().parent) for file in files if file is not None and not file.absolute().parent.is_dir()})
+    if lacking:
+        raise ConfigurationError([Finding(f"there is no folder {folder}", hint=f"mkdir -p {folder}") for folder in lacking])

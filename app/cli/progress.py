@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 
@@ -51,6 +52,7 @@ class Progress:
         bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._task = bar.add_task(self._verb, total=self._total, told="", rate="")
         bar.start()
+        atexit.register(self.end)  # whatever ends the command, the terminal gets its cursor back
         return bar
 
     def end(self) -> None:
@@ -58,3 +60,4 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+            atexit.unregister(self.end)

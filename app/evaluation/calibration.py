@@ -13,7 +13,7 @@ import numpy as np
 
 from app.bucket.recording import rows_between
 from app.evaluation.features import Features
-from app.evaluation.operator import candidate_items
+from app.evaluation.operator import candidate_items, protected_events
 from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.windows import without_counting
 from app.events.batch import EventBatch
@@ -55,7 +55,8 @@ def calibrated(model: Model[Any], plan: Plan, batch: EventBatch) -> Model[Any]:
         kept = [kept_events(model.gate(float(ratio)), plan, events, level) for ratio in np.linspace(0, 1, STEPS + 1)]
     except ValueError:
         return model  # windows in events: not for the application
-    dropped = [1.0 - float(one[candidate].mean()) for one in kept]
+    stays = protected_events(plan, late)
+    dropped = [1.0 - float((one | stays)[candidate].mean()) for one in kept]
     shares = tuple(np.round(np.maximum.accumulate(dropped), 6).tolist())
     measured: Model[Any] = replace(known, manifest=replace(model.manifest, candidates=shares))
     return measured

@@ -137,7 +137,6 @@ class Contest:
     def __init__(self, plan: Plan, learning: EventBatch, judging: EventBatch, terms: Terms) -> None:
         self.plan, self.learning, self.judging, self.terms = plan, learning, judging, terms
         self.features = Features.of(plan)
-        self._window = shed_window(plan)
 
     @cached_property
     def truth(self) -> Outcome:
@@ -171,7 +170,7 @@ class Contest:
 
     @cached_property
     def _windows(self) -> EventWindows:
-        windows = EventWindows.of(self._window, self.judging)
+        windows = EventWindows.of(shed_window(self.plan), self.judging)
         return windows.of_rows(self.rows) if self.terms.selected else windows
 
     @cached_property

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from app.cep.door import way_of
 from app.evaluation.features import Features
-from app.evaluation.observing import without_chains
 from app.evaluation.operator import candidate_items
+from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.split import Split, judged_by
 from app.events.batch import EventBatch
@@ -203,7 +203,8 @@ class Examination:
 
     def _judged(self) -> Iterator[tuple[str, float]]:
         asked = self.query.plan.shedding.shedder
-        names = tuple(one for one in competitors(self.query.plan) if self._fits(one)) if asked == AUTO else (asked,)
+        plan = self.query.plan
+        names = tuple(one for one in competitors(plan) if not_run(plan, one) is None) if asked == AUTO else (asked,)
         refused: ValueError | None = None
         learned = 0
         for name in names:
@@ -216,10 +217,6 @@ class Examination:
             yield name, harm
         if not learned:
             raise refused or ValueError("no shedder learns anything here")
-
-    def _fits(self, shedder: str) -> bool:
-        """Whether the application could ask it about the query's events."""
-        return not METHODS[shedder].remembers or without_chains(self.query.plan) is None
 
 
 def competitors(plan: Plan) -> tuple[str, ...]:

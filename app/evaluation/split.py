@@ -17,7 +17,7 @@ from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
-from app.evaluation.operator import candidate_items
+from app.evaluation.operator import candidate_items, protected_events
 from app.evaluation.shed_query import ShedQuery
 from app.events.batch import EventBatch, concatenate
 from shedding.candidates import JudgedEvents
@@ -154,16 +154,23 @@ class Split:
     def _kept(self, model: Model[Any], share: float) -> NDArray[np.bool_]:
         """Bool (events of what is judged by,): of the candidates just so many go, for every model.
 
+        What must stay (negated items, where no false positive is allowed) stays, and is no part of what goes: who names nothing else has dropped nothing.
         A model that knows another stream may drop next to nothing of what it has never seen, whatever it is asked for. The watchdog would ask for more and more; here chance takes what is
         missing, or doing nothing would be judged to do no harm.
         """
-        kept = self._judged.kept(model, self._features, share)
-        left = float(kept[self._is_candidate].mean()) if self._is_candidate.any() else 0.0
-        too_many = 1.0 - (1.0 - share) / left if left else 0.0
+        protected = self._protected
+        kept = self._judged.kept(model, self._features, share) | protected
+        free = float(np.count_nonzero(kept & self._is_candidate & ~protected))
+        allowed = (1.0 - share) * np.count_nonzero(self._is_candidate) - np.count_nonzero(protected)
+        too_many = min(1.0, 1.0 - allowed / free) if free else 0.0
         if too_many <= 0:
             return kept
         events = JudgedEvents(identities(self._judging.source, self._judging.offset), self._judging.time)
-        return kept & unlearned("random", self._seed).gate(too_many).keep(events)
+        return kept & unlearned("random", self._seed).gate(too_many).keep(events) | protected
+
+    @cached_property
+    def _protected(self) -> NDArray[np.bool_]:
+        return protected_events(self._query.plan, self._judging)
 
     def _contest(self, shedder: str) -> Contest:
         of_matches = METHODS[shedder].of_matches

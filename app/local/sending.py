@@ -21,6 +21,8 @@ from app.local.generators.stream import slices
 
 ENCODED_ROWS = 16_384
 """Rows that are encoded at once: some 10 ms of work, so that a paced stream has no visible gap."""
+ACKNOWLEDGED_S = 60
+"""For so long the end waits for the broker's acknowledgements."""
 TICK_SECONDS = 0.005
 """Longest nap while records fall due: at 100,000 events/s they leave in groups of 500."""
 _FULL_QUEUE_SECONDS = 0.05
@@ -150,9 +152,13 @@ class Sender:
 
     def flush(self) -> None:
         """Waits until everything is acknowledged."""
-        self._producer.flush(60)
+        left = self._producer.flush(ACKNOWLEDGED_S)
         self.sent.seconds = time.monotonic() - self._started
         self._raise_failures()
+        if left:
+            raise DependencyError(
+                f"{left:,} of {self.sent.events:,} records were not acknowledged in {ACKNOWLEDGED_S} s\nhint: is the broker up? They may have arrived all the same"
+            )
 
     def _encoded(self, batch: EventBatch) -> tuple[list[bytes], list[bytes | None]]:
         values = np.empty(len(batch), dtype=object)

@@ -10,13 +10,11 @@ from pathlib import Path
 
 from app.bucket.composition import stream_of
 from app.bucket.hold import TimeRules
-from app.cep.door import only_loses, pairs_by
 from app.config.settings import Settings, Stream
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
 from app.delivery.topics import TopicAdministrator, output_topic, plan_changes, wanted_topics
 from app.errors import CepError, ConfigurationError, DependencyError, Finding
-from app.evaluation.observing import without_chains
-from app.evaluation.windows import shed_window
+from app.evaluation.runnable import not_run
 from app.events.avro import SchemaError, StreamDefinition, parse_schema, stream_records
 from app.events.registry import Subjects
 from app.events.topics import topic_numbers
@@ -156,50 +154,20 @@ def _not_run(compiled: Compilation) -> list[Finding]:
     for query in compiled.queries:
         if query.plan is None or not query.enabled:
             continue
-        shedder, hint = query.plan.shedding.shedder, None
-        if shedder != AUTO and METHODS[shedder].keyed and not _partitioned(query.plan):
-            message, hint = (
-                f"the shedder {shedder} keeps whole partitions, and this query has none",
-                "add [attribute] to where, or write for instance random or gspice",
-            )
-        elif shedder != AUTO and METHODS[shedder].remembers and (why := without_chains(query.plan)):
-            message, hint = f"the shedder {shedder} keeps whole chains; {why}", "write for instance gspice or random"
-        elif shedder != AUTO and METHODS[shedder].level == "events per window" and (why := _without_time(query.plan)):
-            message, hint = f"the shedder {shedder} goes by positions in windows of time; {why}", "write for instance gspice or bl"
-        elif shedder == "hspice" and (why := _without_pairs(query.plan)):
-            message, hint = f"the shedder hspice hides events from single partial matches; {why}", "write for instance pspice"
-        else:
-            continue
-        findings.append(Finding(f'query "{query.name}": {message}', query.document.location("shedding"), hint))
+        shedder = query.plan.shedding.shedder
+        if shedder != AUTO and (message := not_run(query.plan, shedder)) is not None:
+            findings.append(Finding(f'query "{query.name}": {message}', query.document.location("shedding"), _instead(shedder)))
     return findings
 
 
-def _partitioned(plan: Plan) -> bool:
-    """Whether events of the query are in partitions that can be told apart wherever they are."""
-    return bool(plan.equivalence) and plan.ranks != "stream"
-
-
-def _without_pairs(plan: Plan) -> str | None:
-    """Why events of the query cannot be hidden from partial matches; None where they can, and it only loses by it."""
-    try:
-        pairs_by(plan, 1)
-    except ValueError as error:
-        return str(error)
-    if plan.shedding.state_bytes is not None:
-        return "limits.state_bytes ends partial matches, and both together cannot be told apart"
-    return (
-        None
-        if only_loses(plan)
-        else "this query could find what is not so: nobody could tell (it can under skip-till-any-match, without until, after or timeouts)"
-    )
-
-
-def _without_time(plan: Plan) -> str | None:
-    """Why events of the query have no position by time; None where they have one."""
-    try:
-        return None if shed_window(plan).unit == "ms" else "this query's are in events, which no task can count"
-    except ValueError:
-        return "this query has none"
+def _instead(shedder: str) -> str:
+    """What to write where a shedder cannot be run."""
+    method = METHODS[shedder]
+    if method.keyed:
+        return "add [attribute] to where, or write for instance random or gspice"
+    if method.remembers:
+        return "write for instance gspice or random"
+    return "write for instance gspice or bl" if method.level == "events per window" else "write for instance pspice"
 
 
 def _undrained(compiled: Compilation) -> list[Finding]:

@@ -15,7 +15,7 @@ from app.bucket.recording import match_sorted
 from app.bucket.values import field_values, json_fields
 from app.cep.matches import Matches
 from app.cli.inputs.query_streams import configured_schemas, print_findings, settings_of
-from app.cli.output import Output, OutputOption, write_json
+from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.config.settings import Settings
 from app.errors import FindingsError
 from app.events.batch import EventBatch, in_total_order
@@ -81,6 +81,7 @@ def test(
 
     Without --config the attributes and their types are those that each query and the lines of its own tests mention.
     """
+    require_folders(junit)
     outcomes = run_tests(paths, settings_of(config))
     for outcome in outcomes:
         if output is Output.json:

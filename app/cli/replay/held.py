@@ -9,6 +9,7 @@ import numpy as np
 
 from app.bucket.lists import some_of
 from app.bucket.matching import Found
+from app.events.batch import take
 from app.query.plan import Plan
 
 WORTH_WRITING = 1 << 15
@@ -28,6 +29,9 @@ def tells_at_once(plan: Plan) -> bool:
     return not counted or (plan.on_timeout == "drop" and not any(item.negated for item in plan.items))
 
 
+NOTHING = np.zeros(0, np.int64)
+
+
 class HeldMatches:
     """What was found and is not written yet.
 
@@ -40,8 +44,8 @@ class HeldMatches:
         self._held: list[Found] = []
 
     def add(self, found: Iterable[Found]) -> None:
-        """Takes what one step found."""
-        self._held += found
+        """Takes what one step found, without the events that the step was fed: nobody asks for them any more, and few matches would hold all of a file in memory."""
+        self._held += [replace(one, fed=take(one.fed, NOTHING)) for one in found]
 
     def complete(self, until_ms: int) -> list[Found]:
         """Gives out what is of earlier times; nothing while that is too little to be worth it, or where later steps may find something in between."""

@@ -22,6 +22,7 @@ from app.cep.engine import Tally
 from app.cli.inputs.events import Choices, ReplayInput, gather_input, in_streams
 from app.cli.inputs.query_streams import print_findings, settings_of
 from app.cli.later import Later
+from app.cli.output import require_folders
 from app.cli.progress import Progress
 from app.cli.replay.output import ordered_queries
 from app.cli.replay.sink import opened
@@ -96,6 +97,7 @@ def replay(  # noqa: PLR0917 - the command's options
     Exit codes: 0 also when nothing matched, 1 for invalid queries and unreadable events (findings on standard error, no output file).
     """
     shed = chosen_shedding(shedder, drop_ratio, model) if shedder is not None or model is not None or drop_ratio > 0 else None
+    require_folders(out, stats)
     settings, choices = settings_of(config), Choices.for_queries(queries, infer=types == "infer", skip=on_error == "skip")
     read_s = time.perf_counter()
     progress = Progress("reading", 0)

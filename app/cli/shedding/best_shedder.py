@@ -7,6 +7,7 @@ import sys
 from app.cli.progress import Progress
 from app.errors import CepError
 from app.evaluation.examination import Examination
+from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
 from app.evaluation.split import RATES
 from app.query.text.keys import EVENT_SHEDDERS, MATCH_SHEDDERS, WINDOW_SHEDDERS
@@ -23,10 +24,14 @@ def best_shedder(query: ShedQuery, seed: int) -> str:
     Raises:
         CepError: none of them can learn anything here.
     """
-    examination = Examination(query, seed)
+    try:
+        examination = Examination(query, seed)
+    except ValueError as error:
+        raise CepError(f"query {query.plan.name}: {error}") from error
     harm: dict[str, float] = {}
-    progress = Progress(f"{query.plan.name}: competitors", len(COMPETITORS))
-    for name in COMPETITORS:
+    names = [name for name in COMPETITORS if not_run(query.plan_for(name), name) is None]
+    progress = Progress(f"{query.plan.name}: competitors", len(names))
+    for name in names:
         try:
             harm[name] = examination.harm_of(name)
         except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +12,14 @@ import typer
 
 from app.bucket.recording import rows_between
 from app.cli.later import Later
-from app.cli.output import Output, OutputOption, write_json
+from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.progress import Progress
 from app.cli.shedding.evaluate_report import Judged, as_json, print_table
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.config.durations import parse_duration
 from app.errors import CepError
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.runnable import not_run
 from app.evaluation.shed_query import ShedQuery
 from shedding.registry import METHODS
 
@@ -91,19 +93,36 @@ def evaluate(  # noqa: PLR0917 - the command's options
         raise CepError("--plot wants matplotlib, which is not installed here; --json writes the figures")
     if own_share < 1 and not measured:
         raise CepError("--own-share is a share of the measured work: it wants --measured")
+    require_folders(json, plot)
     names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
+    bound_ms = None if bound is None else _duration_ms(bound)
     found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
     judged = []
     for one in found:
-        bound_s = (parse_duration(bound) if bound else one.plan.shedding.latency_bound_ms or 1000) / 1000
+        bound_s = (bound_ms or one.plan.shedding.latency_bound_ms or 1000) / 1000
         terms = Terms(capacity, bound_s, safety, seed=seed, fixed=fixed, overloaded=not fixed, measured=measured, own_share=own_share)
-        judged.append(_judged(one, names, rates, terms, learn))
+        judged.append(_judged(one, names if shedder else _run_on(one, names), rates, terms, learn))
         write_json(as_json(judged[-1])) if output is Output.json else print_table(judged[-1])
         if plot is not None:
             draw(judged[-1], plot if len(found) == 1 else plot.with_stem(f"{plot.stem}-{one.plan.name}"))
     if json is not None:
         json.write_bytes(orjson.dumps([as_json(one) for one in judged], option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise CepError(f"--bound: {error}") from error
+
+
+def _run_on(query: ShedQuery, names: list[str]) -> list[str]:
+    """Those that the application would run on the query; who wants to see others names them."""
+    refused = {name: why for name in names if (why := not_run(query.plan_for(name), name)) is not None}
+    for why in refused.values():
+        print(f"{query.plan.name}: {why}", file=sys.stderr)
+    return [name for name in names if name not in refused]
 
 
 def _judged(query: ShedQuery, names: list[str], rates: list[float], terms: Terms, learn: float) -> Judged:

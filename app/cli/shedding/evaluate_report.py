@@ -66,7 +66,7 @@ def print_table(judged: Judged) -> None:
             table.add_section()
         last = one.shedder
         table.add_row(*(show(one) for show in _COLUMNS.values()))
-    console = Console(width=None if Console().is_terminal else 140)
+    console = Console(width=max(140, Console().width))  # a narrow terminal breaks lines; columns that are cut off say nothing
     console.print(table)
     for name, why in judged.left_out.items():
         console.print(f"{name} took no part: {why}", highlight=False)

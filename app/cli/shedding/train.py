@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.output import Output, OutputOption, write_json
+from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.shedding.best_shedder import best_shedder
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.errors import CepError
@@ -47,6 +47,7 @@ def train(  # noqa: PLR0917 - the command's options
     query that finds nothing in the recording, or a shedder that does not fit the query. With auto the shedders that the application runs compete
     on the recording, and the winner is to be written into the query.
     """
+    require_folders(out)
     found = read_shed_queries(queries, events, config, query)
     for one in found:
         name = shedder or one.plan.shedding.shedder
@@ -66,6 +67,8 @@ def train(  # noqa: PLR0917 - the command's options
 def _file(out: Path, query: ShedQuery, *, several: bool) -> Path:
     if not (several or out.is_dir()):
         return out
+    if out.is_file():
+        raise CepError(f"{out} is a file: models of several queries want a folder")
     out.mkdir(parents=True, exist_ok=True)
     return out / f"{query.plan.name}{SUFFIX}"
 
@@ -73,8 +76,8 @@ def _file(out: Path, query: ShedQuery, *, several: bool) -> Path:
 def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> dict[str, Any]:
     """Learns, and says on standard error what; returns the same as JSON values."""
     started = time.perf_counter()
-    contest = Contest(query.plan_for(shedder), query.batch, query.batch, Terms(seed=seed))
     try:
+        contest = Contest(query.plan_for(shedder), query.batch, query.batch, Terms(seed=seed))
         model = contest.train(query.method(shedder))
     except ValueError as error:
         raise CepError(f"query {query.plan.name}: {error}") from error

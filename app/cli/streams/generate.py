@@ -10,6 +10,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from app.cli.output import require_folders
 from app.errors import ConfigurationError, Finding
 from app.local.generators import KINDS, GeneratedStream
 from app.local.generators import generate as generate_stream
@@ -31,6 +32,7 @@ def generate(  # noqa: PLR0917 - the command's options
     """Write a stream with known ground truth as JSON lines that `cep replay` reads."""
     if kind not in KINDS:
         raise ConfigurationError([Finding(f'no generator is named "{kind}"', hint=f"there are {', '.join(KINDS)}")])
+    require_folders(out, truth)
     stream = generate_stream(kind, events, seed, start_ms, rate)
     if truth:
         truth.write_bytes(_truth_json(stream))

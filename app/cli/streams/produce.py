@@ -14,14 +14,13 @@ from typing import Annotated
 
 import typer
 
+from app.cli.inputs.events import Choices, read_input
 from app.cli.output import Output, OutputOption, write_json
 from app.config.settings import Settings, Stream, load_settings
 from app.delivery.security import client_options
-from app.errors import ConfigurationError, Finding
-from app.events.batch import EventBatch, in_total_order
-from app.events.files import read_events
+from app.errors import CepError, ConfigurationError, Finding
+from app.events.batch import EventBatch
 from app.events.registry import Registry, registry_settings
-from app.events.row_files import FileFormat
 from app.local.generators import KINDS
 from app.local.generators import generate as generate_stream
 from app.local.generators.stream import slices
@@ -76,13 +75,16 @@ def produce(  # noqa: PLR0917 - the command's options
     if rate is not None and speed is not None:
         raise ConfigurationError([Finding("give either --rate or --speed, not both")])
     loaded = load_settings(settings, os.environ)
-    chosen = _source(source, stream, Wanted(events, seed, rate or 1000.0, int(time.time() * 1000) if now else 0, data))
+    chosen = _source(source, stream, Wanted(events, seed, rate or 1000.0, int(time.time() * 1000) if now else 0, data), loaded)
     outlet = outlet_of(chosen.stream, _stream(loaded, chosen.stream), Registry(registry_settings(loaded.schema_registry)), topic, key)
     due: Due = at_rate(rate) if rate else as_recorded(chosen.first_ms, speed) if speed else at_once
     with Sender(client_options(loaded.kafka), outlet, due) as sender, _stopped_by_ctrl_c(sender):
         partitions = sender.check_topic()
         print(f"→ {outlet.topic}: {partitions} partitions, key {outlet.key or 'none'}", file=sys.stderr)
-        sender.send(_limited(chosen.batches, events), _teller())
+        try:
+            sender.send(_limited(chosen.batches, events), _teller())
+        except ValueError as error:
+            raise CepError(f"the events cannot be written: {error}") from error
     if output is Output.json:
         sent = sender.sent
         write_json({"topic": outlet.topic, "events": sent.events, "bytes": sent.bytes, "seconds": sent.seconds, "behind_s": sent.behind_s})
@@ -100,7 +102,7 @@ def _stopped_by_ctrl_c(sender: Sender) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _source(name: str, stream: str | None, wanted: Wanted) -> Source:
+def _source(name: str, stream: str | None, wanted: Wanted, settings: Settings) -> Source:
     if name in KINDS:
         generated = generate_stream(name, wanted.events or 100_000, wanted.seed, wanted.start_ms, wanted.rate_per_s)
         return Source(stream or generated.stream, generated.batches)
@@ -112,7 +114,25 @@ def _source(name: str, stream: str | None, wanted: Wanted) -> Source:
         raise ConfigurationError([Finding(f'"{name}" is no generator, no recording and no file')])
     if stream is None:
         raise ConfigurationError([Finding("events of a file need --stream: the stream of the settings that they belong to")])
-    return Source(stream, (in_total_order(read_events(path, FileFormat()).batch),))
+    return Source(stream, (_of_file(path, settings, stream),))
+
+
+def _of_file(path: Path, settings: Settings, stream: str) -> EventBatch:
+    """A file's events as the stream's schemas have them.
+
+    Raises:
+        FindingsError: some of them cannot be events of the stream.
+        CepError: none of them is one.
+    """
+    alone = settings.model_copy(update={"streams": {stream: _stream(settings, stream)}})
+    read = read_input(path, alone, Choices())
+    batch = read.sorted_events((stream,))
+    others = len(read.file.batch) - len(batch)
+    if not len(batch):
+        raise CepError(f'{path} holds no events of the stream "{stream}"\nhint: "type" of each line is to name one of its schemas')
+    if others:
+        print(f"{others:,} events of other types are not sent", file=sys.stderr)
+    return batch
 
 
 def _stream(settings: Settings, name: str) -> Stream:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import gzip
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.cli.output import Output, OutputOption, write_json
+from app.cli.inputs.moments import moment_ms
+from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.progress import Progress
-from app.config.durations import parse_duration
 from app.config.settings import load_settings
 from app.errors import ConfigurationError, Finding
 from app.local.generators.json_lines import json_lines
@@ -25,7 +24,7 @@ def record(  # noqa: PLR0917 - the command's options
     out: Annotated[Path, typer.Option(help="The file: JSON lines; .gz is packed.")],
     settings: Annotated[Path | None, typer.Option(help="Settings file with brokers, registry and streams.")] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only what came to Kafka in this time before now, as 30 m.", show_default="all there is")
+        str | None, typer.Option(help="Only what came to Kafka since then: how long ago, as 30 m, or a time.", show_default="all there is")
     ] = None,
     events: Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default="all there are")] = None,
     output: OutputOption = Output.text,
@@ -34,12 +33,13 @@ def record(  # noqa: PLR0917 - the command's options
 
     Reads up to what is there at the start; commits nothing. Records that cannot be decoded are left out and counted.
     """
+    require_folders(out)
     loaded = load_settings(settings, os.environ)
     if stream not in loaded.streams:
         known = ", ".join(loaded.streams) or "none"
         raise ConfigurationError([Finding(f'the settings know no stream "{stream}"', hint=f"there are: {known}")])
     reader = StreamReader(loaded, stream)
-    since_ms = None if since is None else int(time.time() * 1000) - parse_duration(since)
+    since_ms = None if since is None else moment_ms(since, "--since")
     span = reader.span(since_ms)
     written, refused = 0, 0
     progress = Progress(f"recording {stream}, records", span.size)

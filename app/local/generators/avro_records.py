@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.batch import ABSENT, PRESENT, Column, Dictionary, EventBatch
+from app.events.batch import ABSENT, PRESENT, Column, EventBatch
 from app.events.types import Kind
 
 Rectangle = tuple[NDArray[np.uint8], NDArray[np.bool_]]
@@ -101,7 +101,7 @@ def _value(column: Column, rows: NDArray[np.intp], schema: Any, field: Mapping[s
     if avro_type in ("string", "bytes"):
         return _text(column, rows)
     if avro_type == "enum":
-        return _varint(_symbols(column, declared["symbols"])[rows])
+        return _varint(_symbols(column, rows, declared["symbols"], field["name"]))
     values = column.values[rows]
     if avro_type in ("int", "long"):
         factor = {"timestamp-micros": 1000, "timestamp-nanos": 1_000_000}.get(str(logical), 1)
@@ -149,8 +149,13 @@ def _text(column: Column, rows: NDArray[np.intp]) -> Rectangle:
     return np.concatenate([prefix, table], axis=1)[codes], np.concatenate([prefix_counts, counts], axis=1)[codes]
 
 
-def _symbols(column: Column, symbols: Sequence[str]) -> NDArray[np.int64]:
-    dictionary = column.dictionary or Dictionary.of([])
+def _symbols(column: Column, rows: NDArray[np.intp], symbols: Sequence[str], field: str) -> NDArray[np.int64]:
+    """int64 (rows,): the symbols' numbers; anything for events without a value, which are written as null or not at all."""
+    entries = [] if column.dictionary is None else column.dictionary.entries()
     numbers = {symbol.encode(): number for number, symbol in enumerate(symbols)}
-    table = np.array([numbers.get(entry, 0) for entry in dictionary.entries()] or [0], np.int64)
-    return table[column.values]
+    found = np.array([numbers.get(entry, -1) for entry in entries] or [-1], np.int64)[column.values[rows]]
+    strange = found < 0 if column.state is None else (found < 0) & (column.state[rows] == PRESENT)
+    if strange.any():
+        entry = entries[int(column.values[rows][strange][0])].decode(errors="replace") if entries else ""
+        raise ValueError(f'field "{field}": "{entry}" is none of {", ".join(symbols)}')
+    return np.maximum(found, 0)

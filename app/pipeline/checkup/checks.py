@@ -88,3 +88,5 @@ def attempted(name: str, look: Callable[[], list[Check]]) -> list[Check]:
         return of_findings(name, error.findings)
     except CepError as error:
         return [of_error(name, error)]
+    except OSError as error:
+        return [failed(name, str(error), "is it there, and may this user read and write it?", os.EX_UNAVAILABLE)]

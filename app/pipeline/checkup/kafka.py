@@ -79,7 +79,7 @@ def topics(settings: Settings, wanted: Sequence[WantedTopic], known: Described) 
     if missing:
         hint = "cep topics plan shows them, cep topics apply creates them; a start ends without them"
         checks.append(failed("topics", f"{len(missing)} of {len(wanted)} are missing: {', '.join(missing)}", hint, os.EX_CONFIG))
-    askable = [topic for topic in visible if topic.name in known.found and CONFIGS in known.found[topic.name].authorized_operations]
+    askable = [topic for topic in visible if topic.name in known.found and CONFIGS in (known.found[topic.name].authorized_operations or ())]
     existing = TopicAdministrator(settings).existing(topic.name for topic in askable)
     for change in plan_changes([topic for topic in askable if topic.name in existing], existing):
         name = change.topic.name

@@ -63,7 +63,7 @@ def disks(settings: Settings, usage: type | object = shutil.disk_usage) -> list[
 
 
 def _disk(what: str, place: Path, usage: object) -> Check:
-    there = next(above for above in (place, *place.parents) if above.exists())
+    there = next(above for above in (place, *place.parents) if os.path.exists(above))  # noqa: PTH110 - Path.exists raises where a folder above may not be searched
     room = usage(there)  # type: ignore[operator]
     found = f"{what}: {_size(room.free)} of {_size(room.total)} free at {there}"
     if room.free < LEAST_BYTES:
