@@ -86,7 +86,7 @@ class Decider:
             self._levels.restore(memory.get("levels", {}))
             self._decisions.restore(memory.get("decisions", {}))
         else:
-            watchdog.go_on(self.watchdog)
+            watchdog.go_on()
         sequences.restore(memory.get("selection", {}) if self._sequences is None else self._sequences.snapshot())
         self.watchdog, self._sequences, self._coming = watchdog, sequences, ""
 

@@ -185,9 +185,8 @@ class Watchdog:
         self._running.ratios = {query: ratio for query, ratio in ratios.items() if query in known}
         self._running.steady = {query: ratio for query, ratio in running.get("steady", ratios).items() if query in known}
 
-    def go_on(self, other: Watchdog) -> None:
-        """The catalog has changed, the run goes on: there was no outage, and processes are as warm as they were for the watchdog before."""
-        self._seen = other._seen
+    def go_on(self) -> None:
+        """The catalog has changed, the run goes on: there was no outage. The first batches warm up all the same: what is new is loaded, and met for the first time."""
         self._begins = False
         self._running.behind = list(self._handed)
 

@@ -97,7 +97,7 @@ def test_the_newest_events_of_several_streams_have_places_of_their_own(applicati
     batch = newest_of(load_settings(application.file, {}), ("stocks", "transit"), 1_000_000, print)
     places = np.stack([batch.source, batch.offset], axis=1)
     assert len(np.unique(places, axis=0)) == len(batch) > 0
-    kinds = {int(source): set(batch.type[batch.source == source].tolist()) for source in np.unique(batch.source)}
+    kinds = {int(source): set(batch.type.values[batch.source == source].tolist()) for source in np.unique(batch.source)}
     assert len({source >> PARTITION_BITS for source in kinds}) == 2
     assert all(len(types) == 1 for types in kinds.values()), "a source is of one topic"
     assert (np.diff(batch.time) >= 0).all()

@@ -384,7 +384,7 @@ def test_decisions_are_deterministic_and_survive_a_restart_of_the_driver() -> No
     cut.run(two, batches=25)
     again = a_watchdog(ONE, warm_up_batches=0)
     again.restore(json.loads(json.dumps(two.snapshot())))
-    again.go_on(two)
+    again.go_on()
     cut.run(again, batches=35)
     assert [one.get("q", 0.0) for one in cut.ratios] == pytest.approx([one.get("q", 0.0) for one in whole.ratios], abs=0.021)
 
@@ -642,6 +642,6 @@ def test_margins_leave_half_of_a_plateau_that_is_low() -> None:
     kept["running"]["margins"] = {str(BOUND): 0.2 * BOUND}
     again = a_watchdog(replace(ONE, safety=0.2))
     again.restore(kept)
-    again.go_on(watchdog)
+    again.go_on()
     plant.run(again, until_ms=90 * SECOND)
     assert plant.asked("q", 40 * SECOND, 90 * SECOND).min() > 0.4
