@@ -14,8 +14,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from scipy.stats import t
 
-RESAMPLES = 2000
 LEAST_SEEDS = 3
 """Of fewer runs nothing is said: tables put their means in brackets, and verdicts leave them out."""
 
@@ -145,12 +145,17 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
 
 
-def interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
-    """95 % bootstrap interval of the mean; of differences by seed it is the paired one."""
-    random = np.random.default_rng(seed)
-    means = values[random.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """95 % interval of the mean, by Student's t; of differences by seed it is the paired one.
+
+    (Percentiles of resampled means, before, were no wider than from the least to the greatest of three seeds, which hold the mean in three of four cases.)
+
+    >>> [round(end, 2) for end in interval(np.array([1.0, 2.0, 3.0]))], interval(np.array([2.0, 2.0]))
+    ([-0.48, 4.48], (2.0, 2.0))
+    """
+    mean, runs = float(values.mean()), len(values)
+    half = 0.0 if runs < 2 else float(t.ppf(0.975, runs - 1) * values.std(ddof=1) / np.sqrt(runs))
+    return mean - half, mean + half
 
 
 def difference(  # noqa: PLR0917 - where in the points
