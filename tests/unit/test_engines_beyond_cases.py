@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from app.bucket.engines import new_engine, restore_engine
+from app.bucket.recording import match_sorted
 from app.cep.cells.texts import FEW, FEW_BYTES, TextTable
 from app.cep.engine import Watermarks
-from app.events.batch import Column, Dictionary, concatenate, events_of_types
+from app.events.batch import NULL, Column, Dictionary, concatenate, events_of_types
 from app.events.types import Kind
 from app.query.compile import compile_texts
 from app.query.plan import Plan
@@ -83,3 +84,18 @@ def test_texts_have_no_least_and_no_greatest(name: str) -> None:
     text = f"name: q\nfrom: s\nevent: SEQ(A a+, B b)\nwithin: 1 h\nstrategy: skip-till-next-match\nreturn: {{x: {name}(a.s)}}\n"
     (finding,) = compile_texts([("q.yaml", text)], {"s": STREAM}).errors
     assert finding.message == f"{name}() of a text"
+
+
+@pytest.mark.parametrize(("where", "count"), [("", 1), (" WHERE q.v > 3", 1), (" WHERE q.v > 7", 0), (" WHERE lower(q.s) = 'go'", 1)])
+def test_an_event_without_a_key_opens_a_window_as_any_other_if_it_satisfies_what_is_asked(where: str, count: int) -> None:
+    """Windows are cut before partitioning."""
+    text = f'name: q\nfrom: s\nevent: SEQ(A a, B b)\nwhere: "[k]"\nwindow: {{size: 10 s, open: "C q{where}"}}\n'
+    compiled = compile_texts([("q.yaml", text)], {"s": STREAM})
+    assert not compiled.errors, [finding.render() for finding in compiled.errors]
+    columns = {
+        "k": Column(Kind.INTEGER, np.ones(3, np.int64), np.array([NULL, 0, 0], np.uint8)),
+        "v": Column(Kind.INTEGER, np.array([5, 0, 0])),
+        "s": Column(Kind.STRING, np.array([0, 1, 1]), None, Dictionary.of([b"GO", b"x"])),
+    }
+    found = match_sorted(compiled.catalog, events_of_types(["C", "A", "B"], [0, 1, 2], columns)).found
+    assert sum(len(one.matches) for one in found) == count

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.cep.candidates.kernels_columns import (
     filter_candidates,
@@ -18,7 +19,7 @@ from app.cep.candidates.kernels_columns import (
     take_states,
     take_values,
 )
-from app.cep.candidates.layout import Parts
+from app.cep.candidates.layout import Parts, Taking
 from app.cep.cells.arrays import CELL_TYPE, STATES_PER_WORD, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.texts import TextTable
 from app.cep.predicates.kernels_machine import evaluate_rows
@@ -122,7 +123,7 @@ def _fill(batch: EventBatch, chunk: Chunk, parts: Parts) -> None:
     for derived in taking.derived:
         _derive(derived, cells, parts)
     key_candidates(taking.keys, taking.agreeing, cells, taking.states_at, table.masks, table.hashes, taking.outside_mask)
-    _check_conditions(table, parts)
+    check_conditions(table, parts)
 
 
 def _take_column(column: Column | None, kind: Kind | None, cell: int, chunk: Chunk, parts: Parts) -> None:
@@ -160,7 +161,16 @@ def _derive(derived: TextCell | ProgramCell, cells: Integers, parts: Parts) -> N
     put_cells(values, states, cells, derived.column, taking.states_at)
 
 
-def _check_conditions(table: Candidates, parts: Parts) -> None:
+def without_key(cells: Integers, taking: Taking) -> NDArray[np.bool_]:
+    """Bool (candidates,): one of the partition's attributes is null or absent."""
+    lacks = np.zeros(len(cells), np.bool_)
+    for cell in taking.agreeing.tolist():
+        lacks |= cells[:, taking.states_at + cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3 != 0
+    return lacks
+
+
+def check_conditions(table: Candidates, parts: Parts) -> None:
+    """Takes items from candidates that do not satisfy what is asked of them alone."""
     taking = parts.taking
     for item, start, stop in taking.local:
         bound, scratch = np.zeros(len(taking.place_of_item), np.int64), machine_scratch(stop - start)

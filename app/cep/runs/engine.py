@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.cep.candidates.layout import Parts, counted
-from app.cep.candidates.taking import Chunk, pin_kinds, take_up
-from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Integers, as_input, machine_scratch
+from app.cep.candidates.taking import Chunk, check_conditions, pin_kinds, take_up, without_key
+from app.cep.cells.arrays import FOREVER, NEVER, OUTSIDE, Candidates, Integers, as_input, machine_scratch
 from app.cep.cells.known import Known
 from app.cep.cells.texts import TextTable
 from app.cep.engine import EngineOptions, Looking, Tally, Watermarks
@@ -158,13 +158,14 @@ class RunsEngine:
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
 
     def _open_outside_partitions(self, chunk: Chunk, masks: Integers) -> None:
-        """Windows are cut before partitioning: an event of no partition opens one too."""
+        """Windows are cut before partitioning: an event of no partition opens one too, where it satisfies what is asked of it."""
         bit = np.int64(1 << self._layout.opener_bit)
-        table = chunk.table
-        lost = (masks[chunk.rows] & bit != 0) & (table.masks == 0)
-        if lost.any() and not any(item == self._layout.opener_bit for item, _, _ in self._layout.taking.local):
-            table.masks[lost] = bit
-            table.hashes[lost] = OUTSIDE
+        table, taking = chunk.table, self._layout.taking
+        lost = np.flatnonzero((masks[chunk.rows] & bit != 0) & (table.masks == 0) & without_key(table.cells, taking))
+        if len(lost):
+            alone = Candidates(np.full(len(lost), bit), np.full(len(lost), OUTSIDE), np.ascontiguousarray(table.cells[lost]))
+            check_conditions(alone, Parts(taking, self._known.texts, self._store))
+            table.masks[lost], table.hashes[lost] = alone.masks, alone.hashes
 
     def _advance(self, chunk: Chunk) -> None:
         stop = len(chunk.table.masks)
