@@ -12,7 +12,7 @@ from app.bucket.recording import match_sorted
 from app.cep.cells.texts import FEW, FEW_BYTES, TextTable
 from app.cep.engine import Watermarks
 from app.events.batch import NULL, Column, Dictionary, concatenate, events_of_types
-from app.events.types import Kind
+from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 from tests.unit.test_query_chains import STREAM
@@ -98,4 +98,19 @@ def test_an_event_without_a_key_opens_a_window_as_any_other_if_it_satisfies_what
         "s": Column(Kind.STRING, np.array([0, 1, 1]), None, Dictionary.of([b"GO", b"x"])),
     }
     found = match_sorted(compiled.catalog, events_of_types(["C", "A", "B"], [0, 1, 2], columns)).found
+    assert sum(len(one.matches) for one in found) == count
+
+
+@pytest.mark.parametrize(
+    ("pair", "count"), [((1.5, 2.5), 1), ((1.5, 1.5), 0), ((0.0, -0.0), 0), ((float("nan"), 2.5), 0), ((-1.5, 1.5), 1)]
+)
+@pytest.mark.parametrize("strategy", ["skip-till-any-match", "skip-till-next-match"])
+def test_floats_of_a_block_differ_as_floats_do_elsewhere(strategy: str, pair: tuple[float, float], count: int) -> None:
+    """Two evaluators: one asked the bits."""
+    text = f'name: q\nfrom: s\nevent: "ANY(2; A BY x) a"\nwhere: "[k]"\nwithin: 10 s\nstrategy: {strategy}\n'
+    schema = StreamSchema("s", (EventType("A", (Attribute("k", Kind.INTEGER), Attribute("x", Kind.FLOAT))),))
+    compiled = compile_texts([("q.yaml", text)], {"s": schema})
+    assert not compiled.errors, [finding.render() for finding in compiled.errors]
+    columns = {"k": Column(Kind.INTEGER, np.ones(2, np.int64)), "x": Column(Kind.FLOAT, np.array(pair))}
+    found = match_sorted(compiled.catalog, events_of_types(["A", "A"], [0, 1], columns)).found
     assert sum(len(one.matches) for one in found) == count

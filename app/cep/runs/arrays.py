@@ -30,9 +30,9 @@ negated start asks by its rank in the partition for an event outside partitions.
 SHAPE_SIZE = 24
 
 # items[item, ...]
-ITEM_BINDING, ITEM_LABEL, ITEM_LIST, ITEM_WILD, ITEM_DIFFERENT = 0, 1, 2, 3, 4
+ITEM_BINDING, ITEM_LABEL, ITEM_LIST, ITEM_WILD, ITEM_DIFFERENT, ITEM_FLOATS = 0, 1, 2, 3, 4, 5
 """What it binds; number of its variable (0: anonymous) for telling matches apart; its list of negated events, inside and outside partitions;
-the cell in which the events of a block differ."""
+the cell in which the events of a block differ, and whether it holds floats."""
 
 # ways[binding, ...]: strategy of the way to the first event, to further ones
 ANY, NEXT, STRICT, PARTITION = 0, 1, 2, 3
@@ -83,7 +83,7 @@ UNTIL_ITEM, UNTIL_ASKED, UNTIL_PREDICATE = 0, 1, 2
 """The closure's item, the item whose events are asked, the predicate."""
 
 COLUMNS = {
-    "items": 5,
+    "items": 6,
     "ways": 2,
     "states": 12,
     "edges": 9,

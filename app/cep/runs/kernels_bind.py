@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME, FOREVER
-from app.cep.cells.kernels_memory import load, store
+from app.cep.cells.kernels_memory import as_float, load, store
 from app.cep.kernel import kernel
 from app.cep.predicates.kernels_values import cell_state
 from app.cep.runs.arrays import (
@@ -42,6 +42,7 @@ from app.cep.runs.arrays import (
     ITEM,
     ITEM_BINDING,
     ITEM_DIFFERENT,
+    ITEM_FLOATS,
     ITEM_LABEL,
     NEXT_RUN,
     NODE_WIDTH,
@@ -129,8 +130,17 @@ def differs(world, node, item, count, row):
     for _ in range(count):
         other = nodes[element, ROW]
         state = cell_state(cells, other, cell, states_at)
-        if own != 2 and state != 2 and (own == 1 or state == 1 or cells[row, cell] == cells[other, cell]):
-            return False
+        if own != 2 and state != 2:
+            if own == 1 or state == 1:
+                return False
+            one, two = cells[row, cell], cells[other, cell]
+            if items[item, ITEM_FLOATS]:
+                # as everywhere: 0.0 is -0.0, and what is no number differs from nothing
+                x, y = as_float(one), as_float(two)
+                if not (x < y or x > y):
+                    return False
+            elif one == two:
+                return False
         element = nodes[element, PREVIOUS]
     return True
 

@@ -198,13 +198,15 @@ class _Tables:
     def _kind(self, expression: e.Expression, kind: Kind) -> Kind:
         return self._kinds.get(expression.attribute, kind) if isinstance(expression, e.AttributeOf) else kind
 
-    def _items(self) -> tuple[list[list[int]], int, int]:
+    def _items(self, kinds: Mapping[str, Kind]) -> tuple[list[list[int]], int, int]:
         labels = {name: k + 1 for k, name in enumerate(dict.fromkeys(i.variable for i in self._plan.items if i.variable is not None))}
         by = {take.item: take.by for take in _takes(runs_of(self._plan).pattern)}
         rows, lists, wild = [], 0, 0
         for item in self._plan.items:
             name = by.get(item.index)
-            row = [item.bound_to, labels.get(item.variable or "", 0), -1, -1, CELL_TYPE if name is None else self._compiler.column_of(name)]
+            cell = CELL_TYPE if name is None else self._compiler.column_of(name)
+            floats = name is not None and kinds.get(name) is Kind.FLOAT
+            row = [item.bound_to, labels.get(item.variable or "", 0), -1, -1, cell, int(floats)]
             if item.negated:
                 row[at.ITEM_LIST] = lists
                 lists += 1
@@ -235,7 +237,7 @@ class _Tables:
     def arrays(self, runs: Runs, taking: Taking) -> dict[str, Any]:
         """Everything but the automaton's tables."""
         plan = self._plan
-        items, lists, wild = self._items()
+        items, lists, wild = self._items(taking.kinds)
         negations, parts = self._negations(runs)
         untils = [
             [take.item, take.until_item, predicate]
