@@ -188,8 +188,8 @@ def _number(shape: k.Number, node: Node, findings: list[Finding], key: str) -> L
 
 
 def _range(shape: k.Number) -> str:
-    low = None if shape.low is None else f"{'greater than' if shape.above else 'at least'} {shape.low:g}"
-    high = None if shape.high is None else f"at most {shape.high:g}"
+    low = None if shape.low is None else f"{'greater than' if shape.above else 'at least'} {shape.low:,.10g}"
+    high = None if shape.high is None else f"at most {shape.high:,.10g}"
     return f"it is {' and '.join(bound for bound in (low, high) if bound)}"
 
 
