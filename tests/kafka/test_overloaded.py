@@ -44,15 +44,12 @@ DEAR = """
 name: dear
 from: stocks
 event: SEQ(Quote a, !(Quote n), Quote b, Quote c)
-where: "[symbol] AND n.volume >= 200 * a.volume AND b.volume >= 6 * a.volume AND c.volume >= 6 * b.volume AND c.price >= 1.01 * a.price"
+where: "[symbol] AND n.volume >= 200 * a.volume AND b.volume >= 3 * a.volume AND c.volume >= 3 * b.volume AND c.price >= 1.01 * a.price"
 within: 10 s
 return: {symbol: c.symbol, low: a.price, high: c.price}
 shedding: {shedder: random, latency_bound: 100 ms}
 """
-"""Its bound is less than any batch takes, so it sheds whatever the machine is; and shedding can make it find what is not so.
-
-Few of its pairs become matches: a verdict for each of seven matches an event would cost more than shedding saves, and such a query is not asked to shed (`Outlook.worthwhile`).
-"""
+"""Its bound is less than any batch takes, so it sheds whatever the machine is; and shedding can make it find what is not so."""
 STATE = """
 name: state
 from: stocks
@@ -423,7 +420,10 @@ def test_what_a_limit_for_state_ended_is_told_with_its_reason(story, audited):
 
 def test_the_batch_in_which_the_driver_was_killed_sheds_the_same_events_on_two_executors(story):
     before, again = story.notes["torn"], story.notes["again"]
-    assert before.directive.shedding["dear"].drop_ratio > 0
+    shed = {query for query, asked in before.directive.shedding.items() if asked.drop_ratio > 0}
+    assert shed, (
+        "`dear` among them or not: where its verdicts cost more than its shedding saves, the others alone are asked (`Outlook.worthwhile`)"
+    )
     assert again == before.fed
     assert any(shed for events in again.values() for *_, shed in events), "the bucket was told of shed ones"
     assert sum(map(len, again.values())) > 50
