@@ -1,4 +1,4 @@
-"""Moments as people write them: a time, or how long ago."""
+"""Moments as people write them, a time or how long ago; and durations."""
 
 from __future__ import annotations
 
@@ -37,6 +37,21 @@ def moment_ms(text: str, option: str, now_ms: int | None = None) -> int:
         hint = "write how long ago, as 15 m, or when, as 2026-05-28T20:26:40Z"
         raise CepError(f'{option}: "{text}" is no moment\nhint: {hint}') from error
     return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def duration_ms(text: str, option: str) -> int:
+    """A duration, ms; ``option``: that it was given with, for the error.
+
+    >>> duration_ms("2 s", "--over")
+    2000
+
+    Raises:
+        CepError: it is none.
+    """
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise CepError(f"{option}: {error}") from error
 
 
 def moment_text(time_ms: int) -> str:

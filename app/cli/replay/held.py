@@ -14,6 +14,7 @@ from app.query.plan import Plan
 
 WORTH_WRITING = 1 << 15
 """Matches that wait for each other, so that a thousand queries with a few each are not written one by one."""
+NO_ROWS = np.zeros(0, np.int64)
 
 
 def tells_at_once(plan: Plan) -> bool:
@@ -29,9 +30,6 @@ def tells_at_once(plan: Plan) -> bool:
     return not counted or (plan.on_timeout == "drop" and not any(item.negated for item in plan.items))
 
 
-NOTHING = np.zeros(0, np.int64)
-
-
 class HeldMatches:
     """What was found and is not written yet.
 
@@ -45,7 +43,7 @@ class HeldMatches:
 
     def add(self, found: Iterable[Found]) -> None:
         """Takes what one step found, without the events that the step was fed: nobody asks for them any more, and few matches would hold all of a file in memory."""
-        self._held += [replace(one, fed=take(one.fed, NOTHING)) for one in found]
+        self._held += [replace(one, fed=take(one.fed, NO_ROWS)) for one in found]
 
     def complete(self, until_ms: int) -> list[Found]:
         """Gives out what is of earlier times; nothing while that is too little to be worth it, or where later steps may find something in between."""

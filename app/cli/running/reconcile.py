@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from app import __version__
+from app.cli.inputs.moments import duration_ms
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.progress import Progress
 from app.cli.settings_file import SettingsFile
-from app.config.durations import parse_duration
 from app.config.settings import Settings, load_settings
 from app.errors import CepError
 from app.observe.logs import configure_logging
@@ -58,7 +58,7 @@ def reconcile(
     """
     loaded = load_settings(settings, os.environ)
     configure_logging(loaded.logging.model_copy(update={"level": "WARNING"}), loaded.application, __version__, sys.stderr)
-    request = Request(Interval(milliseconds(begin), milliseconds(end)), tuple(query or ()), duration(ahead), dry_run)
+    request = Request(Interval(milliseconds(begin), milliseconds(end)), tuple(query or ()), duration_ms(ahead, "--ahead"), dry_run)
     if request.shed.end < request.shed.begin:
         raise CepError(f"--to {end} is before --from {begin}")
     with ExitStack() as cleanup:
@@ -93,18 +93,6 @@ def milliseconds(text: str) -> int:
     except ValueError as error:
         raise CepError(f'"{text}" is no time; write for instance 2026-05-28T20:26:40Z, or milliseconds since 1970') from error
     return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def duration(text: str) -> int:
-    """A duration, ms.
-
-    Raises:
-        CepError: it is none.
-    """
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise CepError(f"--ahead: {error}") from error
 
 
 def as_json(outcome: Outcome, *, dry: bool) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.inputs.moments import duration_ms
 from app.cli.output import Output, OutputOption, write_json
 from app.cli.running.asking import Asked, token_in
 from app.cli.screen import screen
 from app.cli.settings_file import SettingsFile
-from app.config.durations import format_duration, parse_duration
+from app.config.durations import format_duration
 from app.config.settings import Settings, load_settings
-from app.errors import CepError
 from app.observe.scrape import Scrape, between, quantile
 
 SHARE = 0.99
@@ -62,7 +62,7 @@ def status(  # noqa: PLR0917 - the command's options
     Exit codes: 0 ready, 1 it answers but is not ready, or its query files are broken; 69 nobody answers, 77 the token is missing or wrong.
     """
     known = load_settings(settings, os.environ) if url is None or settings is not None else None
-    server, pause_s = server_of(known, url, token_file, ca_file), _duration_s(over)
+    server, pause_s = server_of(known, url, token_file, ca_file), duration_ms(over, "--over") / 1000
     ready, reasons = _readiness(server)
     first = _look(server)
     if pause_s:
@@ -85,13 +85,6 @@ def server_of(settings: Settings | None, url: str | None, token_file: Path | Non
     control = settings.http.control
     secret = control.token.get_secret_value() if control.token is not None and control.read_with_token else ""
     return Asked((url or settings.http.control_url).rstrip("/"), token_in(token_file) or secret, ca_file or control.certificate_file)
-
-
-def _duration_s(text: str) -> float:
-    try:
-        return parse_duration(text) / 1000
-    except ValueError as error:
-        raise CepError(f"--over: {error}") from error
 
 
 def _readiness(server: Asked) -> tuple[bool, list[str]]:

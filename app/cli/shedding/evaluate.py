@@ -11,12 +11,12 @@ import orjson
 import typer
 
 from app.bucket.recording import rows_between
+from app.cli.inputs.moments import duration_ms
 from app.cli.later import Later
 from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.progress import Progress
 from app.cli.shedding.evaluate_report import Judged, as_json, print_table
 from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
-from app.config.durations import parse_duration
 from app.errors import CepError
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.runnable import not_run
@@ -96,7 +96,7 @@ def evaluate(  # noqa: PLR0917 - the command's options
     require_folders(json, plot)
     names = chosen_shedders(shedder or SHEDDERS)
     rates = sorted(rate or RATES)
-    bound_ms = None if bound is None else _duration_ms(bound)
+    bound_ms = None if bound is None else duration_ms(bound, "--bound")
     found = [one.selected() if selected else one for one in read_shed_queries(queries, events, config, query)]
     judged = []
     for one in found:
@@ -108,13 +108,6 @@ def evaluate(  # noqa: PLR0917 - the command's options
             draw(judged[-1], plot if len(found) == 1 else plot.with_stem(f"{plot.stem}-{one.plan.name}"))
     if json is not None:
         json.write_bytes(orjson.dumps([as_json(one) for one in judged], option=orjson.OPT_INDENT_2) + b"\n")
-
-
-def _duration_ms(text: str) -> int:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise CepError(f"--bound: {error}") from error
 
 
 def _run_on(query: ShedQuery, names: list[str]) -> list[str]:

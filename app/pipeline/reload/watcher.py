@@ -130,10 +130,11 @@ class Watcher:
     def _prune(self) -> None:
         """Drafts of killed processes and deployments of long ago leave the checkpoint; that they stay for longer is no harm."""
         try:
-            open_store(self.settings.checkpoint.uri).sweep()
+            store = open_store(self.settings.checkpoint.uri)
+            store.sweep()
             home = load_numbers(self.settings.checkpoint.uri).home
             named = {*self.plane.deployments(), self.running.fingerprint, home.deployment}
-            gone = prune_retired(open_store(self.settings.checkpoint.uri), home.folder, named, self.plane.committed)
+            gone = prune_retired(store, home.folder, named, self.plane.committed)
         except CepError as error:
             log.warning("old deployments stay in the checkpoint", reason=str(error))
         else:
