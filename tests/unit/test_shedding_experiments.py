@@ -295,7 +295,7 @@ def test_means_stand_beside_their_intervals_and_few_seeds_in_brackets() -> None:
     )
     low, high = interval(np.array(lost))
     assert points.told("f", "a", 1) == f"2.0 ± {(high - low) / 2:.1f}"
-    assert (high - low) / 2 == pytest.approx(0.7, abs=0.2)
+    assert (high - low) / 2 == pytest.approx(3.182 * (2 / 3) ** 0.5 / 2, abs=0.001), "Student's t of three degrees of freedom"
     assert points.told("f", "a", 2) == "(5.0)"
     assert table(points, "f").splitlines()[-1] == f"| a | {points.told('f', 'a', 1)} | (5.0) |"
     assert points.enough().xs("f", "a") == [1]
