@@ -95,6 +95,12 @@ class ItemLayout:
         own[self.word[place]] = ((1 << self.items[place]) - 1) << self.shift[place]
         return own
 
+    def item_words(self, query: int, item: int) -> NDArray[np.uint64]:
+        """uint64 (words,): the bit of one item of a query."""
+        words = np.zeros(self.words, dtype=np.uint64)
+        words[self.word[self.place[query]]] = 1 << self.shift[self.place[query]] + item
+        return words
+
     def negated_words(self, query: int, plan: Plan) -> NDArray[np.uint64]:
         """uint64 (words,): the bits of the query's negated items."""
         bits = sum(1 << self.shift[self.place[query]] + item.index for item in plan.items if item.negated)

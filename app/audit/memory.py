@@ -133,7 +133,9 @@ class Memory:
                 self.shed_unknown(gone.last_ms)
 
     def forget(self, before_ms: int) -> None:
-        """Lets pieces go that hold earlier events only."""
+        """Lets pieces go that hold earlier events only: nobody asks of then any more."""
+        if self.shed_before_ms <= before_ms:
+            self.shed_before_ms = NEVER
         if not self._pieces or self._pieces[0].last_ms >= before_ms:
             return  # they come about in order: the others are looked at when the first one goes
         self._bytes -= sum(piece.bytes for piece in self._pieces if piece.last_ms < before_ms)
@@ -151,18 +153,19 @@ class Memory:
         """Whether something is remembered to be shed of these items, uint64 (words,)."""
         return any(piece.kind == "shed" and (piece.words & own).any() for piece in self._pieces)
 
-    def recall(self, keys: NDArray[np.uint64], first_ms: int, last_ms: int) -> Recalled:
+    def recall(self, keys: NDArray[np.uint64], first_ms: int, last_ms: int, kind: Kind | None = None) -> Recalled:
         """The events of these keys and times, both ends included.
 
         Args:
             keys: uint64, each once.
             first_ms: of the earliest event.
             last_ms: of the latest one.
+            kind: only of this one.
         """
         parts = [
             (piece, piece.rows(keys, first_ms, last_ms))
             for piece in self._pieces
-            if piece.first_ms <= last_ms and piece.last_ms >= first_ms
+            if piece.first_ms <= last_ms and piece.last_ms >= first_ms and kind in (None, piece.kind)
         ]
         parts = [(piece, rows) for piece, rows in parts if len(rows)]
         if not parts:

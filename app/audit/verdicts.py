@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from app.audit.copies import Copies
 from app.audit.digests import match_digests
-from app.audit.memory import FOREVER, KeysOf, Memory, Recalled
+from app.audit.lean import Lean
+from app.audit.memory import FOREVER, KeysOf, Kind, Memory, Recalled
 from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
@@ -154,10 +155,13 @@ class Judge:
         reach_ms: longest time between two events that have to do with one match; `UNBOUNDED_MS` without a bound.
         keys_of: how the group is partitioned.
         rematch: asks the query again.
+        lean: knows what is worth asking about; None: all of it.
     """
 
-    def __init__(self, plan: Plan, own: NDArray[np.uint64], reach_ms: int, keys_of: KeysOf, rematch: Rematch) -> None:
-        self._own, self._keys_of, self._rematch = own, keys_of, rematch
+    def __init__(  # noqa: PLR0917 - the query, and what asks it
+        self, plan: Plan, own: NDArray[np.uint64], reach_ms: int, keys_of: KeysOf, rematch: Rematch, lean: Lean | None = None
+    ) -> None:
+        self._own, self._keys_of, self._rematch, self._lean = own, keys_of, rematch, lean
         self._positive = [item.index for item in plan.positive]
         self._reach = reach_ms
         self._opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
@@ -182,13 +186,14 @@ class Judge:
         return Verdicts(codes, refuted_by)
 
     def _judge(self, matches: Matches, spans: Spans, memory: Memory, codes: NDArray[np.uint8], refuted_by: NDArray[np.int64]) -> None:
-        recalled = memory.recall(np.unique(spans.keys), int(spans.since.min()), int(spans.until.max()))
-        touched = np.flatnonzero(self._touched(spans, recalled))
+        touched = np.flatnonzero(self._touched(spans, _recalled(memory, spans, "shed")))
         codes[touched] = Verdict.UNVERIFIABLE
         known = touched[spans.since[touched] >= memory.whole_from_ms]
         if not len(known) or memory.blind or self._depends:
             return
-        asked = self._within(recalled, spans.of(known))
+        asked = self._within(_recalled(memory, spans.of(known)), spans.of(known))
+        if self._lean is not None:
+            asked = self._lean.of(asked, matches, known)
         if len(asked.batch) > MOST_EVENTS:
             return
         digests = self._digests(matches)
@@ -209,6 +214,8 @@ class Judge:
 
     def _touched(self, spans: Spans, recalled: Recalled) -> NDArray[np.bool_]:
         """Whether an event was shed in a match's partition and time."""
+        if not len(recalled.batch):
+            return np.zeros(len(spans.keys), np.bool_)
         shed = np.flatnonzero((recalled.shed & self._own).any(axis=1))
         times = recalled.batch.time[shed]
         keys, everywhere = self._keys_of(take(recalled.batch, shed))
@@ -259,6 +266,11 @@ class Judge:
             found[of[self._digests(matches) == digests[of]]] = True
             low, high = np.where(open_ & found, middle, low), np.where(open_ & ~found, middle, high)
         return copies.places(high)
+
+
+def _recalled(memory: Memory, spans: Spans, kind: Kind | None = None) -> Recalled:
+    """Of the partitions and times of matches."""
+    return memory.recall(np.unique(spans.keys), int(spans.since.min()), int(spans.until.max()), kind)
 
 
 def _speaks_of(part: object, name: str) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.asc.layout import ItemLayout
 from app.asc.selected import Dispatch
+from app.audit.lean import Lean
 from app.audit.memory import Kind, Memory
 from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, cares_for_distances_only, is_audited
 from app.bucket import kernels
@@ -23,7 +24,7 @@ from app.bucket.route import keys_of_matches, partition_keys
 from app.bucket.snapshot import Part
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch
-from app.query.plan import Catalog, QueryGroup
+from app.query.plan import Catalog, Plan, QueryGroup
 from app.query.reach import reach_ms
 
 MOST_BYTES = 16 << 20
@@ -89,7 +90,9 @@ class GroupAudit:
         self._upkeep_ns = 0
         """What remembering took in this step."""
         self._judges = {
-            query: Judge(plan, self._layout.own_words(query), self._reaches[query], self._keys_of, self._rematch(query))
+            query: Judge(
+                plan, self._layout.own_words(query), self._reaches[query], self._keys_of, self._rematch(query), self._lean(query, plan)
+            )
             for query, plan in self._plans.items()
         }
 
@@ -190,6 +193,12 @@ class GroupAudit:
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)
         return keys.hashes, keys.reach == kernels.EVERYWHERE
+
+    def _lean(self, query: int, plan: Plan) -> Lean | None:
+        if not Lean.fits(plan):
+            return None
+        items = np.stack([self._layout.item_words(query, item.index) for item in plan.items])
+        return Lean(items, self._layout.negated_words(query, plan), [item.index for item in plan.positive])
 
     def _rematch(self, query: int) -> Rematch:
         plan, reach_ms = self._plans[query], self._reaches[query]

@@ -16,6 +16,7 @@ NESTING = "__"
 Path = tuple[str | int, ...]
 _SECRET_VALUE = re.compile(r"((?:password|secret|token)\w*[\"']?\s*:\s*).+", re.IGNORECASE)
 """Findings show the line they are about; secrets must not be seen there."""
+_USER_IN_ADDRESS = re.compile(r"(//)[^/@\s\"']+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def read_yaml(text: str, name: str) -> Sourced:
     lines = text.splitlines()
 
     def locate(mark: yaml.Mark, length: int = 1) -> Location:
-        source = _SECRET_VALUE.sub(r"\1***", lines[mark.line]) if mark.line < len(lines) else ""
+        source = _USER_IN_ADDRESS.sub(r"\1***@", _SECRET_VALUE.sub(r"\1***", lines[mark.line])) if mark.line < len(lines) else ""
         return Location(name, mark.line + 1, mark.column + 1, length, source)
 
     try:

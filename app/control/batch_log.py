@@ -11,7 +11,9 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import orjson
@@ -168,8 +170,14 @@ class BatchLog:
     def deployments(self) -> set[str]:
         """Fingerprints that directives still name."""
         with self._lock:
-            logged = [self.logged(batch) for batch in self._batches[DIRECTIVE]]
-            return {directive.deployment for directive in logged if directive is not None}
+            batches = sorted(self._batches[DIRECTIVE])
+            known = {batch: self._frozen[batch].directive for batch in batches if batch in self._frozen}
+        found = set()
+        for batch in batches:  # a hundred files of a store that may be far away: batches are not to wait for that
+            with suppress(MissingError):  # it was pruned meanwhile
+                directive = known.get(batch) or _understood(self._path(batch, DIRECTIVE), partial(self._read_frozen, batch)).directive
+                found.add(directive.deployment)
+        return found
 
     def begin_run(self) -> int:
         """Counts the driver's runs on this checkpoint: 1 for the first. Epochs of bucket holders begin with it."""
@@ -190,6 +198,9 @@ class BatchLog:
     def _write(self, batch: int, kind: str, plain: Mapping[str, Any]) -> None:
         data = orjson.dumps(plain, option=orjson.OPT_NON_STR_KEYS)
         write_frame(self._store, self._path(batch, kind), kind, FORMAT, [data])
+
+    def _read_frozen(self, batch: int) -> Frozen:
+        return _frozen(self._read(batch, DIRECTIVE))
 
     def _read(self, batch: int, kind: str) -> Any:
         return orjson.loads(read_frame(self._store, self._path(batch, kind), kind).parts[0])

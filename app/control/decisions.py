@@ -109,8 +109,8 @@ def changed(before: Told, now: Told) -> Reason | None:
     """
     if not (before.drop_ratio and now.drop_ratio):
         return "SHEDDING_BEGINS" if now.drop_ratio else "SHEDDING_ENDS" if before.drop_ratio else None
+    if now.in_reach != before.in_reach:  # it is what operators wait for, whatever else has changed
+        return "IN_REACH" if now.in_reach else "OUT_OF_REACH"
     if round(abs(now.drop_ratio - before.drop_ratio), 6) >= CLEARLY_ANOTHER:
         return "RATIO_CHANGED"
-    if now.in_reach != before.in_reach:
-        return "IN_REACH" if now.in_reach else "OUT_OF_REACH"
     return "BOTTLENECK_MOVED" if now.elsewhere >= SETTLED else None

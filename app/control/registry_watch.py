@@ -19,6 +19,8 @@ from app.observe.metrics import Metrics
 
 Key = int | str
 """Id or GUID of a schema."""
+LONG_MS = 60_000
+"""Between two questions: the registry may have been there meanwhile. One that nobody answers takes some seconds itself, and the next comes after a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,9 @@ class RegistryWatch:
     def _note(self, reason: str) -> float:
         """Counts a failure; seconds since the first one."""
         now = self._clock()
-        if self._since_ms is None or now - self._failed_ms > self._settings.wait_for:  # nobody has asked for long: it may have been there
+        if self._since_ms is None or now - self._failed_ms > max(
+            self._settings.wait_for, LONG_MS
+        ):  # nobody has asked for long: it may have been there
             self._since_ms = now
         self._failed_ms = now
         waited_s = (now - self._since_ms) / 1000

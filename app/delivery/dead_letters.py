@@ -241,17 +241,32 @@ class SendingAgain:
         """Leaves the brokers."""
         self._originals.close()
 
-    def send(self, letters: Sequence[Letter]) -> list[Letter]:
-        """Sends letters and their marks in one transaction; returns those whose records are gone, which were left out.
+    def send(self, letters: Sequence[Letter]) -> dict[Letter, str]:
+        """Sends letters and their marks, in one transaction unless a topic refuses one of them; returns those that were left out, and why.
 
         Raises:
-            AccessRefusedError, DependencyError: nothing of it was sent.
+            AccessRefusedError, DependencyError: what is not in a transaction that was finished before was not sent.
         """
-        records = {letter.place: record_of(letter, self._settings.topics.dead_letters, self._originals) for letter in letters}
-        there = [record for record in records.values() if record is not None]
-        if there:
-            self._guarded("send letters again", lambda: self._transaction(there))
-        return [letter for letter in letters if records[letter.place] is None]
+        records = {letter: record_of(letter, self._settings.topics.dead_letters, self._originals) for letter in letters}
+        gone = {letter: "its record is no longer where it was" for letter, record in records.items() if record is None}
+        return gone | self._sent([record for record in records.values() if record is not None])
+
+    def _sent(self, records: Sequence[Record]) -> dict[Letter, str]:
+        """Halves what is too large until the record that its topic refuses is alone: a transaction does not say which it is, nor does a batch that is too large as a whole."""
+        if not records:
+            return {}
+        try:
+            self._transaction(records)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise self._failure("send letters again", error) from error
+        else:
+            return {}
+        if len(records) == 1:
+            letter = records[0].letter
+            return {letter: f"it is larger than records of {letter.topic} may be (max.message.bytes)"}
+        middle = len(records) // 2
+        return self._sent(records[:middle]) | self._sent(records[middle:])
 
     def _transaction(self, records: Sequence[Record]) -> None:
         self._producer.begin_transaction()
@@ -285,6 +300,9 @@ class SendingAgain:
         try:
             do()
         except KafkaException as error:
-            told = error.args[0]
-            fenced = "; somebody else sends letters again at this moment" if told.code() in FENCED else ""
-            raise failure(self._settings.kafka, told, f"{what} (transactional id {self.transactional_id}){fenced}") from error
+            raise self._failure(what, error) from error
+
+    def _failure(self, what: str, error: KafkaException) -> CepError:
+        told = error.args[0]
+        fenced = "; somebody else sends letters again at this moment" if told.code() in FENCED else ""
+        return failure(self._settings.kafka, told, f"{what} (transactional id {self.transactional_id}){fenced}")

@@ -170,7 +170,10 @@ def _to_bytes(value: Any, own: Kind) -> bytes:
     if own is Kind.BYTES:
         return bytes(value)
     if own is Kind.STRING:
-        return str(value).encode()
+        try:
+            return str(value).encode("latin-1")
+        except UnicodeEncodeError:
+            raise BadValueError(f"{value!r} is no byte string: a byte is a character up to U+00FF, as in Avro's JSON") from None
     raise BadValueError(f"{value!r} is no byte string")
 
 

@@ -44,7 +44,9 @@ def outlet_of(name: str, stream: Stream, registry: Registry, topic: str | None =
     for record, schema in schemas.items():
         subject = f"{chosen}-value" if len(schemas) == 1 else f"{chosen}-{'.'.join(filter(None, [schema.get('namespace'), record]))}"
         headers[record] = confluent_header(registry.register(subject, json.dumps(schema)))
-    return Outlet(chosen, schemas, headers, stream.time or "time", key or stream.ordered_by or KEYS.get(name))
+    named = key or stream.ordered_by or KEYS.get(name)
+    typed = stream.type_attribute is None or len(schemas) > 1
+    return Outlet(chosen, schemas, headers, stream.time or "time", named, stream.rename, typed)
 
 
 def _read_record(path: Path) -> dict[str, Any]:

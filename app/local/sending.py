@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from app.errors import DependencyError
 from app.events.batch import PRESENT, EventBatch
-from app.local.generators.avro_records import avro_records
+from app.local.generators.avro_records import avro_records, records_of_type
 from app.local.generators.stream import slices
 
 ENCODED_ROWS = 16_384
@@ -51,6 +51,8 @@ class Outlet:
         headers: the bytes before each record, which name its schema, by event type.
         time: field of the schemas that holds the event's time.
         key: attribute whose value is the record's key, as text; None for records without key.
+        attributes: field, or ``Record.field`` → the attribute that it holds, where the stream calls it otherwise.
+        typed: whether an event's type is the name of its schema; otherwise there is one schema for all of them.
     """
 
     topic: str
@@ -58,6 +60,8 @@ class Outlet:
     headers: Mapping[str, bytes]
     time: str = "time"
     key: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    typed: bool = True
 
 
 @dataclass(slots=True)
@@ -161,10 +165,14 @@ class Sender:
             )
 
     def _encoded(self, batch: EventBatch) -> tuple[list[bytes], list[bytes | None]]:
-        values = np.empty(len(batch), dtype=object)
-        for _, rows, records in avro_records(batch, self._outlet.schemas, self._outlet.time, self._outlet.headers):
-            values[rows] = records
-        return values.tolist(), _keys(batch, self._outlet.key)
+        outlet, values = self._outlet, np.empty(len(batch), dtype=object)
+        if outlet.typed:
+            for _, rows, records in avro_records(batch, outlet.schemas, outlet.time, outlet.headers, outlet.attributes):
+                values[rows] = records
+        else:
+            ((name, schema),) = outlet.schemas.items()
+            values[:] = records_of_type(batch, np.arange(len(batch)), schema, outlet.time, outlet.headers[name], outlet.attributes)
+        return values.tolist(), _keys(batch, outlet.key)
 
     def _send_when_due(self, values: list[bytes], keys: list[bytes | None], due: NDArray[np.float64] | None) -> None:
         done, count = 0, len(values)

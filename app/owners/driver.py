@@ -79,10 +79,10 @@ class Owners:
         return sorted(new)
 
     def gone(self) -> list[OwnerId]:
-        """Owners whose connections have ended since the last question, or who were given up; they are forgotten."""
+        """Owners whose connections have ended since the last question, or who were given up and are not back; they are forgotten."""
         for owner in [owner for owner, wire in self._wires.items() if not wire.alive]:
             self.give_up(owner)
-        dead, self._given_up = self._given_up, []
+        dead, self._given_up = [owner for owner in self._given_up if owner not in self._wires], []
         return dead
 
     def give_up(self, owner: OwnerId) -> None:

@@ -27,7 +27,7 @@ def prune_retired(store: Store, state: str, named: Collection[str], newest: int)
         store: of the checkpoint.
         state: folder of all buckets in it.
         named: fingerprints that directives of the batch log name, or that come.
-        newest: batch that is over.
+        newest: batch that has a directive.
 
     Raises:
         StorageError, SnapshotError: the checkpoint cannot be read or written.

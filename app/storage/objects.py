@@ -22,6 +22,8 @@ from app.storage.store import Part, Stored, checked, failing, too_short
 
 IN_MEMORY = 64 << 20
 """Parts of more bytes go through a local file: joining them would hold them twice."""
+IN_PARTS = 10 << 20
+"""Arrow uploads so many bytes in parts. Fewer go in one PUT, which leaves what had the name before, or replaces it."""
 DELETED_AT_ONCE = 8
 """A deletion takes several round trips."""
 
@@ -122,8 +124,9 @@ class ObjectStore:
             with self._files.open_output_stream(self._key(name)) as stream:
                 stream.write(data)
         except BaseException:
-            with suppress(Exception):  # Arrow ends an upload that failed with the parts that are there: a torn file under its name
-                self._files.delete_file(self._key(name))
+            if data.size >= IN_PARTS:
+                with suppress(Exception):  # Arrow ends an upload that failed with the parts that are there: a torn file under its name
+                    self._files.delete_file(self._key(name))
             raise
         return data.size
 

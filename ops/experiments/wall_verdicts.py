@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ops.experiments.shedding_figures import Points, difference
+from ops.experiments.shedding_figures import Point, Points, difference
 from ops.experiments.shedding_verdicts import Verdict, decided, rising, verdict
 
 _COLUMNS = {
@@ -19,6 +19,9 @@ _COLUMNS = {
     "capacity": "capacity, events/s",
 }
 MATCH_CURVES = ("pspice", "stateful", "hspice", "pm-random", "e-bl", "bl")
+OURS = ("prefix", "stateful")
+DECIDING = 10.0
+"""Percent of the work that decisions may take, by the house's own claim."""
 LATE_SHARE = 1.0
 """Percent of the events that may exceed the bound for the shape to hold: a pause of the machine is no fault of the shedder."""
 
@@ -52,6 +55,7 @@ def wall_verdicts(clock: str) -> Callable[[Points], Sequence[Verdict]]:
                 _s5(clock),
                 _s8(clock),
                 _s10(clock),
+                _deciding(clock),
             ],
             points,
         )
@@ -61,6 +65,11 @@ def wall_verdicts(clock: str) -> Callable[[Points], Sequence[Verdict]]:
 
 def _listed(points: Points, figure: str, curves: Sequence[str], x: float, what: str) -> str:
     return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.told(figure, curve, x, what)}" for curve in curves)
+
+
+def _runs(clock: str, points: Points) -> list[Point]:
+    """Those on this clock, without their courses over time."""
+    return [one for one in points.all if one.figure.startswith(f"{clock}-") and not one.figure.endswith("-course")]
 
 
 def _s1(clock: str, names: Sequence[str], label: str) -> Callable[[Points], Verdict]:
@@ -101,11 +110,7 @@ def _recordings(clock: str) -> Callable[[Points], Verdict]:
 
 def _s5(clock: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
-        runs = [
-            one
-            for one in points.all
-            if one.figure.startswith(f"{clock}-") and not one.figure.endswith("-course") and one.curve in {"gspice", "pspice"}
-        ]
+        runs = [one for one in _runs(clock, points) if one.curve in {"gspice", "pspice"}]
         if not runs:
             raise KeyError(clock)
         most, late = max(one.latency_ms for one in runs), max(one.late for one in runs)
@@ -145,5 +150,19 @@ def _s10(clock: str) -> Callable[[Points], Verdict]:
         below = [o < e for o, e in zip(own, events, strict=True)]
         text = "deciding about partial matches takes less of the work than deciding about events"
         return verdict(f"S10, {clock} clock", text, numbers, figures=all(below), shape=any(below))
+
+    return rule
+
+
+def _deciding(clock: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        own = {one.figure: one.curve for one in _runs(clock, points) if one.curve in OURS}
+        shares = {(figure, x): points.mean(figure, curve, x, "shedding") for figure, curve in own.items() for x in points.xs(figure, curve)}
+        if not shares:
+            raise KeyError(clock)
+        numbers = "; ".join(_listed(points, figure, (own[figure],), x, "shedding") for figure, x in shares)
+        cheap = [share <= DECIDING for share in shares.values()]
+        text = f"deciding takes at most {DECIDING:g} % of the work ({' and '.join(OURS)}, ours)"
+        return verdict(f"deciding, {clock} clock", text, numbers, figures=all(cheap), shape=any(cheap))
 
     return rule

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from app.config.settings import Settings, load_settings
 from app.delivery.composite_schema import composite_schema, subject, timeout_schema, timeout_subject
@@ -107,6 +108,15 @@ class World:
         for original, failure in letters:
             add_dead_letters(records, self.settings.topics.dead_letters, self.settings.application, [original], [failure])
         self._send(records)
+
+    def limit(self, topic: str, largest_bytes: int) -> None:
+        """Lets the topic take no larger batches of records."""
+        admin = AdminClient({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "log_level": 0})
+        entry = ConfigEntry("max.message.bytes", str(largest_bytes), incremental_operation=AlterConfigOpType.SET)
+        for asked in admin.incremental_alter_configs(
+            [ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])]
+        ).values():
+            asked.result(timeout=30)
 
     def _send(self, records: Records) -> None:
         for k, topic in enumerate(records.topics):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from confluent_kafka import Producer
 
@@ -136,6 +138,18 @@ def test_what_cannot_help_is_left_out_with_the_reason(world, embedded, shell):
         "its record is no longer where it was": 1,
     }
     assert in_topic(world, embedded, stocks(world)) == []
+
+
+def test_a_letter_too_large_for_its_topic_is_left_out_and_the_others_go(world, embedded, shell):
+    large = os.urandom(300_000)  # nothing that packs
+    world.write_letters(*(letter(world, k, value=large if k == 2 else b"small") for k in range(5)))
+    world.limit(stocks(world), 100_000)
+    told = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]
+    assert told["sent"] == 4
+    assert told["left_out"] == {f"it is larger than records of {stocks(world)} may be (max.message.bytes)": 1}
+    assert [one.value for one in in_topic(world, embedded, stocks(world))] == [b"small"] * 4
+    again = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]
+    assert (again["sent"], again["already_sent"]) == (0, 4)
 
 
 def test_a_letter_whose_value_could_not_be_kept_is_read_again_where_it_was(world, embedded, shell):

@@ -98,6 +98,40 @@ def test_what_was_produced_can_be_recorded_and_is_the_same(settings_file, tmp_pa
     assert len(gzip.decompress(out.read_bytes()).splitlines()) == 7
 
 
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "time", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
+        {"name": "side", "type": "string"},
+        {"name": "orderId", "type": "long"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "seal", "type": ["null", "bytes"], "default": None},
+    ],
+}
+
+
+def test_events_with_other_names_typed_by_an_attribute_come_back_as_they_were(settings_file, tmp_path):
+    (tmp_path / "Order.avsc").write_text(json.dumps(ORDER))
+    settings = yaml.safe_load(settings_file.read_text())
+    stream = {"schemas": [str(tmp_path / "Order.avsc")], "time": "time", "type": "side", "rename": {"orderId": "order_id"}}
+    settings["streams"] = {"orders": {"topics": [f"orders-{os.getpid()}"], **stream}}
+    settings["queries"] = {"paths": []}
+    own = tmp_path / "settings.yaml"
+    own.write_text(yaml.safe_dump(settings))
+    assert invoke("topics", "apply", "--settings", str(own)).exit_code == 0
+    lines = [
+        {"type": "BUY", "time": 1_700_000_000_123, "side": "BUY", "order_id": 17, "price": -12.34, "seal": "\u00ff\u0000"},
+        {"type": "SELL", "time": 1_700_000_000_124, "side": "SELL", "order_id": 18, "price": 0.05, "seal": None},
+    ]
+    first, again = tmp_path / "first.jsonl", tmp_path / "again.jsonl"
+    first.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert invoke("produce", str(first), "--stream", "orders", "--settings", str(own)).exit_code == 0
+    assert invoke("record", "orders", "--settings", str(own), "--out", str(again)).exit_code == 0
+    recorded = [json.loads(line) for line in again.read_bytes().splitlines()]
+    assert sorted(recorded, key=lambda line: line["time"]) == lines
+
+
 def test_recording_a_stream_that_does_not_exist_is_told(settings_file, tmp_path):
     done = CliRunner().invoke(cli, ["record", "transits", "--settings", str(settings_file), "--out", str(tmp_path / "x.jsonl")])
     assert 'the settings know no stream "transits"' in str(done.exception)

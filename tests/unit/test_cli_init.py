@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from app.bootstrap.places import PROJECT, QUICKSTART
-from app.cli.running.init import settings_text
+from app.cli.running.init import _scalar, settings_text
 from app.config.settings import load_settings
 
 
@@ -42,4 +42,16 @@ def test_a_file_that_is_there_stays(cep, tmp_path: Path) -> None:
     code, _, errors = cep("init", "my.yaml")
     assert (code, (tmp_path / "my.yaml").read_text()) == (1, "mine")
     assert "is there already" in errors
-    assert cep("init", "nowhere/my.yaml")[0] == 1
+    assert cep("init", "nowhere/my.yaml")[0] == 78
+
+
+def test_odd_addresses_and_places_are_quoted_and_what_no_application_takes_is_told(cep, tmp_path: Path) -> None:
+    file = tmp_path / "my.yaml"
+    assert cep("init", str(file), "--brokers", "[::1]:9092", "--registry", "http://registry/ccompat/v7")[0] == 0
+    settings = load_settings(file, {})
+    assert (settings.kafka.bootstrap_servers, settings.schema_registry.url) == ("[::1]:9092", "http://registry/ccompat/v7")
+    assert _scalar("../a, #b/schemas/Quote.avsc") == '"../a, #b/schemas/Quote.avsc"', "it would end the list's entry"
+    code, _, errors = cep("init", str(tmp_path / "other.yaml"), "--registry", "http://u:secret@host")
+    assert code == 78
+    assert "secret" not in errors
+    assert not (tmp_path / "other.yaml").exists()

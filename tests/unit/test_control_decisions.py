@@ -88,6 +88,7 @@ def test_bounds_that_leave_reach_and_a_bottleneck_that_stays_elsewhere_are_told_
     told = Told(0.5, in_reach=True, bottleneck="MATCHING")
     assert changed(told, replace(told, in_reach=False)) == "OUT_OF_REACH"
     assert changed(replace(told, in_reach=False), told) == "IN_REACH"
+    assert changed(told, replace(told, drop_ratio=0.9, in_reach=False)) == "OUT_OF_REACH", "which matters more than the ratio"
     assert [changed(told, replace(told, elsewhere=times)) for times in (0, 1, SETTLED)] == [None, None, "BOTTLENECK_MOVED"]
     teller, plant = overloaded(1.6)
     forecast, before = replace(teller.forecast, bottleneck="ingress"), len(teller.told)

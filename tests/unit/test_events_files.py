@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from app.errors import FindingsError
 from app.events.avro_files import OddContainerError
-from app.events.batch import ABSENT, NULL, source_number
+from app.events.batch import ABSENT, NULL, Column, Dictionary, EventBatch, source_number
 from app.events.conform import conformed
 from app.events.files import parse_events, read_events
 from app.events.row_files import FileFormat
 from app.events.types import Attribute, EventType, Kind, StreamSchema
+from app.local.generators.json_lines import json_lines
 
 
 def texts(column):
@@ -264,6 +265,36 @@ def test_a_configured_schema_decides_types_kinds_and_states():
     assert texts(columns["id"])[0] == "17"
     assert columns["at"].state.tolist() == columns["id"].state.tolist() == [0, ABSENT]
     assert columns["extra"].state.tolist() == [NULL, ABSENT]
+
+
+def test_times_and_bytes_of_json_lines_come_back_as_what_the_schema_says():
+    schema = StreamSchema(
+        "s", (EventType("A", (Attribute("at", Kind.TIME), Attribute("raw", Kind.BYTES, nullable=True))), EventType("B", ()))
+    )
+    raw = [bytes([0, 200, 255]), b"", "\u00e9".encode()]
+    state = np.array([0, 0, NULL, ABSENT, 0], dtype=np.uint8)
+    columns = {
+        "at": Column(Kind.TIME, np.array([5, -1, 0, 0, 1 << 41]), np.array([0, 0, 0, ABSENT, 0], dtype=np.uint8)),
+        "raw": Column(Kind.BYTES, np.array([0, 1, 0, 0, 2], dtype=np.int32), state, Dictionary.of(raw)),
+    }
+    types = Column(Kind.STRING, np.array([0, 0, 0, 1, 0], dtype=np.int32), None, Dictionary.of([b"A", b"B"]))
+    batch = EventBatch(np.arange(5), np.zeros(5, np.int64), np.arange(5), types, columns)
+    found = conformed(parse_events(b"".join(json_lines([batch]))).batch, schema)
+    assert not found.bad
+    again = found.batch.columns
+    assert [(again[name].kind, again[name].state.tolist()) for name in columns] == [
+        (Kind.TIME, columns["at"].state.tolist()),
+        (Kind.BYTES, state.tolist()),
+    ]
+    present = [0, 1, 4]
+    assert again["at"].values[present].tolist() == [5, -1, 1 << 41]
+    assert [again["raw"].dictionary.entry(code) for code in again["raw"].values[present]] == raw
+
+
+def test_a_text_with_a_character_that_is_no_byte_is_told():
+    schema = StreamSchema("s", (EventType("A", (Attribute("raw", Kind.BYTES),)),))
+    found = conformed(parse_events('{"type": "A", "time": 1, "raw": "\u20ac"}'.encode()).batch, schema)
+    assert "U+00FF" in found.bad[0]
 
 
 def test_a_configured_type_attribute_replaces_the_type():

@@ -129,6 +129,18 @@ def test_a_pin_holds_as_long_as_it_fits_the_query(world, monkeypatch):
     assert world.round()[0].result == "pinned", "chance fits every query"
 
 
+def test_a_model_that_no_longer_fits_is_put_aside_when_nothing_better_is_found_and_not_looked_for_in_every_round(world, monkeypatch):
+    says(monkeypatch, 0.2, 0.5, 0.5)
+    world.round()
+    world.write("theft", within="3 s")
+    monkeypatch.undo()
+    monkeypatch.setattr(rounds, "newest_of", lambda *_: world.batch)
+    says(monkeypatch, 0.5, 0.5, None)
+    (outcome,) = world.round()
+    assert (outcome.result, world.store.choice("theft").version) == ("no better", NONE)
+    assert [one.result for one in world.round()] == ["still fits"]
+
+
 def test_whoever_chooses_while_a_round_learns_wins(world, monkeypatch):
     own = Examination.lesson
 

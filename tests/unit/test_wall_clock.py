@@ -287,6 +287,11 @@ def test_verdicts_on_a_clock_can_fail() -> None:
     assert verdict("S8, wall clock", **{"pSPICE-Q1": {**matches, "pm-random": 5.0}}) == "not reproduced"
     assert verdict("S10, wall clock", **{"pSPICE-Q1": {**matches, "e-bl": 5.0}}) == "not reproduced"
 
+    dear = {"pSPICE-Q1": {"stateful": 11.0}}
+    assert verdict("deciding, wall clock", Q1={"prefix": 10.0}, **{"pSPICE-Q1": {"stateful": 9.0}}) == "reproduced"
+    assert verdict("deciding, wall clock", Q1={"prefix": 10.0, "gspice": 30.0}, **dear) == "shape reproduced"
+    assert verdict("deciding, wall clock", Q1={"prefix": 11.0}, **dear) == "not reproduced"
+
     def s5(latency: float, late: float) -> str:
         points = [Point("wall-Q1", "gspice", 200, seed, 0.0, latency_ms=latency, plateau_ms=805, late=late) for seed in range(3)]
         return wall_verdicts("wall")(Points(points))[-1].status

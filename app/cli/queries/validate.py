@@ -9,6 +9,7 @@ import typer
 
 from app.cli.inputs.query_streams import print_findings, settings_of, streams_for_validation
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.settings_file import VARIABLE
 from app.control.query_set import plain_finding
 from app.errors import Severity
 from app.query.compile import query_files, read_queries
@@ -22,7 +23,11 @@ def validate(
     config: Annotated[
         Path | None,
         typer.Option(
-            "--settings", "--config", help="Settings file: checked, too, and queries are held against the schemas of its streams."
+            "--settings",
+            "--config",
+            envvar=VARIABLE,
+            show_envvar=True,
+            help="Settings file: checked, too, and queries are held against the schemas of its streams.",
         ),
     ] = None,
     *,

@@ -22,11 +22,13 @@ class Asked:
         url: where it listens, without a slash at the end.
         token: shown with every question; empty: none.
         ca_file: the server's certificate, or those of who signed it; None: the system's are asked.
+        own: whether that is the server's very own one, as its settings name it: then it is told by that, whatever it calls itself and wherever it is asked.
     """
 
     url: str
     token: str = ""
     ca_file: Path | None = None
+    own: bool = False
 
     def get(self, path: str, *, also: int | None = None) -> tuple[int, str]:
         """Status and text of an answer.
@@ -74,6 +76,7 @@ class Asked:
         except OSError as error:
             raise CepError(f"--ca-file: {self.ca_file} holds no certificates: {error}\nhint: PEM is needed") from error
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own certificate is enough
+        context.check_hostname = not self.own
         return urllib.request.build_opener(direct, urllib.request.HTTPSHandler(context=context))
 
 

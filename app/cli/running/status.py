@@ -84,7 +84,8 @@ def server_of(settings: Settings | None, url: str | None, token_file: Path | Non
         return Asked((url or "").rstrip("/"), token_in(token_file), ca_file)
     control = settings.http.control
     secret = control.token.get_secret_value() if control.token is not None and control.read_with_token else ""
-    return Asked((url or settings.http.control_url).rstrip("/"), token_in(token_file) or secret, ca_file or control.certificate_file)
+    address, certificate = (url or settings.http.control_url).rstrip("/"), ca_file or control.certificate_file
+    return Asked(address, token_in(token_file) or secret, certificate, own=ca_file is None)
 
 
 def _readiness(server: Asked) -> tuple[bool, list[str]]:

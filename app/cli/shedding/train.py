@@ -47,8 +47,9 @@ def train(  # noqa: PLR0917 - the command's options
     query that finds nothing in the recording, or a shedder that does not fit the query. With auto the shedders that the application runs compete
     on the recording, and the winner is to be written into the query.
     """
-    require_folders(out)
     found = read_shed_queries(queries, events, config, query)
+    if len(found) == 1:  # of several a folder is made
+        require_folders(out)
     for one in found:
         name = shedder or one.plan.shedding.shedder
         if name == AUTO:

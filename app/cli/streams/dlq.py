@@ -186,10 +186,10 @@ def _sent_again(settings: Settings, wanted: Wanted, sending: SendingAgain | None
     waiting: list[Letter] = []
 
     def flush() -> None:
-        gone = set(sending.send(waiting)) if sending is not None else set()
+        refused = sending.send(waiting) if sending is not None else {}
         for letter in waiting:
-            if letter in gone:
-                left_out["its record is no longer where it was"] += 1
+            if letter in refused:
+                left_out[refused[letter]] += 1
             else:
                 sent[letter.topic] += 1
         waiting.clear()

@@ -16,6 +16,7 @@ import typer
 
 from app.cli.inputs.events import Choices, read_input
 from app.cli.output import Output, OutputOption, write_json
+from app.cli.settings_file import SettingsFile
 from app.config.settings import Settings, Stream, load_settings
 from app.delivery.security import client_options
 from app.errors import CepError, ConfigurationError, Finding
@@ -59,7 +60,7 @@ def produce(  # noqa: PLR0917 - the command's options
     source: Annotated[
         str, typer.Argument(help=f"A generator ({', '.join(KINDS)}), a recording ({', '.join(RECORDINGS)}), or a file of events.")
     ],
-    settings: Annotated[Path | None, typer.Option(help="Settings file with brokers, registry and streams.")] = None,
+    settings: SettingsFile = None,
     stream: Annotated[str | None, typer.Option(help="Stream of the settings; needed for files.")] = None,
     topic: Annotated[str | None, typer.Option(help="One of the stream's topics; the first when not given.")] = None,
     key: Annotated[str | None, typer.Option(help="Attribute that becomes the record key.")] = None,

@@ -13,6 +13,7 @@ import typer
 from app.cli.inputs.moments import moment_ms
 from app.cli.output import Output, OutputOption, require_folders, write_json
 from app.cli.progress import Progress
+from app.cli.settings_file import SettingsFile
 from app.config.settings import load_settings
 from app.errors import ConfigurationError, Finding
 from app.local.generators.json_lines import json_lines
@@ -22,7 +23,7 @@ from app.pipeline.recorded import StreamReader
 def record(  # noqa: PLR0917 - the command's options
     stream: Annotated[str, typer.Argument(help="A stream of the settings.")],
     out: Annotated[Path, typer.Option(help="The file: JSON lines; .gz is packed.")],
-    settings: Annotated[Path | None, typer.Option(help="Settings file with brokers, registry and streams.")] = None,
+    settings: SettingsFile = None,
     since: Annotated[
         str | None, typer.Option(help="Only what came to Kafka since then: how long ago, as 30 m, or a time.", show_default="all there is")
     ] = None,
@@ -32,6 +33,7 @@ def record(  # noqa: PLR0917 - the command's options
     """Record what a stream's topics hold, as `cep replay`, `cep train` and `cep evaluate` read it.
 
     Reads up to what is there at the start; commits nothing. Records that cannot be decoded are left out and counted.
+    Times are milliseconds and bytes are texts, as JSON has them: with --config they are read again as what they were.
     """
     require_folders(out)
     loaded = load_settings(settings, os.environ)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.events.batch import ABSENT, PRESENT, Column, EventBatch
+from app.events.batch import ABSENT, PRESENT, Column, Dictionary, EventBatch
 from app.events.types import Kind
 
 Rectangle = tuple[NDArray[np.uint8], NDArray[np.bool_]]
@@ -32,53 +33,78 @@ def confluent_header(schema_id: int) -> bytes:
 
 
 def avro_records(
-    batch: EventBatch, schemas: Mapping[str, Mapping[str, Any]], time: str = "time", headers: Mapping[str, bytes] | None = None
+    batch: EventBatch,
+    schemas: Mapping[str, Mapping[str, Any]],
+    time: str = "time",
+    headers: Mapping[str, bytes] | None = None,
+    attributes: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, NDArray[np.int64], list[bytes]]]:
     """All events of a batch as Avro records, by event type.
 
     Args:
         batch: the events.
-        schemas: Avro record schemas (parsed JSON) by event type: fields of primitive types, enums, timestamps, or unions of null and one of these.
+        schemas: Avro record schemas (parsed JSON) by event type: fields of primitive types, enums, decimals, timestamps, or unions of null and one of these.
         time: the field that holds the event's time; not taken from the columns.
         headers: bytes to put before each record, by event type.
+        attributes: field, or ``Record.field`` for one type only → the attribute that it holds, where that has another name.
 
     Yields:
         Event type, int64 (rows,) its rows in the batch, and one record for each of them.
+
+    Raises:
+        ValueError: events of a type without schema, or values that a field cannot hold.
     """
     names = batch.type.dictionary.entries() if batch.type.dictionary is not None else []
     for name in sorted({names[code].decode() for code in np.unique(batch.type.values).tolist()}):
+        if name not in schemas:
+            raise ValueError(f'no schema of the stream is called "{name}"')
         codes = [code for code, entry in enumerate(names) if entry.decode() == name]
         rows = np.flatnonzero(np.isin(batch.type.values, codes))
-        yield name, rows, records_of_type(batch, rows, schemas[name], time, (headers or {}).get(name, b""))
+        yield name, rows, records_of_type(batch, rows, schemas[name], time, (headers or {}).get(name, b""), attributes or {})
 
 
-def records_of_type(
-    batch: EventBatch, rows: NDArray[np.intp], schema: Mapping[str, Any], time: str = "time", header: bytes = b""
+def records_of_type(  # noqa: PLR0917 - the rows and how they are written
+    batch: EventBatch,
+    rows: NDArray[np.intp],
+    schema: Mapping[str, Any],
+    time: str = "time",
+    header: bytes = b"",
+    attributes: Mapping[str, str] | None = None,
 ) -> list[bytes]:
-    """The records of some rows of a batch, all of one type."""
+    """The records of some rows of a batch, all with one schema."""
+    columns = _columns(batch, schema, time, attributes or {})
     records: list[bytes] = []
     for start in range(0, len(rows), BLOCK_ROWS):
-        data, ends = _encoded(batch, rows[start : start + BLOCK_ROWS], schema["fields"], time, header)
+        data, ends = _encoded(columns, rows[start : start + BLOCK_ROWS], schema["fields"], header)
         bounds = [0, *ends.tolist()]
         records += [data[begin:end] for begin, end in pairwise(bounds)]
     return records
 
 
+def _columns(batch: EventBatch, schema: Mapping[str, Any], time: str, attributes: Mapping[str, str]) -> dict[str, Column]:
+    """By field; what the stream calls otherwise may also be there as the schema calls it."""
+    columns = {**batch.columns, time: Column(Kind.TIME, batch.time)}
+    found = {}
+    for name in [one["name"] for one in schema["fields"]]:
+        attribute = attributes.get(f"{schema.get('name')}.{name}", attributes.get(name, name))
+        found[name] = columns.get(name if name == time else attribute) or columns.get(name) or _nowhere(len(batch))
+    return found
+
+
 def _encoded(
-    batch: EventBatch, rows: NDArray[np.intp], fields: Sequence[Mapping[str, Any]], time: str, header: bytes
+    columns: Mapping[str, Column], rows: NDArray[np.intp], fields: Sequence[Mapping[str, Any]], header: bytes
 ) -> tuple[bytes, NDArray[np.int64]]:
     """The records of some rows after each other, and the int64 (rows,) ends of each."""
     parts = [_constant(header, len(rows))]
     for field in fields:
-        parts += _field(batch, rows, field, time)
+        parts += _field(columns[field["name"]], rows, field)
     data = np.concatenate([part[0] for part in parts], axis=1)
     counts = np.concatenate([part[1] for part in parts], axis=1)
     return data[counts].tobytes(), np.cumsum(counts.sum(axis=1))
 
 
-def _field(batch: EventBatch, rows: NDArray[np.intp], field: Mapping[str, Any], time: str) -> list[Rectangle]:
+def _field(column: Column, rows: NDArray[np.intp], field: Mapping[str, Any]) -> list[Rectangle]:
     name, schema = field["name"], field["type"]
-    column = Column(Kind.TIME, batch.time) if name == time else batch.columns.get(name, _nowhere(len(batch)))
     state = np.zeros(len(rows), np.uint8) if column.state is None else column.state[rows]
     if isinstance(schema, list):
         index = schema.index("null")
@@ -98,13 +124,15 @@ def _nowhere(events: int) -> Column:
 def _value(column: Column, rows: NDArray[np.intp], schema: Any, field: Mapping[str, Any]) -> Rectangle:
     declared = schema if isinstance(schema, Mapping) else {"type": schema}
     avro_type, logical = declared["type"], declared.get("logicalType")
+    if avro_type == "bytes" and logical == "decimal":
+        return _decimals(column, rows, int(declared.get("scale", 0)))
     if avro_type in ("string", "bytes"):
         return _text(column, rows)
     if avro_type == "enum":
         return _varint(_symbols(column, rows, declared["symbols"], field["name"]))
     values = column.values[rows]
     if avro_type in ("int", "long"):
-        factor = {"timestamp-micros": 1000, "timestamp-nanos": 1_000_000}.get(str(logical), 1)
+        factor = {"timestamp-micros": 1000, "timestamp-nanos": 1_000_000}.get(str(logical).removeprefix("local-"), 1)
         return _varint(values.astype(np.int64) // 86_400_000 if logical == "date" else values.astype(np.int64) * factor)
     if avro_type in ("float", "double"):
         return _fixed(values.astype("<f4" if avro_type == "float" else "<f8"))
@@ -147,6 +175,14 @@ def _text(column: Column, rows: NDArray[np.intp]) -> Rectangle:
     prefix, prefix_counts = _varint(lengths)
     counts = np.arange(width) < lengths[:, None]
     return np.concatenate([prefix, table], axis=1)[codes], np.concatenate([prefix_counts, counts], axis=1)[codes]
+
+
+def _decimals(column: Column, rows: NDArray[np.intp], scale: int) -> Rectangle:
+    """Each distinct number as what it is in decimal writing, rounded to the scale: two's complement, the highest byte first."""
+    distinct, codes = np.unique(column.values[rows].astype(np.float64), return_inverse=True)
+    unscaled = [round(Decimal(repr(value)).scaleb(scale)) for value in distinct.tolist()]
+    entries = [value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True) for value in unscaled]
+    return _text(Column(Kind.BYTES, codes.astype(np.int32), None, Dictionary.of(entries or [b""])), np.arange(len(rows)))
 
 
 def _symbols(column: Column, rows: NDArray[np.intp], symbols: Sequence[str], field: str) -> NDArray[np.int64]:

@@ -32,7 +32,8 @@ ABSENT_CELL = object()
 def _values(column: Column) -> list[object]:
     values: list[object]
     if column.dictionary is not None:
-        entries = [entry.decode(errors="replace") for entry in column.dictionary.entries()] or [""]
+        encoding = "latin-1" if column.kind is Kind.BYTES else "utf-8"  # bytes are texts of their code points, as in Avro's JSON
+        entries = [entry.decode(encoding, errors="replace") for entry in column.dictionary.entries()] or [""]
         values = [entries[code] for code in column.values.tolist()]
     elif column.kind is Kind.BOOLEAN:
         values = [bool(value) for value in column.values.tolist()]

@@ -200,8 +200,9 @@ class _Lessons:
         if lesson.worth_taking:
             self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
             return Outcome(plan.name, "taken", judged, learned)
-        if lesson.better_by_chance:
-            self._store.choose(plan.name, Choice(NONE, at_ms=learned.learned_at_ms, why="random does less harm"))
+        if lesson.better_by_chance or (used is None and choice.version != NONE):
+            why = "random does less harm" if lesson.better_by_chance else "nothing better than random was found in its place"
+            self._store.choose(plan.name, Choice(NONE, at_ms=learned.learned_at_ms, why=why))
             return Outcome(plan.name, "no better", f"{judged}; it sheds at random from now on", learned)
         return Outcome(plan.name, "no better", judged, learned)
 

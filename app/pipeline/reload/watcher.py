@@ -130,11 +130,13 @@ class Watcher:
     def _prune(self) -> None:
         """Drafts of killed processes and deployments of long ago leave the checkpoint; that they stay for longer is no harm."""
         try:
-            store = open_store(self.settings.checkpoint.uri)
+            store, known = open_store(self.settings.checkpoint.uri), self.plane.past()
             store.sweep()
+            if known is None:
+                return
             home = load_numbers(self.settings.checkpoint.uri).home
             named = {*self.plane.deployments(), self.running.fingerprint, home.deployment}
-            gone = prune_retired(store, home.folder, named, self.plane.committed)
+            gone = prune_retired(store, home.folder, named, known[0].batch)
         except CepError as error:
             log.warning("old deployments stay in the checkpoint", reason=str(error))
         else:

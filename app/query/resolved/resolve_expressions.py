@@ -15,7 +15,7 @@ from app.query import expressions as e
 from app.query.resolved.folding import fold
 from app.query.resolved.kinds import A_KIND, aggregable, arithmetic_hint, arithmetic_kind, comparable, kind_hint
 from app.query.resolved.resolved import Binding
-from app.query.resolved.typed import AGGREGATES, ARGUMENTS, BAD, FUNCTIONS, Typed, as_bytes, of_kind
+from app.query.resolved.typed import AGGREGATES, ARGUMENTS, BAD, FUNCTIONS, Typed, of_kind
 from app.query.resolved.vocabulary import BUILT_IN, NUMERIC, Vocabulary
 from app.query.text.similar import did_you_mean
 from app.query.tree import tree as t
@@ -107,7 +107,7 @@ class Checker:
         if Kind.TIME in kinds:
             typed = [self._as_time(one, span) if one.constant_text is not None else one for one in typed]
         elif Kind.BYTES in kinds:
-            typed = [as_bytes(one) if one.constant_text is not None else one for one in typed]
+            typed = [self._as_bytes(one, span) if one.constant_text is not None else one for one in typed]
         known = list(dict.fromkeys(one.kind for one in typed if one.kind is not None))
         if not known:
             return typed
@@ -123,6 +123,14 @@ class Checker:
         except ValueError:
             self.report(f"'{text}' is no timestamp", span, "write '2026-01-31T12:00:00Z'; without zone it is UTC")
             return Typed(e.Literal(Kind.TIME, 0), Kind.TIME)
+
+    def _as_bytes(self, typed: Typed, span: t.Span) -> Typed:
+        text = typed.constant_text or ""
+        try:
+            return Typed(e.Literal(Kind.BYTES, text.encode("latin-1")), Kind.BYTES)
+        except UnicodeEncodeError:
+            self.report(f"'{text}' is no byte string", span, "a byte is a character up to U+00FF, as in Avro's JSON")
+            return Typed(e.Literal(Kind.BYTES, b""), Kind.BYTES)
 
     # --- values ------------------------------------------------------------------------------------------------------------
 

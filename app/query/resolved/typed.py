@@ -44,8 +44,3 @@ def of_kind(typed: Typed, kind: Kind) -> Typed:
         value = e.AttributeOf(kind, typed.value.item, typed.value.attribute, typed.value.index)
         return Typed(value, kind, typed.array)
     return typed
-
-
-def as_bytes(typed: Typed) -> Typed:
-    """A constant text, read as bytes."""
-    return Typed(e.Literal(Kind.BYTES, (typed.constant_text or "").encode()), Kind.BYTES)

@@ -1,0 +1,41 @@
+"""Whom the driver holds for gone: who was given up, unless it has come back."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.owners import server
+from app.owners.driver import Ask, Owners
+from app.owners.server import serve
+from app.owners.wire import WireKey
+from tests.unit.owners_world import World
+
+KEY = WireKey(b"of the application")
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Of an owner that lives on, whatever happens to connections."""
+    monkeypatch.setattr(server.gc, "disable", lambda: None)
+    monkeypatch.setattr(server.gc, "freeze", lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener, KEY), daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def test_who_was_given_up_and_found_again_is_not_lost_a_second_time(port: int, tmp_path: Path) -> None:
+    owners = Owners(KEY, World(tmp_path, batches=1, events=20).settings)
+    (owner,) = owners.find([("127.0.0.1", port)])
+    owners.give_up(owner)
+    assert owners.gone() == [owner]
+    assert owners.find([("127.0.0.1", port)]) == [owner]
+    owners.give_up(owner)
+    assert owners.find([("127.0.0.1", port)]) == [owner], "the batch looks for it at once, before anybody asks who is gone"
+    assert owners.gone() == []
+    assert owners.ask({owner: Ask({"op": "hello"})}, 60)[owner].head["pid"] == owner.pid
+    owners.close()
