@@ -7,9 +7,11 @@ import sys
 import threading
 from array import array
 from random import Random
+from typing import Self
 
 import pytest
 
+from app.storage.open import open_store
 from app.storage.store import MissingError, StorageError, Stored
 
 NAME = "state/bucket-3/log-000000000007-12.bin"
@@ -35,6 +37,36 @@ def test_writing_again_replaces(store):
     store.write("a", [b"longer"])
     store.write("a", [b"new"])
     assert store.read("a") == b"new"
+
+
+def test_a_small_upload_that_fails_leaves_what_was_there_before(s3_uri, tmp_path, monkeypatch):
+    store = open_store(s3_uri, tmp_path / "scratch")
+    store.write("numbers.bin", [b"good"])
+    files = store._files
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "_opened", Refusing(files))
+        with pytest.raises(StorageError):
+            store.write("numbers.bin", [b"better"])
+    assert store.read("numbers.bin") == b"good"
+
+
+class Refusing:
+    """A server that takes no upload, and does all else."""
+
+    def __init__(self, files) -> None:
+        self.delete_file = files.delete_file
+
+    def open_output_stream(self, _name: str) -> "Refusing":
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        raise OSError("503 slow down")
+
+    def write(self, _: object) -> None:
+        """It is kept until the end."""
 
 
 def test_parts_that_raise_leave_what_was_there_before(store):
