@@ -64,8 +64,10 @@ def decided(rules: Sequence[Callable[[Points], Verdict]], points: Points) -> lis
             one = rule(known)
         except KeyError:
             continue
-        few = known.fewest < LEAST_SEEDS
-        found.append(replace(one, status=f"not judged: {known.fewest:.0f} of {LEAST_SEEDS} seeds") if few else one)
+        if known.fewest < LEAST_SEEDS:
+            found.append(replace(one, status=f"not judged: {known.fewest:.0f} of {LEAST_SEEDS} seeds"))
+        else:
+            found.append(replace(one, numbers=f"{one.numbers} ({known.fewest:.0f} seeds)"))
     return found
 
 

@@ -68,7 +68,7 @@ LEADERS = 0.4
 MATCH_WINDOW = 5_000
 MATCH_SIZE = (8_000, 8_000)
 """Events to learn from and to measure the capacity with, where partial matches are dropped."""
-BATCH_S, MATCH_BATCH_S = 0.005, 0.01
+BATCH_S, MATCH_BATCH_S = 0.005, 0.05
 """Of the operator's work without shedding; partial matches are looked at once in a batch, and a look costs half a millisecond."""
 COURSE_S = 0.1
 OF_MATCHES, OF_PAIRS = ("pspice", "stateful", "pm-random"), ("e-bl", "hspice")

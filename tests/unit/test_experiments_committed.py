@@ -21,7 +21,6 @@ EXPERIMENTS = Path(shedding_figures.__file__).parent
 RESULTS = EXPERIMENTS / "results"
 JUDGES: dict[str, Callable[[Points], Sequence[object]]] = {
     "gspice": gspice_verdicts,
-    "gspice-e2": gspice_verdicts,
     "pspice": pspice_verdicts,
     "sharp": sharp_verdicts,
     "wall": wall_verdicts("wall"),
