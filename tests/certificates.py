@@ -44,13 +44,13 @@ class Authority:
         self.file = folder / f"{name}.crt"
         self.file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
-    def issue(self, name: str, password: str | None = None, hosts: Sequence[str] = ()) -> Identity:
-        """A new certificate of this common name, whose key is PKCS#8, perhaps encrypted, as Java 17 can read it; issued again, the same files get another one."""
+    def issue(self, name: str, password: str | None = None, hosts: Sequence[str] = (), *, here: bool = True) -> Identity:
+        """A new certificate of this common name, for this machine too or for other ``hosts`` alone, whose key is PKCS#8, perhaps encrypted, as Java 17 can read it; issued again, the same files get another one."""
         key = ec.generate_private_key(ec.SECP256R1())
-        known = map(x509.DNSName, ("localhost", *hosts))
-        here = x509.SubjectAlternativeName([*known, x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        known = [x509.DNSName(host) for host in (*hosts, *(("localhost",) if here else ()))]
+        names = x509.SubjectAlternativeName([*known, *([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))] if here else [])])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = _builder(subject, self._name, key).add_extension(here, critical=False).sign(self._key, hashes.SHA256())
+        certificate = _builder(subject, self._name, key).add_extension(names, critical=False).sign(self._key, hashes.SHA256())
         kept = Identity(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         replace(kept.certificate, certificate.public_bytes(Encoding.PEM).decode())
         plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -14,7 +15,7 @@ from app.control.query_set import QuerySet
 from app.errors import Finding, Location
 from app.local.ports import free_ports
 from app.observe.scrape import Scrape, between, quantile
-from tests.certificates import Authority
+from tests.certificates import Authority, Identity
 from tests.documented import documented
 from tests.unit.test_control_plane import T0, World
 
@@ -169,16 +170,16 @@ def test_a_histogram_that_began_anew_counts_from_there():
     assert between({1.0: 5, float("inf"): 6}, {1.0: 2, float("inf"): 2}) == {1.0: 2, float("inf"): 2}
 
 
-def test_a_control_port_with_token_and_certificate_is_asked_as_the_settings_say(tmp_path, shell):
-    authority = Authority(tmp_path)
-    own = authority.issue("driver")
-    (tmp_path / "token").write_text("an operator's own token")
-    (tmp_path / "checkpoint").mkdir()
-    made = World(tmp_path / "checkpoint")
+@contextmanager
+def guarded(folder, own: Identity):
+    """A server whose control port has a token and this certificate: its settings file, and the port's address."""
+    (folder / "token").write_text("an operator's own token")
+    (folder / "checkpoint").mkdir()
+    made = World(folder / "checkpoint")
     made.plane.close()
     control = {
         "port": 0,
-        "token_file": str(tmp_path / "token"),
+        "token_file": str(folder / "token"),
         "read_with_token": True,
         "certificate_file": str(own.certificate),
         "key_file": str(own.key),
@@ -187,15 +188,28 @@ def test_a_control_port_with_token_and_certificate_is_asked_as_the_settings_say(
     made.settings = made.settings.model_copy(update={"http": Http.model_validate(http)})
     made.start()
     ready(made)
-    file = tmp_path / "settings.yaml"
+    file = folder / "settings.yaml"
     file.write_text(json.dumps({"http": {**http, "port": made.plane.port, "control": {**control, "port": made.plane.control_port}}}))
     try:
+        yield file, f"https://127.0.0.1:{made.plane.control_port}"
+    finally:
+        made.plane.close()
+
+
+def test_a_control_port_with_token_and_certificate_is_asked_as_the_settings_say(tmp_path, shell):
+    authority = Authority(tmp_path)
+    with guarded(tmp_path, authority.issue("driver")) as (file, at):
         assert shell("status", "--settings", file, "--over", "0 s").code == 0
-        at = f"https://127.0.0.1:{made.plane.control_port}"
         assert shell("status", "--url", at, "--ca-file", authority.file).code == 77, "no token is shown"
         strange = shell("status", "--url", at)
         assert strange.code == 69
         assert "certificate" in strange.err
         assert "--ca-file" in strange.err
-    finally:
-        made.plane.close()
+
+
+def test_on_its_own_machine_a_server_is_told_by_the_certificate_of_its_settings_whatever_names_that_has(tmp_path, shell):
+    authority = Authority(tmp_path)
+    with guarded(tmp_path, authority.issue("driver", hosts=["cep.example"], here=False)) as (file, at):
+        assert shell("status", "--settings", file, "--over", "0 s").code == 0
+        assert shell("status", "--url", at, "--settings", file, "--over", "0 s").code == 0, "as through a forwarded port"
+        assert shell("status", "--url", at, "--settings", file, "--ca-file", authority.file).code == 69, "who is signed by it may be anybody"

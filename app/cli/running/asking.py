@@ -22,7 +22,7 @@ class Asked:
         url: where it listens, without a slash at the end.
         token: shown with every question; empty: none.
         ca_file: the server's certificate, or those of who signed it; None: the system's are asked.
-        own: whether that is the server's very own one, as its settings name it: then it is told by that, whatever it calls itself and wherever it is asked.
+        own: whether it is this machine that is asked, and the certificate that of the server's settings: then it is told by that, whatever it calls itself.
     """
 
     url: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -27,6 +28,7 @@ from app.observe.scrape import Scrape, between, quantile
 
 SHARE = 0.99
 NOT_READY = 503
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ def server_of(settings: Settings | None, url: str | None, token_file: Path | Non
     control = settings.http.control
     secret = control.token.get_secret_value() if control.token is not None and control.read_with_token else ""
     address, certificate = (url or settings.http.control_url).rstrip("/"), ca_file or control.certificate_file
-    return Asked(address, token_in(token_file) or secret, certificate, own=ca_file is None)
+    here = urlsplit(address).hostname in LOOPBACK  # through a forwarded port as well, where no certificate's name fits
+    return Asked(address, token_in(token_file) or secret, certificate, own=here and ca_file is None)
 
 
 def _readiness(server: Asked) -> tuple[bool, list[str]]:
