@@ -212,4 +212,6 @@ def test_on_its_own_machine_a_server_is_told_by_the_certificate_of_its_settings_
     with guarded(tmp_path, authority.issue("driver", hosts=["cep.example"], here=False)) as (file, at):
         assert shell("status", "--settings", file, "--over", "0 s").code == 0
         assert shell("status", "--url", at, "--settings", file, "--over", "0 s").code == 0, "as through a forwarded port"
-        assert shell("status", "--url", at, "--settings", file, "--ca-file", authority.file).code == 69, "who is signed by it may be anybody"
+        assert shell("status", "--url", at, "--settings", file, "--ca-file", authority.file).code == 69, (
+            "who is signed by it may be anybody"
+        )

@@ -117,6 +117,18 @@ def test_waiting_has_a_limit_for_all_attempts_together_and_never_makes_a_dead_le
     assert waiting.worker(registry).schema(7) is not None
 
 
+def test_a_short_wait_ends_though_every_question_takes_longer(tmp_path):
+    hasty = World(tmp_path, wait_for="5 s")
+
+    class Silent(FakeRegistry):
+        def schema(self, key):
+            hasty.now_ms += 6_000  # nobody answers, and the question has a limit of its own
+            return super().schema(key)
+
+    with pytest.raises(DependencyError, match="has been away for"):
+        hasty.worker(Silent(up=False)).schema(7)
+
+
 def test_an_outage_is_over_with_the_batch_that_waited(waiting):
     registry = FakeRegistry({7: SCHEMA, 8: SCHEMA}, up=False)
     waiting.on_sleep = lambda: waiting.worker(FakeRegistry({7: SCHEMA})).schema(7)

@@ -163,7 +163,9 @@ def _choose(store: ModelStore, query: str, choice: Choice, output: Output) -> No
         )
         return
     used = "no model: it sheds at random" if choice.version == NONE else f"version {choice.version}"
-    print(f"{query}: {used}{', pinned' if choice.pinned else ''}; an application that runs takes it within seconds, others at their start")
+    print(
+        f"{query}: {used}{', pinned' if choice.pinned else ''}; an application that runs takes it within seconds, others at their start, if it fits the query as it is then"
+    )
 
 
 def _time(ms: int) -> str:
