@@ -235,6 +235,7 @@ class SendingAgain:
             {**client_options(settings.kafka), "transactional.id": self.transactional_id, "message.max.bytes": LARGEST_BYTES, **quiet}
         )
         self._originals = OriginalReader(consumer_options(settings.kafka))
+        self._too_large = self._after_refusal = False
         self._guarded("begin transactions", lambda: self._producer.init_transactions(REQUEST_S))
 
     def close(self) -> None:
@@ -258,8 +259,12 @@ class SendingAgain:
         try:
             self._transaction(records)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+            if self._after_refusal and error.args[0].code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self._after_refusal = False
+                return self._sent(records)  # librdkafka numbers records anew when the first transaction behind a refused batch has failed
+            if not self._too_large:
                 raise self._failure("send letters again", error) from error
+            self._after_refusal = True
         else:
             return {}
         if len(records) == 1:
@@ -269,6 +274,7 @@ class SendingAgain:
         return self._sent(records[:middle]) | self._sent(records[middle:])
 
     def _transaction(self, records: Sequence[Record]) -> None:
+        self._too_large = False
         self._producer.begin_transaction()
         try:
             for record in records:
@@ -290,11 +296,14 @@ class SendingAgain:
     def _queued(self, topic: str, **record: object) -> None:
         while True:
             try:
-                self._producer.produce(topic, **record)
+                self._producer.produce(topic, on_delivery=self._delivered, **record)
             except BufferError:
                 self._producer.poll(0.1)
             else:
                 return
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        self._too_large |= error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
     def _guarded(self, what: str, do: Callable[[], object]) -> None:
         try:

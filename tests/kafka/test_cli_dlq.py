@@ -144,7 +144,9 @@ def test_a_letter_too_large_for_its_topic_is_left_out_and_the_others_go(world, e
     large = os.urandom(300_000)  # nothing that packs
     world.write_letters(*(letter(world, k, value=large if k == 2 else b"small") for k in range(5)))
     world.limit(stocks(world), 100_000)
-    told = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json").lines[0]
+    ended = shell("dlq", "replay", "--all", "--settings", world.file, "--output", "json")
+    assert ended.code == 0, ended.err
+    told = ended.lines[0]
     assert told["sent"] == 4
     assert told["left_out"] == {f"it is larger than records of {stocks(world)} may be (max.message.bytes)": 1}
     assert [one.value for one in in_topic(world, embedded, stocks(world))] == [b"small"] * 4
