@@ -26,13 +26,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true", help="small streams, three seeds")
     parser.add_argument("--seeds", type=int, help="default 10, or 3")
+    parser.add_argument("--first-seed", type=int, default=0, help="others than those with which something was developed")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the tuples of a full run")
     parser.add_argument("--only", type=int, choices=list(MEASURED), help="one figure of the paper")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     size, seeds = (QUICK, arguments.seeds or 3) if arguments.quick else (Size().scaled(arguments.scale), arguments.seeds or 10)
     figures, begin = Figures(), time.process_time()
-    for seed in range(seeds):
+    for seed in range(arguments.first_seed, arguments.first_seed + seeds):
         for number, measure in MEASURED.items():
             if arguments.only in {None, number}:
                 measure(figures, seed, size, lambda what, at=(seed, number): print(f"seed {at[0]} figure {at[1]}: {what}", flush=True))

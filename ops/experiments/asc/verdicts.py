@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ops.experiments.shedding_figures import interval
+
 Verdict = Literal["reproduced", "shape reproduced", "not reproduced"]
-RESAMPLES = 10_000
 LEAST_SEEDS = 3
 """From fewer nothing is reproduced: their interval says nothing."""
 
@@ -53,11 +54,8 @@ class Claim:
         return sum(value <= self.limit for value in self.values)
 
     def interval(self) -> tuple[float, float]:
-        """Of the mean: 95 %, bootstrap over seeds."""
-        values = np.array(self.values)
-        drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
-        low, high = np.quantile(values[drawn].mean(axis=1), (0.025, 0.975))
-        return float(low), float(high)
+        """Of the mean: 95 %, Student's over seeds."""
+        return interval(np.array(self.values))
 
     def verdict(self) -> Verdict:
         """Reproduced: the whole interval keeps the limit. Shape reproduced: it keeps the looser one. An effect of nothing is no effect."""
