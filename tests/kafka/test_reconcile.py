@@ -32,7 +32,7 @@ from app.local.outlets import outlet_of
 from app.pipeline.application import opened
 from app.pipeline.assemble import ingested, matched
 from app.pipeline.reconcile.aims import Request
-from app.pipeline.reconcile.failure import ReconcileError
+from app.pipeline.reconcile.failure import NothingCameError, NotThereYetError, ReconcileError
 from app.pipeline.reconcile.live import where_it_is
 from app.pipeline.reconcile.reconcile import Telling, reconcile
 from app.pipeline.reconcile.scope import Interval
@@ -354,7 +354,7 @@ def test_who_cannot_be_reconciled_is_told_by_name(world):
         world.reconcile(*MIDDLE, queries=("steady",))
     with pytest.raises(ConfigurationError, match='runs no query "stedy"'):
         world.reconcile(*MIDDLE, queries=("stedy",))
-    with pytest.raises(ReconcileError, match="the application has only come to "):
+    with pytest.raises(NothingCameError, match="the application has only come to "):
         world.reconcile(LENGTH_MS + 10_000, LENGTH_MS + 20_000)
 
 
@@ -402,3 +402,11 @@ def test_what_retention_has_deleted_is_told_with_when_it_is_possible_again(world
         world.reconcile(*MIDDLE, dry=True)
     with pytest.raises(ReconcileError, match="retention has deleted records of reconcile"):
         world.reconcile(*MIDDLE, queries=("first-only",), dry=True)
+
+
+def test_an_interval_of_which_records_may_wait_is_not_taken_for_a_quiet_one(world):
+    producer = Producer({"bootstrap.servers": world.servers})
+    producer.produce("reconcile.stocks", b"nobody has read it")
+    producer.flush()
+    with pytest.raises(NotThereYetError, match="the application has only come to "):
+        world.reconcile(LENGTH_MS + 10_000, LENGTH_MS + 20_000)

@@ -25,7 +25,7 @@ from app.errors import CepError
 from app.observe.logs import configure_logging
 from app.pipeline.reconcile.aims import Request
 from app.pipeline.reconcile.audit import audit_value
-from app.pipeline.reconcile.failure import NothingShedsError, moment
+from app.pipeline.reconcile.failure import NothingToDoError, moment
 from app.pipeline.reconcile.outcome import Outcome, Row
 from app.pipeline.reconcile.reconcile import Telling
 from app.pipeline.reconcile.reconcile import reconcile as compare
@@ -53,7 +53,7 @@ def reconcile(
     A Spark job over the interval and windows at both ends: the same queries, nothing shed. What is missing on the topics comes with the identity that it would have
     had, its ce_type ends in .reconciled; what is false comes once more, its ce_type ends in .retracted. A second time there is nothing to do. The application may run meanwhile.
 
-    Exit codes: 0 done, 1 it cannot be said what would have been found (the text says why, and from when on it can), 69 broker, registry or the
+    Exit codes: 0 done, also where no event of the interval has come and none waits, 1 it cannot be said what would have been found (the text says why, and from when on it can), 69 broker, registry or the
     checkpoint's storage missing, 75 another reconciliation is about to publish, 78 wrong settings or a query that does not run.
     """
     loaded = load_settings(settings, os.environ)
@@ -66,7 +66,7 @@ def reconcile(
         cleanup.callback(screen.end)
         try:
             outcome = compare(loaded, request, lambda: _session(loaded, cleanup), Telling(screen.begin, screen.advance))
-        except NothingShedsError as error:  # a job that runs every night has done its work
+        except NothingToDoError as error:
             print(error, file=sys.stderr)
             outcome = Outcome(request.shed, (), {}, 0, 0, round(time.time() * 1000))
     if json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.bucket.composition import stream_of
 from app.bucket.hold import FOREVER, NEVER
 from app.errors import ConfigurationError, Finding
-from app.pipeline.reconcile.failure import NothingShedsError, ReconcileError, moment
+from app.pipeline.reconcile.failure import NothingShedsError, NotThereYetError, ReconcileError, moment
 from app.pipeline.reconcile.found import Compared
 from app.pipeline.reconcile.identities import Kind
 from app.pipeline.reconcile.live import Live
@@ -59,13 +59,14 @@ def aims_of(request: Request, live: Live) -> Aims:
 
     Raises:
         ConfigurationError: a query that is asked for is not there.
+        NotThereYetError: for no other reason than that the application has not come so far.
         ReconcileError: nothing can be compared, or a query that is asked for cannot be.
     """
     catalog = live.deployment.catalog
     asked = list(_asked(request, catalog))
     refused = {plan.name: why for plan in asked for one in with_all_read([plan], catalog) if (why := refusal(one)) is not None}
     compared: dict[Kind, Compared] = {}
-    needed, cut = [], set()
+    needed, cut, early = [], set(), set()
     for plan in asked:
         whole = scope_of(plan, catalog, request.shed)
         known = reached(plan, catalog, live.watermarks)
@@ -73,6 +74,7 @@ def aims_of(request: Request, live: Live) -> Aims:
             refused.setdefault(plan.name, _WANTS_ALL.format(name=plan.name))
         if plan.name not in refused and known <= max(NEVER, whole.begin):
             refused[plan.name] = _not_there_yet(known)
+            early.add(plan.name)
         if plan.name in refused:
             continue
         scope = Interval(whole.begin, min(whole.end, known - 1))
@@ -82,7 +84,8 @@ def aims_of(request: Request, live: Live) -> Aims:
                 cut.add(kind)
         needed.append(needed_for(plan, catalog, scope))
     if refused and (request.queries or not compared):
-        raise ReconcileError("\n".join(f'query "{name}" cannot be reconciled: {why}' for name, why in sorted(refused.items())))
+        kind = NotThereYetError if early.issuperset(refused) else ReconcileError
+        raise kind("\n".join(f'query "{name}" cannot be reconciled: {why}' for name, why in sorted(refused.items())))
     plans = with_all_read([plan for plan in asked if plan.name not in refused], catalog)
     return Aims(tuple(plans), compared, frozenset(cut), refused, hull(needed))
 

@@ -11,8 +11,20 @@ class ReconcileError(CepError):
     """It cannot be said what the application would have found (exit code 1)."""
 
 
-class NothingShedsError(ReconcileError):
-    """None of the queries sheds, and none was named: there is nothing to do."""
+class NothingToDoError(ReconcileError):
+    """There is nothing to compare, and will be nothing: a job that runs every hour has done its work."""
+
+
+class NothingShedsError(NothingToDoError):
+    """None of the queries sheds, and none was named."""
+
+
+class NothingCameError(NothingToDoError):
+    """No event of the interval has come, and none waits."""
+
+
+class NotThereYetError(ReconcileError):
+    """The application has not come so far: what there is it may yet find itself."""
 
 
 def too_far_ahead(topic: str, ahead_ms: int) -> ReconcileError:

@@ -22,7 +22,7 @@ from app.pipeline.reconcile.aims import Aims, Request, aims_of
 from app.pipeline.reconcile.audit import add_audit_records
 from app.pipeline.reconcile.corrections import publish_missing, retract
 from app.pipeline.reconcile.course import Terms
-from app.pipeline.reconcile.failure import ReconcileError
+from app.pipeline.reconcile.failure import NothingCameError, NotThereYetError, ReconcileError
 from app.pipeline.reconcile.found import Found
 from app.pipeline.reconcile.identities import Difference, Kind, Ledger, Standing
 from app.pipeline.reconcile.late import late_events
@@ -70,13 +70,19 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         telling: is told of progress.
 
     Raises:
+        NothingToDoError: there is nothing to compare.
         ReconcileError: it cannot be said what the application would have found.
         CheckpointTakenError: another reconciliation is about to publish.
         ConfigurationError: a query that is asked for is not there.
         DependencyError: broker or registry do not answer.
     """
     live = where_it_is(settings)
-    aims = aims_of(request, live)
+    try:
+        aims = aims_of(request, live)
+    except NotThereYetError as error:
+        if waits_for_nothing(settings, live):
+            raise NothingCameError(f"{error}\nnothing waits in its topics: there is nothing to compare") from error
+        raise
     streams = topics_of(aims.plans, live.deployment)
     work = _Work(settings, request, live, aims, _ahead(live, streams, request), telling)
     with ExitStack() as cleanup:
@@ -96,6 +102,13 @@ def reconcile(settings: Settings, request: Request, session: Callable[[], SparkS
         differences = {kind: ledger.difference() for kind, ledger in ledgers.items()}
         outcome = _outcome(work, read, differences)
         return outcome if request.dry else _published(work, outcome, found, differences)
+
+
+def waits_for_nothing(settings: Settings, live: Live) -> bool:
+    """Whether the application has read all that is on its topics."""
+    with closing(Positions(consumer_options(settings.kafka))) as positions:
+        bounds = positions.bounds(topics_of(live.deployment.catalog.current, live.deployment))
+    return all(high <= max(low, live.ends.get(place, 0)) for place, (low, high) in bounds.items())
 
 
 def _ahead(live: Live, streams: Mapping[str, str], request: Request) -> dict[str, int]:
