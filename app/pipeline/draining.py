@@ -62,22 +62,13 @@ class Past:
 
     def watermark_of(self, plan: Plan, lateness_ms: int) -> int:
         """Before this no event comes any more that the query is fed."""
-        behind_ms = lateness_ms + max(self._trusted_ms(plan, rules) for rules in self._rules(plan))
+        behind_ms = lateness_ms + max(_trusted_ms(plan, rules) for rules in self._rules(plan))
         return min(
             stream_watermark(
                 replace(rules, allowed_lateness_ms=behind_ms), {s: t for s, t in self.times.items() if rules.owns(s)}, self.progress
             )
             for rules in self._rules(plan)
         )
-
-    def _trusted_ms(self, plan: Plan, rules: TimeRules) -> int:
-        """How far behind the watermark events of a stream whose keys' order is trusted may be fed: by the longest window of the queries that share them, as far as these have one; see `app.bucket.ingress.trusted_slack_ms`."""
-        if rules.ordered_by is None:
-            return 0
-        catalog = self.deployment.catalog
-        groups = [[catalog.plans[query] for query in group.queries] for group in catalog.groups]
-        shared = [one for plans in groups if any(other.name == plan.name for other in plans) for one in plans]
-        return max((drains_for_ms(one) or 0 for one in (plan, *shared)), default=0)
 
     def _rules(self, plan: Plan) -> list[TimeRules]:
         return [one.rules for one in self.deployment.streams if one.rules.stream in plan.streams]
@@ -131,6 +122,11 @@ def drains_for_ms(plan: Plan) -> int | None:
     """How long after an event's time a match that binds it may still become known; None: without bound. Temporal queries are asked at every slide, and once more when the tuple has left the window."""
     reach = reach_ms(plan)
     return reach if reach is None or plan.temporal is None else reach + plan.temporal.window.slide
+
+
+def _trusted_ms(plan: Plan, rules: TimeRules) -> int:
+    """How far behind the watermark events of a stream whose keys' order is trusted may be fed; see `app.bucket.ingress.trusted_slack_ms`."""
+    return 0 if rules.ordered_by is None else drains_for_ms(plan) or 0
 
 
 def _marked(plan: Plan, past: Past) -> Draining:
