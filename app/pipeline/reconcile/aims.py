@@ -84,8 +84,8 @@ def aims_of(request: Request, live: Live) -> Aims:
                 cut.add(kind)
         needed.append(needed_for(plan, catalog, scope))
     if refused and (request.queries or not compared):
-        kind = NotThereYetError if early.issuperset(refused) else ReconcileError
-        raise kind("\n".join(f'query "{name}" cannot be reconciled: {why}' for name, why in sorted(refused.items())))
+        told = NotThereYetError if early.issuperset(refused) else ReconcileError
+        raise told("\n".join(f'query "{name}" cannot be reconciled: {why}' for name, why in sorted(refused.items())))
     plans = with_all_read([plan for plan in asked if plan.name not in refused], catalog)
     return Aims(tuple(plans), compared, frozenset(cut), refused, hull(needed))
 
