@@ -36,7 +36,12 @@ def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, 
                 cost_ms=None if cost_ns is None else cost_ns / 1e6,
             )
         )
-    return (*reports, *_memory_reports(directive, totals, plans), *_limit_reports(directive, totals, plans))
+    return (
+        *reports,
+        *_event_reports(directive, totals, plans),
+        *_memory_reports(directive, totals, plans),
+        *_limit_reports(directive, totals, plans),
+    )
 
 
 def _level(shedding: QueryShedding) -> Level:
@@ -50,6 +55,26 @@ def _afterwards(totals: BatchTotals, plans: Mapping[str, Plan]) -> dict[str, Que
     lost = (plans[query] for query, tally in totals.queries.items() if tally.shed and query in plans)
     shedders = {plan.name: plan.shedding.shedder for plan in lost}
     return {query: QueryShedding(0.0, shedder, "bucket") for query, shedder in shedders.items() if METHODS[shedder].remembers}
+
+
+def _event_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:
+    """Of queries that lost events because shedding their partial matches was not enough."""
+    for query, shedding in sorted(directive.shedding.items()):
+        tally, plan = totals.queries.get(query, QueryTally(query)), plans.get(query)
+        if shedding.events:
+            yield ShedReport(
+                decided_at_ms=directive.decided_at_ms,
+                query=query,
+                version=0 if plan is None else plan.version,
+                batch=directive.batch,
+                shedder="random",
+                asked_drop_ratio=shedding.events,
+                considered=tally.candidates,
+                dropped=tally.shed,
+                level="EVENTS",
+                latency_ms=shedding.unshed_latency_ms,
+                latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
+            )
 
 
 def _memory_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:

@@ -31,6 +31,7 @@ class QueryShedding:
         unshed_latency_ms: latency that was predicted without shedding; for the report only.
         reference: in matching, partial matches that the query would have without shedding, as far as known; the drop ratio speaks of these.
         share: in matching, the share of live partial matches to end before the batch, so that no more than those that the ratio leaves are there.
+        events: in matching, the share of candidate events to drop at random as well: where all partial matches that may go are gone, and what events cost by themselves is still too much.
     """
 
     drop_ratio: float
@@ -39,6 +40,11 @@ class QueryShedding:
     unshed_latency_ms: float | None = None
     reference: int = 0
     share: float = 0.0
+    events: float = 0.0
+
+    def to_plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {name: value for name, value in asdict(self).items() if value or name != "events"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class Directive:
             "deployment": self.deployment,
             "decided_at_ms": self.decided_at_ms,
             "seed": self.seed,
-            "shedding": {query: asdict(shedding) for query, shedding in sorted(self.shedding.items())},
+            "shedding": {query: shedding.to_plain() for query, shedding in sorted(self.shedding.items())},
             "greatest_times": {str(source): time for source, time in sorted(self.greatest_times.items())},
             "sources": list(self.sources),
             "idle": list(self.idle),

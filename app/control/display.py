@@ -100,7 +100,7 @@ class Display:
         self._history.note(Noted.of(batch), lambda: standings(current, watchdog.forecast, self._quality))
 
     def _show_shedding(self, current: Iterable[Plan], watchdog: Watchdog) -> None:
-        ratios, forecast = watchdog.ratios, watchdog.forecast
+        ratios, forecast = watchdog.told, watchdog.forecast
         for plan in current:
             self._metrics.set("cep_drop_ratio", ratios.get(plan.name, 0.0), query=plan.name, shedder=plan.shedding.shedder)
         if forecast is not None:

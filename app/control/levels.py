@@ -50,7 +50,7 @@ class Levels:
 
         Args:
             plan: the query's.
-            ratio: as the watchdog decided.
+            ratio: as the watchdog decided; beyond 1 events go as well.
             totals: of the batch before.
             unshed_latency_ms: for the report.
         """
@@ -59,11 +59,12 @@ class Levels:
             return QueryShedding(ratio, shedder, "matching", unshed_latency_ms)
         if not sheds_matches(plan):
             return QueryShedding(ratio, shedder, "bucket" if METHODS[shedder].remembers else "ingress", unshed_latency_ms)
+        events, ratio = max(0.0, ratio - 1), min(ratio, plan.shedding.max_drop_ratio)
         live = _live(totals, plan.name)
         reference = self._references[plan.name] = max(live, self._references.get(plan.name, 0))
         allowed = (1 - ratio) * reference
         share = max(0.0, 1 - allowed / live) if live else 0.0
-        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, reference, round(share, 6))
+        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, reference, round(share, 6), round(events, 6))
 
     def see(self, shedding: Mapping[str, QueryShedding], totals: BatchTotals) -> None:
         """A batch is over: queries that did not shed in it have as many partial matches as they have, but while what was shed before fills up again."""

@@ -97,17 +97,21 @@ class Load:
     overlap: float
     lumpy: NDArray[np.float64]
 
+    def part(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): share of each one's candidates that reach it; of whose partial matches are shed first, what its ratio is beyond 1 goes of the events."""
+        return (1 - self.effect * np.minimum(ratios, 1.0)) * (1 - np.maximum(0.0, ratios - 1))
+
     def kept(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): events that reach each at these ratios, float64 (queries,)."""
-        return self.candidates * (1 - self.effect * ratios)
+        return self.candidates * self.part(ratios)
 
     def work_ms(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (queries,): their work for events."""
-        part = 1 - self.effect * ratios
+        part = self.part(ratios)
         met = part if self.state is None else self.state.met(part, self.candidates)
         work = self.candidates * self.whole_ms * left(part, np.where(self.holds, met, 1.0), self.curve)
         for row, known in self.by_matches.items():
-            work[row] = self.candidates[row] * known(float(ratios[row]))
+            work[row] = self.candidates[row] * part[row] * known(float(ratios[row]))
         return work
 
     def total_ms(self, ratios: NDArray[np.float64]) -> float:

@@ -93,12 +93,12 @@ def _query(query: str, done: Done, *, by_matches: bool, by_pairs: bool) -> Query
     hidden = tally.ended_matches / max(1, tally.judged_matches)
     return QueryObservation(
         candidates=tally.candidates,
-        shed=round(tally.candidates * hidden) if by_pairs else 0 if by_matches else tally.shed,
+        shed=round(tally.candidates * hidden) if by_pairs else tally.shed,
         work_ms=totals.slowest_ns.get(query, 0) / 1e6,
         judging_ms=totals.judging_ns.get(query, 0) / 1e6,
         matches=_held_against(earlier.partial_matches, tally),
         reference=reference,
-        asked=0.0 if orders is None else orders.drop_ratio,
+        asked=0.0 if orders is None else 1 + orders.events if orders.events else orders.drop_ratio,
         latency_ms=tally.latency_sum_ms / sum(tally.latencies) if sum(tally.latencies) else None,
     )
 

@@ -72,7 +72,7 @@ class QueryObservation:
         work_ms: that the slowest owner spent on it, time of the processor.
         matches: partial matches that an event was held against on average, as far as known.
         reference: where partial matches are shed, how many there would be without; else 0.
-        asked: the drop ratio under which the batch ran.
+        asked: the drop ratio under which the batch ran; where events went as well as partial matches, 1 and the share of these.
         latency_ms: of its composite events, broker time of the last constituent to the end of matching, on average; None without any.
         judging_ms: of its work, what there is only because it sheds: verdicts on what it found.
     """
@@ -240,7 +240,11 @@ class QueryCost:
 
     def _learn_reference(self, seen: QueryObservation, before: float, turned: float) -> None:
         """What a batch's ratio left of the reference, where the state has followed it."""
-        if min(seen.matches, before) > 0 and (turned >= TURNED or max(seen.matches, before) <= FOLLOWED * min(seen.matches, before)):
+        if (
+            seen.asked <= 1
+            and min(seen.matches, before) > 0
+            and (turned >= TURNED or max(seen.matches, before) <= FOLLOWED * min(seen.matches, before))
+        ):
             self.fullness.learn(1 - seen.asked, seen.matches / seen.reference)
 
     def _gain(self, each_ms: float, before_ms: float) -> float:
@@ -288,12 +292,16 @@ class QueryCost:
         """Of so many records of its streams."""
         return (self.share or 0.0) * records
 
-    def by_matches(self) -> Callable[[float], float]:
-        """Work per event when such a share of the partial matches is gone: by the curve that fits what was seen, or in proportion while all batches had equally many.
+    def by_matches(self, most: float = 1.0) -> Callable[[float], float]:
+        """Work per event when such a share of the partial matches is gone, and not more than ``most``: by the curve that fits what was seen, or in proportion while all batches had equally many.
 
         The curve is fitted once; a decision asks it hundreds of times.
         """
-        curve, each, left = self._curve(), self.per_event_ms, self._left()
+        curve, each, share_left = self._curve(), self.per_event_ms, self._left()
+
+        def left(ratio: float) -> float:
+            return share_left(min(ratio, most))
+
         if curve is not None:
             return lambda ratio: curve.latency_s(left(ratio))
         return lambda ratio: each * left(ratio) / self.matches if self.matches > 0 else each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,21 @@ class QueryCosts:
     Args:
         streams: by query that may shed, the streams that it reads.
         judged: of them, those on whose matches verdicts are given while they shed.
+        most: of them, the largest share of their partial matches that may go.
 
     Attributes:
         queries: those that may shed.
         overlap: events that are shipped for each candidate of a query: 1 where no two queries want the same events, a third where three do.
     """
 
-    def __init__(self, streams: Mapping[str, Iterable[str]], judged: Collection[str] = ()) -> None:
+    def __init__(
+        self, streams: Mapping[str, Iterable[str]], judged: Collection[str] = (), most: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
         self.queries = tuple(streams)
         self._streams = {query: tuple(names) for query, names in streams.items()}
         self._known = {query: QueryCost() for query in streams}
         self._judged = frozenset(judged)
+        self._most = [most.get(query, 1.0) for query in streams]
         self._rest = Rest()
         self.overlap = 1.0
 
@@ -93,7 +98,7 @@ class QueryCosts:
             np.array([bool(one.newest_matches) for one in known], dtype=np.bool_),
             np.array([one.judging_ms(judged=query in self._judged) for query, one in self._known.items()], dtype=np.float64),
             None if settled else State(np.array([one.retained for one in known]), np.array([one.newest_matches for one in known])),
-            {row: one.by_matches() for row, one in enumerate(known) if one.reference},
+            {row: one.by_matches(most) for row, (one, most) in enumerate(zip(known, self._most, strict=True)) if one.reference},
             self._rest,
             self.overlap,
             np.array([one.scatter if one.reference else one.lumpy for one in known], dtype=np.float64),

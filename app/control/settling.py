@@ -41,7 +41,7 @@ def settle(
         if about_right and query not in of_matches:
             before = running.aimed.get(query, before)
             ratio = before + SLOWLY * (asked - before)
-        elif max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
+        elif max(asked, before) < 1 and max(1 - asked, 1 - before) <= JUMP * min(1 - asked, 1 - before):
             ratio = before + FOLLOW * (asked - before) if abs(asked - before) > min(settings.smallest_step, (1 - before) / FINE) else asked
         fall = max(settings.largest_fall, FOLLOW * (before - asked))
         aimed[query] = ratio if clear else max(ratio, before - fall)

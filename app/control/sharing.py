@@ -140,9 +140,11 @@ def _raise(
 def next_step(ratio: float, step: float) -> float:
     """The ratio, or the next one above it that is a multiple of the smallest step; where fewer than `FINE` steps are kept, one at which a tenth less is kept than at the one before.
 
-    >>> next_step(0.37, 0.02), round(next_step(0.81, 0.02), 6), round(next_step(0.95, 0.02), 6), next_step(1.0, 0.02)
-    (0.38, 0.82, 0.954246, 1.0)
+    >>> next_step(0.37, 0.02), round(next_step(0.81, 0.02), 6), round(next_step(0.95, 0.02), 6), next_step(1.0, 0.02), next_step(1.37, 0.02)
+    (0.38, 0.82, 0.954246, 1.0, 1.38)
     """
+    if ratio > 1:
+        return 1 + next_step(ratio - 1, step)
     kept, finest = 1 - ratio, FINE * step
     if kept >= finest:
         return ceil(round(ratio / step, 6)) * step

@@ -90,7 +90,8 @@ class Watchdog:
         self._batches: deque[BatchCost] = deque(maxlen=settings.cost_window)
         self._shedding = tuple(watched for watched in queries if watched.sheds)
         judged = {watched.query for watched in self._shedding if watched.judged}
-        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding}, judged)
+        most = {watched.query: watched.max_drop_ratio for watched in self._shedding}
+        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding}, judged, most)
         self._running = Running(behind=self._complete())
         self._handed = list(self._running.behind)
         self._seen = 0
@@ -101,8 +102,13 @@ class Watchdog:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """The drop ratios of the batch that was planned last; queries that keep everything are missing."""
+        """The drop ratios of the batch that was planned last, beyond 1 where events go as well as partial matches; queries that keep everything are missing."""
         return dict(self._running.ratios)
+
+    @property
+    def told(self) -> dict[str, float]:
+        """The same for people: of what a query's shedder drops."""
+        return {query: min(ratio, 1.0) for query, ratio in self._running.ratios.items()}
 
     @property
     def forecast(self) -> Forecast | None:
@@ -196,7 +202,7 @@ class Watchdog:
 
     def validate(self) -> None:
         """Raises AssertionError when an invariant is broken; tests call it after every step."""
-        limits = {name: watched.max_drop_ratio for name, watched in self._queries.items() if watched.sheds}
+        limits = {name: watched.most for name, watched in self._queries.items() if watched.sheds}
         for query, ratio in self._running.ratios.items():
             if not 0 < ratio <= limits.get(query, 0.0) + 1e-9:
                 raise AssertionError(f"ratio {ratio} of {query} outside (0, {limits.get(query, 0.0)}]")
@@ -271,7 +277,7 @@ class Watchdog:
         """What each query saves when all of its candidates go."""
         saved = np.maximum(outlook.saved_ms(np.ones(len(self._costs.queries))), 0.0)
         return {
-            query: Share(own, self._queries[query].weight, self._queries[query].max_drop_ratio)
+            query: Share(own, self._queries[query].weight, self._queries[query].most)
             for query, own in zip(self._costs.queries, saved.tolist(), strict=True)
         }
 
@@ -288,7 +294,7 @@ class Watchdog:
     def _in_steps(self, ratios: Ratios) -> dict[str, float]:
         """In steps; without those that are nothing."""
         step = self._settings.smallest_step
-        limited = {query: min(next_step(ratio, step), self._queries[query].max_drop_ratio) for query, ratio in ratios.items()}
+        limited = {query: min(next_step(ratio, step), self._queries[query].most) for query, ratio in ratios.items()}
         return {query: round(ratio, 6) for query, ratio in sorted(limited.items()) if ratio > 0}
 
     def _foreseen(self, outlook: Outlook) -> Forecast:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.audit.verdicts import is_audited
+from app.control.levels import sheds_matches
 from app.control.query_cost import QueryObservation
 from app.query.plan import Plan
 from app.query.text.keys import TUPLE_SHEDDERS
+
+ALL_BUT_ALL = 0.95
+"""Who allows less to be dropped wants more to be left than a bound that nothing else keeps would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class WatchedQuery:
         streams: that it reads.
         catch_up: after an outage, whether it sheds so that new events keep the bound, or is complete first.
         judged: whether verdicts are given on what it finds while it sheds.
+        of_matches: whether partial matches are what its shedder drops.
     """
 
     query: str
@@ -31,6 +36,7 @@ class WatchedQuery:
     streams: tuple[str, ...] = ()
     catch_up: Literal["shed", "complete"] = "shed"
     judged: bool = False
+    of_matches: bool = False
 
     @staticmethod
     def of(plan: Plan, catch_up: Literal["shed", "complete"] = "shed") -> WatchedQuery:
@@ -51,7 +57,13 @@ class WatchedQuery:
             plan.streams,
             shedding.catch_up or catch_up,
             is_audited(plan),
+            sheds_matches(plan),
         )
+
+    @property
+    def most(self) -> float:
+        """The largest ratio: of partial matches up to 1, and where all but all of these may go, beyond 1 of events as well."""
+        return self.max_drop_ratio + (self.of_matches and self.max_drop_ratio >= ALL_BUT_ALL)
 
     @property
     def sheds(self) -> bool:

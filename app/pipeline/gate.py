@@ -34,6 +34,7 @@ class Learned:
     features: Features
 
 
+RANDOM = "random"
 Models = Callable[[int], Learned]
 """The model of a query, by its index in `Catalog.plans`."""
 
@@ -101,7 +102,11 @@ def _ordered(catalog: Catalog, selection: Selection, directive: Directive, place
     for query in selection.layout.queries:
         plan = catalog.plans[query]
         own = directive.shedding.get(plan.name)
-        if own is not None and own.drop_ratio > 0 and own.place == place and plan.draining is None:
+        if own is None or plan.draining is not None:
+            continue
+        if own.events > 0:  # its shedder is of partial matches, and that is not enough
+            own = QueryShedding(own.events, RANDOM)
+        if own.drop_ratio > 0 and own.place == place:
             yield query, own
 
 

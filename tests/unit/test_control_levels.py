@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.control.directives import QueryShedding
+from app.control.directives import Directive, QueryShedding
 from app.control.levels import Levels
 from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
@@ -45,6 +45,17 @@ def test_more_partial_matches_in_spite_of_shedding_are_the_new_reference():
     levels = Levels()
     levels.see({}, after(10))
     assert levels.orders(plan("pm-random"), 0.5, after(400), None) == QueryShedding(0.5, "pm-random", "matching", None, 400, 0.5)
+
+
+def test_beyond_all_partial_matches_that_may_go_events_go_as_well():
+    levels = Levels()
+    levels.see({}, after(1000))
+    orders = levels.orders(plan("pm-random"), 1.4, after(1000), None)
+    assert orders == QueryShedding(0.99, "pm-random", "matching", None, 1000, 0.99, 0.4)
+    directive = Directive(3, shedding={"q": orders, "r": QueryShedding(0.5)})
+    assert Directive.from_json(directive.to_json()) == directive
+    assert "events" not in directive.to_plain()["shedding"]["r"], "what earlier versions do not know is written where it is needed only"
+    assert levels.orders(plan("gspice"), 0.9, after(1000), None).events == 0
 
 
 def test_a_state_that_fills_up_again_says_nothing_of_what_there_would_be():

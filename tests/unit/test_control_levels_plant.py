@@ -45,10 +45,11 @@ class Plant:
     live: float = 0.0
     latencies: list[float] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
+    events: list[float] = field(default_factory=list)
     lives: list[float] = field(default_factory=list)
 
     def run(self, batches: int) -> None:
-        watchdog = Watchdog((WatchedQuery("q", "pspice", BOUND, streams=("s",)),), WatchdogSettings(), LARGEST)
+        watchdog = Watchdog((WatchedQuery("q", "pspice", BOUND, streams=("s",), of_matches=True),), WatchdogSettings(), LARGEST)
         levels, query, chance = Levels(), plan("pspice"), np.random.default_rng(self.seed)
         totals, shedding = BatchTotals(-1), {}
         taken_until = self.now = 1_000_000.0
@@ -65,10 +66,11 @@ class Plant:
             ended = round(judged * own.share)
             self.live -= ended
             passed, began = planned - taken_until, self.live
-            made = rate * min(passed, self.window_ms) * (1 - own.drop_ratio) ** self.power
+            kept = consumed * (1 - own.events)
+            made = rate * (1 - own.events) * min(passed, self.window_ms) * (1 - own.drop_ratio) ** self.power
             stay = self.live * max(0.0, 1 - passed / self.window_ms)
             met = (self.live + stay + made) / 2
-            work = consumed * (self.event_ms + self.match_ms * met) * float(np.exp(chance.normal(0, self.scatter)))
+            work = kept * (self.event_ms + self.match_ms * met) * float(np.exp(chance.normal(0, self.scatter)))
             work *= self.dearer if batch >= self.dearer_from else 1.0
             duration = (self.fixed_ms + work) * float(np.exp(chance.normal(0, 0.05)))
             self.live = stay + made
@@ -78,15 +80,19 @@ class Plant:
             totals = BatchTotals(batch, queries={"q": tally}, counts={"matched": round(consumed)})
             self.latencies.append(planned - taken_until + duration)
             self.ratios.append(own.drop_ratio)
+            self.events.append(own.events)
             self.lives.append(self.live)
             arrived += consumed
             reference = own.reference if shedding else round(self.live)
-            seen = QueryObservation(round(consumed), 0, work, (began + self.live) / 2, reference, own.drop_ratio)
+            asked = 1 + own.events if own.events else own.drop_ratio
+            seen = QueryObservation(round(consumed), round(consumed - kept), work, (began + self.live) / 2, reference, asked)
             self.now, oldest, taken_until = planned + duration, taken_until, planned
             count = {"s": round(consumed)}
             arrivals = {"s": round(arrived)}
             watchdog.observe(
-                BatchObservation(batch, round(planned), duration, arrivals, 0, count, round(consumed), 0, round(oldest), {"q": seen})
+                BatchObservation(
+                    batch, round(planned), duration, arrivals, 0, count, round(kept), round(consumed - kept), round(oldest), {"q": seen}
+                )
             )
             watchdog.validate()
 
@@ -142,3 +148,24 @@ def test_the_ratio_of_a_burst_settles_where_partial_matches_are_made_of_kept_one
     assert np.mean([latency > BOUND for latency in burst]) < 0.04
     assert np.median(burst) < 0.57 * BOUND, "taken for the share itself, latencies stay up to a third longer"
     assert np.std(plant.ratios[70:]) < 0.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("calm_until", [0, 100])
+def test_where_events_by_themselves_are_too_much_events_go_as_well_and_no_longer_than_that(seed: int, calm_until: int) -> None:
+    """A burst on a shedder of partial matches: each event is still fed, and costs something."""
+    plant = Plant(rate_per_ms=300.0, seed=seed, event_ms=0.004, calm_until=calm_until)
+    least_ms = plant.fixed_ms + 300 * 800 * plant.event_ms
+    assert least_ms > 0.6 * BOUND, "with no partial match at all two batches take longer than the bound"
+    plant.run(400)
+    settled = slice(calm_until + 30, None)
+    assert np.mean([latency > BOUND for latency in plant.latencies[settled]]) < 0.03
+    assert np.median(plant.latencies[settled]) > 0.6 * BOUND, "and not more is shed than need be"
+    assert 0.2 < np.mean(plant.events[settled]) < 0.7
+    assert np.std(plant.events[settled]) < 0.08
+    assert max(plant.events[:calm_until], default=0.0) == 0
+
+
+def test_who_wants_something_left_loses_no_events() -> None:
+    assert [WatchedQuery("q", "pspice", BOUND, max_drop_ratio=most, of_matches=True).most for most in (0.5, 0.99)] == [0.5, 1.99]
+    assert WatchedQuery("q", "random", BOUND).most == 0.99

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from app.config.settings import Logging, Settings
 from app.control.accounts import Breach
 from app.control.audit_reports import shed_reports
-from app.control.directives import Directive
+from app.control.directives import Directive, QueryShedding
 from app.control.http import NotReadyError
 from app.control.plane import ControlPlane
 from app.control.registry_watch import Notice
@@ -419,6 +419,14 @@ def test_what_must_go_after_an_overload_because_of_what_went_before_is_reported(
     (report,) = shed_reports(Directive(0), totals, {"q": a_plan(shedder="prefix", latency_bound_ms=1000)})
     assert (report.shedder, report.asked_drop_ratio, report.dropped, report.level) == ("prefix", 0.0, 3, "EVENTS")
     assert not shed_reports(Directive(0), totals, {"q": a_plan(shedder="random")}), "who remembers nothing drops nothing then"
+
+
+def test_events_that_go_because_partial_matches_are_not_enough_have_a_report_of_their_own() -> None:
+    totals = total(0, [StageReport(0, "cep", 1, queries=(QueryTally("q", candidates=100, shed=40, judged_matches=50, ended_matches=49),))])
+    directive = Directive(0, shedding={"q": QueryShedding(0.99, "pspice", "matching", None, 50, 0.98, 0.4)})
+    matches, events = shed_reports(directive, totals, {"q": a_plan(shedder="pspice", latency_bound_ms=1000)})
+    assert (matches.level, matches.considered, matches.dropped) == ("PARTIAL_MATCHES", 50, 49)
+    assert (events.level, events.shedder, events.asked_drop_ratio, events.considered, events.dropped) == ("EVENTS", "random", 0.4, 100, 40)
 
 
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:

@@ -146,6 +146,22 @@ def test_the_ingress_drops_the_share_of_candidates_that_it_is_asked_for_whatever
     assert sorted(shuffled[again.relevant].tolist()) == kept.relevant.tolist()
 
 
+def test_events_of_a_query_whose_shedder_is_of_partial_matches_go_at_random_when_that_is_not_enough(world):
+    _, deployment = deployed(world, world / "models")
+    catalog, selection = deployment.catalog, Selection(deployment.catalog, None)
+    batch = read_shed_queries([world / "theft.yaml"], world / "events.jsonl", world / "settings.yaml", None)[0].batch
+    whole = selection.select(batch)
+
+    def kept(orders):
+        gate = shedding_gate(catalog, selection, Directive(3, seed=5, shedding={"theft": orders}))
+        return None if gate is None else gate(batch, whole).relevant.tolist()
+
+    assert kept(QueryShedding(0.99, "pspice", "matching")) is None
+    some = kept(QueryShedding(0.99, "pspice", "matching", events=0.4))
+    assert len(some) / len(whole.relevant) == pytest.approx(0.6, abs=0.05)
+    assert some == kept(QueryShedding(0.4, "random"))
+
+
 @pytest.mark.parametrize("shedder", ["gspice", "gspice-tree", "espice", "bl", "random"])
 def test_what_is_shed_does_not_depend_on_which_task_got_which_topic_partitions(world, tmp_path, shedder):
     for name in ("settings.yaml", "events.jsonl"):
