@@ -160,8 +160,9 @@ def test_where_events_by_themselves_are_too_much_events_go_as_well_and_no_longer
     plant.run(400)
     settled = slice(calm_until + 30, None)
     assert np.mean([latency > BOUND for latency in plant.latencies[settled]]) < 0.03
-    assert np.median(plant.latencies[settled]) > 0.6 * BOUND, "and not more is shed than need be"
-    assert 0.2 < np.mean(plant.events[settled]) < 0.7
+    # behind calm what an event costs with the last few partial matches is known from one batch, and that it is less shows slowly
+    assert np.median(plant.latencies[settled]) > (0.45 if calm_until else 0.7) * BOUND, "and not much more is shed than need be"
+    assert 0.2 < np.mean(plant.events[settled]) < (0.8 if calm_until else 0.6)
     assert np.std(plant.events[settled]) < 0.08
     assert max(plant.events[:calm_until], default=0.0) == 0
 
