@@ -236,8 +236,9 @@ def test_rank_correlation_shares_ranks_of_equal_values() -> None:
     assert rank_correlation((1, 2, 3, 4), (1, 1, 2, 2)) == pytest.approx(0.8944, abs=1e-4)
 
 
-def test_committed_verdicts_are_what_the_code_decides_from_the_committed_figures() -> None:
-    folder = Path(streams.__file__).parent / "results"
+@pytest.mark.parametrize("below", [".", "unseen"])
+def test_committed_verdicts_are_what_the_code_decides_from_the_committed_figures(below: str) -> None:
+    folder = Path(streams.__file__).parent / "results" / below
     committed = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
     judged = claims(Figures.read(folder / "figures.json"))
     written = {(one["says"], one["on"]): one["verdict"] for one in committed["claims"]}
