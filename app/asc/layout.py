@@ -103,10 +103,8 @@ class ItemLayout:
 
     def negated_words(self, query: int, plan: Plan) -> NDArray[np.uint64]:
         """uint64 (words,): the bits of the query's negated items."""
-        bits = sum(1 << self.shift[self.place[query]] + item.index for item in plan.items if item.negated)
-        words = np.zeros(self.words, dtype=np.uint64)
-        words[self.word[self.place[query]]] = bits
-        return words
+        negated = (self.item_words(query, item.index) for item in plan.items if item.negated)
+        return sum(negated, np.zeros(self.words, dtype=np.uint64))
 
     @staticmethod
     def of(catalog: Catalog, stream: str | None) -> ItemLayout:

@@ -6,14 +6,13 @@ with all of them makes the query find everything again that an unshed run had fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.audit.memory import Recalled
-from app.cep.matches import Matches
+from app.cep.matches import Constituents, Matches
 from app.events.batch import place_numbers, take
 from app.query.plan import Plan
 
@@ -25,27 +24,25 @@ class Lean:
     Attributes:
         items: uint64 (items, words), the bits of each of the query's items.
         negated: uint64 (words,), those of its negated items.
-        positive: indices of the positive ones.
     """
 
     items: NDArray[np.uint64]
     negated: NDArray[np.uint64]
-    positive: Sequence[int]
 
     @staticmethod
     def fits(plan: Plan) -> bool:
         """Whether nothing but negated items can prevent a match: a plain sequence under skip-till-any-match, whose window counts no events."""
         return plan.runs is None and plan.temporal is None and plan.ranks == "none"
 
-    def of(self, asked: Recalled, matches: Matches, which: NDArray[np.intp]) -> Recalled:
+    def of(self, asked: Recalled, matches: Matches, bound: Constituents, which: NDArray[np.intp]) -> Recalled:
         """The few events, as what they decide.
 
         Args:
             asked: all events of the partitions and times of some matches, in total order.
             matches: that were found.
+            bound: what they bind.
             which: of these, whose bound events are all there.
         """
-        bound = matches.constituents(self.positive)
         mine = np.isin(np.repeat(np.arange(len(matches)), np.diff(bound.starts)), which)
         rows = bound.rows[mine]
         there = place_numbers(asked.batch.source, asked.batch.offset)

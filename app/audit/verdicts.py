@@ -193,7 +193,7 @@ class Judge:
             return
         asked = self._within(_recalled(memory, spans.of(known)), spans.of(known))
         if self._lean is not None:
-            asked = self._lean.of(asked, matches, known)
+            asked = self._lean.of(asked, matches, matches.constituents(self._positive), known)
         if len(asked.batch) > MOST_EVENTS:
             return
         digests = self._digests(matches)

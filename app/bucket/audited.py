@@ -198,7 +198,7 @@ class GroupAudit:
         if not Lean.fits(plan):
             return None
         items = np.stack([self._layout.item_words(query, item.index) for item in plan.items])
-        return Lean(items, self._layout.negated_words(query, plan), [item.index for item in plan.positive])
+        return Lean(items, self._layout.negated_words(query, plan))
 
     def _rematch(self, query: int) -> Rematch:
         plan, reach_ms = self._plans[query], self._reaches[query]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from app.control.directives import Directive, QueryShedding
 from app.control.levels import shedder_of_matches
@@ -16,31 +17,32 @@ from shedding.registry import METHODS
 def shed_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> tuple[ShedReport, ...]:
     """The reports on a batch: one for every query that was asked to shed in it, whose memory was full, or that reached a limit."""
     cost_ns = totals.cost_ns.get("shed")
-    reports = []
-    for query, shedding in sorted({**_afterwards(totals, plans), **directive.shedding}.items()):
-        tally, plan = totals.queries.get(query, QueryTally(query)), plans.get(query)
-        matching = shedding.place == "matching"
-        reports.append(
-            ShedReport(
-                decided_at_ms=directive.decided_at_ms,
-                query=query,
-                version=0 if plan is None else plan.version,
-                batch=directive.batch,
-                shedder=shedding.shedder,
-                asked_drop_ratio=shedding.drop_ratio,
-                considered=tally.judged_matches if matching else tally.candidates,
-                dropped=tally.ended_matches - tally.evicted_matches if matching else tally.shed,
-                level=_level(shedding),
-                latency_ms=shedding.unshed_latency_ms,
-                latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
-                cost_ms=None if cost_ns is None else cost_ns / 1e6,
-            )
-        )
+    cost_ms = None if cost_ns is None else cost_ns / 1e6
+    asked = sorted({**_afterwards(totals, plans), **directive.shedding}.items())
+    events = [(query, own.of_events) for query, own in asked if own.of_events is not None]
     return (
-        *reports,
-        *_event_reports(directive, totals, plans),
+        *(replace(_report(directive, totals, plans, query, own), cost_ms=cost_ms) for query, own in asked),
+        *(_report(directive, totals, plans, query, own) for query, own in events),
         *_memory_reports(directive, totals, plans),
         *_limit_reports(directive, totals, plans),
+    )
+
+
+def _report(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan], query: str, shedding: QueryShedding) -> ShedReport:
+    tally, plan = totals.queries.get(query, QueryTally(query)), plans.get(query)
+    matching = shedding.place == "matching"
+    return ShedReport(
+        decided_at_ms=directive.decided_at_ms,
+        query=query,
+        version=0 if plan is None else plan.version,
+        batch=directive.batch,
+        shedder=shedding.shedder,
+        asked_drop_ratio=shedding.drop_ratio,
+        considered=tally.judged_matches if matching else tally.candidates,
+        dropped=tally.ended_matches - tally.evicted_matches if matching else tally.shed,
+        level=_level(shedding),
+        latency_ms=shedding.unshed_latency_ms,
+        latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
     )
 
 
@@ -55,26 +57,6 @@ def _afterwards(totals: BatchTotals, plans: Mapping[str, Plan]) -> dict[str, Que
     lost = (plans[query] for query, tally in totals.queries.items() if tally.shed and query in plans)
     shedders = {plan.name: plan.shedding.shedder for plan in lost}
     return {query: QueryShedding(0.0, shedder, "bucket") for query, shedder in shedders.items() if METHODS[shedder].remembers}
-
-
-def _event_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:
-    """Of queries that lost events because shedding their partial matches was not enough."""
-    for query, shedding in sorted(directive.shedding.items()):
-        tally, plan = totals.queries.get(query, QueryTally(query)), plans.get(query)
-        if shedding.events:
-            yield ShedReport(
-                decided_at_ms=directive.decided_at_ms,
-                query=query,
-                version=0 if plan is None else plan.version,
-                batch=directive.batch,
-                shedder="random",
-                asked_drop_ratio=shedding.events,
-                considered=tally.candidates,
-                dropped=tally.shed,
-                level="EVENTS",
-                latency_ms=shedding.unshed_latency_ms,
-                latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
-            )
 
 
 def _memory_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]) -> Iterator[ShedReport]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import orjson
@@ -112,7 +111,7 @@ class BatchLog:
         """The directive of a batch and its memory, if there is one; never decides."""
         with self._lock:
             if batch not in self._frozen and batch in self._batches[DIRECTIVE]:
-                self._frozen[batch] = _understood(self._path(batch, DIRECTIVE), lambda: _frozen(self._read(batch, DIRECTIVE)))
+                self._frozen[batch] = self._read_frozen(batch)
             return self._frozen.get(batch)
 
     def logged(self, batch: int) -> Directive | None:
@@ -175,8 +174,7 @@ class BatchLog:
         found = set()
         for batch in batches:  # a hundred files of a store that may be far away: batches are not to wait for that
             with suppress(MissingError):  # it was pruned meanwhile
-                directive = known.get(batch) or _understood(self._path(batch, DIRECTIVE), partial(self._read_frozen, batch)).directive
-                found.add(directive.deployment)
+                found.add((known.get(batch) or self._read_frozen(batch).directive).deployment)
         return found
 
     def begin_run(self) -> int:
@@ -200,7 +198,7 @@ class BatchLog:
         write_frame(self._store, self._path(batch, kind), kind, FORMAT, [data])
 
     def _read_frozen(self, batch: int) -> Frozen:
-        return _frozen(self._read(batch, DIRECTIVE))
+        return _understood(self._path(batch, DIRECTIVE), lambda: _frozen(self._read(batch, DIRECTIVE)))
 
     def _read(self, batch: int, kind: str) -> Any:
         return orjson.loads(read_frame(self._store, self._path(batch, kind), kind).parts[0])

@@ -42,6 +42,16 @@ class QueryShedding:
     share: float = 0.0
     events: float = 0.0
 
+    @property
+    def asked(self) -> float:
+        """The watchdog's ratio: beyond 1 the share of the events that go as well."""
+        return 1 + self.events if self.events else self.drop_ratio
+
+    @property
+    def of_events(self) -> QueryShedding | None:
+        """How the events go that go as well: at random, at the ingress."""
+        return QueryShedding(self.events, unshed_latency_ms=self.unshed_latency_ms) if self.events else None
+
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
         return {name: value for name, value in asdict(self).items() if value or name != "events"}

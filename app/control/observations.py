@@ -98,7 +98,7 @@ def _query(query: str, done: Done, *, by_matches: bool, by_pairs: bool) -> Query
         judging_ms=totals.judging_ns.get(query, 0) / 1e6,
         matches=_held_against(earlier.partial_matches, tally),
         reference=reference,
-        asked=0.0 if orders is None else 1 + orders.events if orders.events else orders.drop_ratio,
+        asked=0.0 if orders is None else orders.asked,
         latency_ms=tally.latency_sum_ms / sum(tally.latencies) if sum(tally.latencies) else None,
     )
 

@@ -193,9 +193,8 @@ class RegistryWatch:
     def _note(self, reason: str) -> float:
         """Counts a failure; seconds since the first one."""
         now = self._clock()
-        if self._since_ms is None or now - self._failed_ms > max(
-            self._settings.wait_for, LONG_MS
-        ):  # nobody has asked for long: it may have been there
+        silent_ms = max(self._settings.wait_for, LONG_MS)
+        if self._since_ms is None or now - self._failed_ms > silent_ms:  # nobody has asked for long: it may have been there
             self._since_ms = now
         self._failed_ms = now
         waited_s = (now - self._since_ms) / 1000

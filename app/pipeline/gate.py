@@ -34,7 +34,6 @@ class Learned:
     features: Features
 
 
-RANDOM = "random"
 Models = Callable[[int], Learned]
 """The model of a query, by its index in `Catalog.plans`."""
 
@@ -104,8 +103,7 @@ def _ordered(catalog: Catalog, selection: Selection, directive: Directive, place
         own = directive.shedding.get(plan.name)
         if own is None or plan.draining is not None:
             continue
-        if own.events > 0:  # its shedder is of partial matches, and that is not enough
-            own = QueryShedding(own.events, RANDOM)
+        own = own.of_events or own  # its shedder may be of partial matches, and these not enough
         if own.drop_ratio > 0 and own.place == place:
             yield query, own
 

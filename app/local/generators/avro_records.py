@@ -60,7 +60,7 @@ def avro_records(
             raise ValueError(f'no schema of the stream is called "{name}"')
         codes = [code for code, entry in enumerate(names) if entry.decode() == name]
         rows = np.flatnonzero(np.isin(batch.type.values, codes))
-        yield name, rows, records_of_type(batch, rows, schemas[name], time, (headers or {}).get(name, b""), attributes or {})
+        yield name, rows, records_of_type(batch, rows, schemas[name], time, (headers or {}).get(name, b""), attributes)
 
 
 def records_of_type(  # noqa: PLR0917 - the rows and how they are written
