@@ -1,6 +1,7 @@
 """Overload on the real application (broker, registry, Spark `local[2]`): 120 to 200 % of the capacity, and a burst of five times.
 
     python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--keep FOLDER] [--json FILE] [--plot FOLDER]
+    python -m ops.bench.overload --foretell [--workload W …] [--shedder S …] [--json FILE]
 
 For each workload the capacity is measured first, then one application per shedder gets the rates one after the other; the same events without
 shedding say what there was to find, identity by identity. Printed is a row per rate and query: detection latency (broker time of the last
@@ -36,6 +37,8 @@ from ops.bench.overload.workloads import WORKLOADS, Place, Workload
 
 SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
 SHEDDERS = ("random", "bl", "espice", "gspice", "pspice", "prefix")
+TOLD_BEFORE_S = 600
+"""Of sending, about: what is learned from and foretold by lies before it."""
 COLUMNS = (
     "shedder",
     "rate",
@@ -67,7 +70,9 @@ def main() -> None:
     chosen = parsed()
     make_class_archive()  # else the application makes it beside what is measured
     figures: dict[str, Any] = {"seconds": chosen.seconds, "capacity_per_s": {}, "unshed": [], "runs": [], "ratios": {}, "calm_ratios": {}}
-    if chosen.add and chosen.json.exists():
+    if chosen.foretell:
+        figures = json.loads(chosen.json.read_text())
+    elif chosen.add and chosen.json.exists():
         figures |= without(json.loads(chosen.json.read_text()), chosen.workload, chosen.shedder) | {"seconds": chosen.seconds}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -75,11 +80,15 @@ def main() -> None:
             spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
         for workload, shedders in by_evaluator([WORKLOADS[one] for one in chosen.workload], chosen.shedder):
             capacity = Capacity(chosen.capacity) if chosen.capacity else measured_capacity(spark, folder, workload)
-            figures["capacity_per_s"][workload.label] = round(capacity.per_s)
             print(
                 f"{workload.label}: capacity {capacity.per_s:,.0f} events/s, fixed {capacity.fixed_ms:.0f} ms per batch, of the rest {capacity.own}",
                 flush=True,
             )
+            if chosen.foretell:
+                foretell(workload, shedders, capacity, Before(folder, chosen.learn, round(TOLD_BEFORE_S * capacity.per_s)), figures)
+                _keep(figures, chosen.json)
+                continue
+            figures["capacity_per_s"][workload.label] = round(capacity.per_s)
             if chosen.calm:
                 figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
                 _keep(figures, chosen.json)
@@ -118,6 +127,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--capacity", type=float, help="events/s, where it is known")
     parser.add_argument("--learn", type=int, default=60_000, help="events to learn from, at most 500,000")
     parser.add_argument("--calm", type=int, default=0, metavar="ROUNDS", help="instead: what all of it costs while nothing is shed")
+    parser.add_argument("--foretell", action="store_true", help="instead: what `cep evaluate` foretells, beside the runs that the file has")
     parser.add_argument("--unforetold", action="store_true", help="do not ask `cep evaluate`")
     parser.add_argument(
         "--add", action="store_true", help="keep the other runs that the file has: all of it takes hours, and may be run in pieces"
@@ -152,7 +162,7 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen
     diverging = unshed(where, capacity.per_s, chosen.seconds)
     figures["unshed"].append(diverging)
     print(f"{workload.label}: unshed at 120 %: {diverging}", flush=True)
-    schedule = Schedule(issue_phases(chosen.rate, chosen.seconds), capacity.per_s)
+    schedule = Schedule(issue_phases(chosen.rate, chosen.seconds, burst=workload.forced is None), capacity.per_s)
     before = Before(folder, chosen.learn, int(schedule.counts[-1]))
     known = {} if chosen.unforetold else foretold(workload, shedders, chosen.rate, before, capacity)
     whole: Run | None = None
@@ -166,6 +176,16 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen
         figures["runs"] += [row.to_plain() for row in rows]
         figures["ratios"][f"{workload.name}/{shedder}"] = ratios_over_time(run)
         _keep(figures, chosen.json)
+
+
+def foretell(workload: Workload, shedders: Sequence[str], capacity: Capacity, before: Before, figures: dict[str, Any]) -> None:
+    """Puts what `cep evaluate` foretells beside the rows of runs that are there."""
+    runs = [one for one in figures["runs"] if one["workload"] == workload.name and one["shedder"] in shedders]
+    known = foretold(
+        workload, shedders, sorted({float(one["rate"].rstrip("%")) / 100 for one in runs if one["rate"].endswith("%")}), before, capacity
+    )
+    for one in runs:
+        one["foretold_recall"] = known.get((one["query"], one["shedder"], one["rate"]))
 
 
 def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -> tuple[Run, Run, list[Row]]:

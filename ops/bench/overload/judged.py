@@ -19,6 +19,8 @@ class Row:
 
     Attributes:
         rate: name of the phase: a multiple of the capacity, or burst; ``all`` for what is known of the whole run only.
+        seconds: of the phase.
+        forced: the ratio was set, and not the watchdog's.
         input_per_s: events that reached the broker in the phase; a sender that shares the machine may be slower than it should.
         p99_ms: of the detection latency (broker time of the last constituent → broker time of the composite event), from the phase's first second on.
         drop_ratio: mean of the batches' ratios, once steady.
@@ -38,6 +40,8 @@ class Row:
     query: str
     bound_ms: int | None
     composites: int
+    seconds: float | None = None
+    forced: bool = False
     input_per_s: int | None = None
     p50_ms: float | None = None
     p95_ms: float | None = None
@@ -116,11 +120,12 @@ def judged(shedder: str, run: Run, whole: Run) -> list[Row]:
     starts_ms = (run.began_ms + 1000 * run.schedule.seconds).tolist()
     for query in run.workload.queries:
         own = Query.of(run, whole, query)
-        known = Row(run.workload.name, shedder, "all", query, run.workload.bounds_ms.get(query), 0, behind_s=round(run.behind_s, 3))
+        bound_ms, forced = run.workload.bounds_ms.get(query), run.workload.forced is not None
+        known = Row(run.workload.name, shedder, "all", query, bound_ms, 0, forced=forced, behind_s=round(run.behind_s, 3))
         for phase, begin, end in zip(run.schedule.phases, starts_ms[:-1], starts_ms[1:], strict=True):
             if phase.name:
                 ratios = _ratios(run, query, begin + 1000 * min(SETTLING_S, phase.seconds / 3), end)
-                row = replace(known, rate=phase.name, input_per_s=_input_per_s(run, begin, end))
+                row = replace(known, rate=phase.name, seconds=phase.seconds, input_per_s=_input_per_s(run, begin, end))
                 rows.append(replace(row, **own.accounts(begin, end), **own.latencies(begin, end), **ratios))
         # what the end of input cuts off is judged by neither
         all_of_it = replace(known, **own.accounts(0, starts_ms[-2]))

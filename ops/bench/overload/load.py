@@ -48,12 +48,13 @@ class Phase:
     seconds: float
 
 
-def issue_phases(shares: Sequence[float], seconds: float, *, calm_s: float = 10.0) -> tuple[Phase, ...]:
-    """Warm-up, the rates one by one, a burst of five times for half as long; calm between them, so that each begins alike, and behind the burst until it is told what it cost."""
+def issue_phases(shares: Sequence[float], seconds: float, *, calm_s: float = 10.0, burst: bool = True) -> tuple[Phase, ...]:
+    """Warm-up, the rates one by one, a burst of five times for half as long; calm between them, so that each begins alike, and at the end until it is told what it cost."""
     found = [Phase("", CALM, 2 * calm_s)]
     for share in shares:
         found += [Phase(f"{share:.0%}", share, seconds), Phase("", CALM, calm_s)]
-    return (*found, Phase("burst", 5.0, seconds / 2), Phase("", CALM, TOLD_S))
+    last = [Phase("burst", 5.0, seconds / 2)] if burst else []
+    return (*found, *last, Phase("", CALM, TOLD_S))
 
 
 @dataclass(frozen=True, slots=True)
