@@ -17,13 +17,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from app.asc.cheapest import alike
 from app.asc.constructs import Constructs
+from app.asc.experts import Experts
 from app.asc.monitor import Sample, find_arrows, macro_sequence
 from app.asc.remembered import Remembered
 from app.asc.sequence import Sequence
 
 Mode = Literal["macro", "hybrid", "fixed"]
 Search = Literal["cheapest", "paper"]
+LEAST_COMPARED = 300
+"""Sampled events by which a change is seen before its period is over."""
 LEAST_SHARE = 256
 """Of the paper's search: a region needs one in so many sampled events for a micro-arrow. Fewer say little, and directives stay short."""
 
@@ -75,6 +79,7 @@ class Adaptive:
         self._searching = self._can_adapt
         self._sampled: list[NDArray[np.int32]] = []
         self._memories = (Remembered.nothing("old", rules.long_memory, initial), Remembered.nothing("unlike", rules.memory, initial))
+        self._experts = Experts(initial)
         self._first_ratio: float | None = None
         self._events = 0
         self._newest = 0
@@ -100,26 +105,18 @@ class Adaptive:
         """
         if not self._can_adapt:
             return False
+        before = self.sequence
         if regions is not None and regions.shape[1] and (self._searching or self._gathers):
-            self._sampled.append(self._fitting(regions))
+            self._take_in(self._fitting(regions))
         self._newest = seen.events
-        if self._searching:
-            return self._rearranged()
-        self._events += seen.events
-        self._dropped += seen.dropped
-        if self._events < self._rules.period:
-            return False
-        ratio = self._dropped / self._events
-        self._events = self._dropped = 0
-        if self._first_ratio is None:
-            self._first_ratio = ratio
-            self._searching = self._rules.threshold == 0
-        else:
-            self._searching = changed(self._first_ratio, ratio) >= self._rules.threshold
-        return self._rearranged()
+        if not self._searching:
+            self._note(seen)
+        if self._searching and self._sampled and not self.sample_wanted:
+            self._rearrange()
+        return self.sequence is not before
 
     def snapshot(self) -> dict[str, Any]:
-        """Values for JSON. A search that goes on begins anew after `restore`: samples are not kept, those of earlier searches neither."""
+        """Values for JSON. A search that goes on begins anew after `restore`: neither samples are kept nor what other sequences cost."""
         return {
             "constructs": self._constructs.fingerprint(),
             "sequence": self.sequence.to_plain(),
@@ -135,6 +132,7 @@ class Adaptive:
         if plain.get("constructs") != self._constructs.fingerprint() or not self._can_adapt:
             return
         self.sequence = Sequence.from_plain(plain["sequence"])
+        self._experts = Experts(self.sequence)
         self.rearrangements = plain["rearrangements"]
         self._searching, self._first_ratio = plain["searching"], plain["first_ratio"]
         self._events, self._dropped = plain["events"], plain["dropped"]
@@ -153,13 +151,34 @@ class Adaptive:
         """Whether the next search is sure to come: what comes in bursts is known better from events of all of the period than from as many in a row. The paper's search takes them in a row."""
         return self._rules.threshold == 0 and self._rules.search == "cheapest"
 
-    def _rearranged(self) -> bool:
-        """Searches, if that is wanted and enough was sampled; whether there is another sequence now."""
-        if not self._searching or not self._sampled or self.sample_wanted:
+    def _take_in(self, regions: NDArray[np.int32]) -> None:
+        """Sampled events. Who waits for the next search does not wait where they are unlike those that were sampled before: these are of another time."""
+        if self._rules.search == "cheapest":
+            self._experts.judge(Sample(self._constructs, regions))
+            self.sequence = self._experts.best
+            if not self._searching and self._is_a_change(regions):
+                self._searching, self._sampled = True, []
+        self._sampled.append(regions)
+
+    def _is_a_change(self, regions: NDArray[np.int32]) -> bool:
+        before = np.concatenate([regions[:, :0], *self._sampled], axis=1)
+        if min(regions.shape[1], before.shape[1]) < LEAST_COMPARED:
             return False
-        before = self.sequence
-        self._rearrange()
-        return self.sequence is not before
+        return not alike(Sample(self._constructs, regions), Sample(self._constructs, before), self.sequence.order)
+
+    def _note(self, seen: Seen) -> None:
+        """Looks at the dropping ratio after every period (equation 5)."""
+        self._events += seen.events
+        self._dropped += seen.dropped
+        if self._events < self._rules.period:
+            return
+        ratio = self._dropped / self._events
+        self._events = self._dropped = 0
+        if self._first_ratio is None:
+            self._first_ratio = ratio
+            self._searching = self._rules.threshold == 0
+        else:
+            self._searching = changed(self._first_ratio, ratio) >= self._rules.threshold
 
     def _rearrange(self) -> None:
         sample = Sample(self._constructs, np.concatenate(self._sampled, axis=1))
@@ -173,10 +192,11 @@ class Adaptive:
         return Sequence(order, find_arrows(sample, order, least) if self._rules.mode == "hybrid" else {})
 
     def _cheapest(self, newest: Sample) -> Sequence:
-        """That of two memories whose sequences cost less on the samples that came after them; of equal ones the longer memory's."""
+        """The best of all that were found, with what both memories find now."""
         for one in self._memories:
             one.learn(newest, arrows=self._rules.mode == "hybrid")
-        return min(self._memories, key=lambda one: one.cost or 0.0).sequence
+            self._experts.add(one.sequence, newest)
+        return self._experts.best
 
 
 def changed(first: float, now: float) -> float:

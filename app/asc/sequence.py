@@ -30,7 +30,7 @@ class Sequence:
     arrows: Mapping[int, NDArray[np.int32]] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self.to_plain() == other.to_plain()
+        return isinstance(other, Sequence) and self.order == other.order and self.to_plain() == other.to_plain()
 
     def __hash__(self) -> int:
         return hash(self.order)

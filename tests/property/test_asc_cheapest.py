@@ -15,6 +15,7 @@ from app.asc.adaptive import Adaptive, AdaptiveRules, Seen
 from app.asc.cheapest import Doomed, alike, alive_after, cheapest_sequence, edge_cover_order, saving_arrows
 from app.asc.constructs import Constructs
 from app.asc.evaluate import evaluate_regions
+from app.asc.experts import HALF_LIFE, MOST, Experts
 from app.asc.monitor import Sample, find_arrows, macro_sequence
 from app.asc.sequence import Sequence
 from tests.naive import constructs as naive
@@ -165,7 +166,8 @@ def test_earlier_samples_are_looked_at_while_the_stream_looks_the_same(drift: fl
     adaptive = Adaptive(first.constructs, AdaptiveRules("hybrid", period=1, threshold=0, sample=200, memory=300), Sequence.fixed(range(5)))
     adaptive.observe(Seen(200, 0), first.regions)
     adaptive.observe(Seen(200, 0))  # a period goes by
-    assert adaptive.observe(Seen(200, 0), then.regions)
+    adaptive.observe(Seen(200, 0), then.regions)
+    assert adaptive.rearrangements == 2
     short = next(one for one in adaptive._memories if one.forgets == "unlike")
     assert short.regions.shape[1] == kept
     assert short.regions[:, :200].tolist() == then.regions.tolist()
@@ -208,23 +210,67 @@ def halves(events: int, seed: int, other: int) -> Sample:
     return Sample(sample.constructs, np.stack([sample.regions[0], *own]).astype(np.int32))
 
 
-@pytest.mark.parametrize(("others", "forgets"), [((0, 1, 0) * 5, "old"), ((*(0,) * 6, *(1,) * 8), "unlike")])
-def test_the_memory_is_in_force_whose_sequence_cost_less_on_what_came_after_it(others: tuple[int, ...], forgets: str) -> None:
-    """Bursts by turns, and a stream that changed for good. Costs are counted again by the definition: constructs until no item is left, on samples that a sequence was not found from."""
-    parts = [halves(300, seed, other) for seed, other in enumerate(others)]
-    rules = AdaptiveRules("macro", period=1, threshold=0, sample=300, memory=600, long_memory=2400)
-    adaptive = Adaptive(parts[0].constructs, rules, Sequence.fixed((4, 3, 2, 1, 0)))
-    costs: dict[str, float] = {}
-    for part in parts:
-        before = {one.forgets: one.sequence for one in adaptive._memories} if adaptive.rearrangements else {}
-        adaptive.observe(Seen(300, 0), part.regions)
-        for name, sequence in before.items():
-            now = spent(part, sequence) / 300
-            costs[name] = now if name not in costs else 0.8 * costs[name] + 0.2 * now
-        adaptive.observe(Seen(300, 0))
-    assert {one.forgets: one.cost for one in adaptive._memories} == pytest.approx(costs)
-    assert min(costs, key=lambda name: costs[name]) == forgets
-    assert adaptive.sequence is next(one.sequence for one in adaptive._memories if one.forgets == forgets)
+@pytest.mark.parametrize("others", [(0, 1, 0) * 5, (*(0,) * 6, *(1,) * 8)], ids=["bursts by turns", "a change for good"])
+def test_the_sequence_is_in_force_that_cost_least_lately(others: tuple[int, ...]) -> None:
+    """Of all that were ever found. Costs are counted again by the definition: constructs until no item is left, half of the weight on the newest sample of as many events as make one count half."""
+    parts = [halves(HALF_LIFE, seed, other) for seed, other in enumerate(others)]
+    rules = AdaptiveRules("macro", period=1, threshold=0, sample=HALF_LIFE, memory=600, long_memory=2400)
+    first = Sequence.fixed((4, 3, 2, 1, 0))
+    adaptive = Adaptive(parts[0].constructs, rules, first)
+    costs: dict[tuple[int, ...], float] = {first.order: 0.0}
+    for number, part in enumerate(parts):
+        for order, before in costs.items():
+            now = spent(part, Sequence.fixed(order)) / HALF_LIFE
+            costs[order] = (before + now) / 2 if number else now
+        adaptive.observe(Seen(HALF_LIFE, 0), part.regions)
+        for memory in adaptive._memories:
+            costs.setdefault(memory.sequence.order, spent(part, memory.sequence) / HALF_LIFE)
+        assert adaptive.sequence.order == min(costs, key=lambda order: costs[order])
+        adaptive.observe(Seen(HALF_LIFE, 0))
+    assert len(costs) > 2
+    assert adaptive.rearrangements == len(parts)
+
+
+def test_what_was_right_in_a_burst_is_right_in_the_next_one_before_it_was_searched_for() -> None:
+    rules = AdaptiveRules("macro", period=10_000, threshold=0, sample=2_000)
+    first, second = halves(2_000, 1, 0), halves(2_000, 2, 1)
+    adaptive = Adaptive(first.constructs, rules, Sequence.fixed((4, 3, 2, 1, 0)))
+    adaptive.observe(Seen(2_000, 0), first.regions)
+    calm = adaptive.sequence
+    adaptive.observe(Seen(10_000, 0))
+    adaptive.observe(Seen(2_000, 0), second.regions)
+    burst, searches = adaptive.sequence, adaptive.rearrangements
+    assert calm.order != burst.order
+    adaptive.observe(Seen(2_000, 0), halves(600, 3, 0).regions)
+    assert adaptive.sequence is calm
+    assert adaptive.rearrangements == searches
+
+
+def test_a_change_within_a_period_is_searched_for_at_once() -> None:
+    rules = AdaptiveRules("macro", period=10_000, threshold=0, sample=2_000)
+    adaptive = Adaptive(zones(2, 0).constructs, rules, Sequence.fixed((4, 3, 2, 1, 0)))
+    adaptive.observe(Seen(2_000, 0), halves(2_000, 1, 0).regions)
+    wanted = []
+    for seed, other in ((2, 0), (3, 0), (4, 1), (5, 1)):
+        adaptive.observe(Seen(2_000, 0), halves(400, seed, other).regions)
+        wanted.append(adaptive.sample_wanted)
+    assert wanted == [400, 400, 1_600, 1_200], "sampled events of before the change are none of what comes"
+
+
+def test_who_costs_most_is_forgotten() -> None:
+    parts = [halves(300, seed, seed % 2) for seed in range(3)]
+    orders = list(permutations(range(5)))[: MOST + 1]
+    experts = Experts(Sequence.fixed(orders[0]))
+    experts.judge(parts[0])
+    for order in orders[1:]:
+        experts.add(Sequence.fixed(order), parts[1])
+    costs = {orders[0]: spent(parts[0], Sequence.fixed(orders[0]))} | {
+        order: spent(parts[1], Sequence.fixed(order)) for order in orders[1:]
+    }
+    kept = {one.sequence.order for one in experts._all}
+    assert len(kept) == MOST
+    assert costs[(set(orders) - kept).pop()] == max(costs.values())
+    assert costs[experts.best.order] == min(costs.values())
 
 
 def test_where_a_search_is_sure_to_come_its_sample_is_spread_over_the_period() -> None:
