@@ -27,9 +27,6 @@ from app.events.batch import EventBatch
 from app.query.plan import Catalog, Plan, QueryGroup
 from app.query.reach import reach_ms
 
-MOST_BYTES = 16 << 20
-"""Of events that are remembered, per bucket and group."""
-
 
 def audit_of(catalog: Catalog, group: QueryGroup) -> GroupAudit | None:
     """A fresh audit; None where no query of the group is audited."""
@@ -86,7 +83,7 @@ class GroupAudit:
         reaches = {query: reach_ms(plan) for query, plan in self._plans.items()}
         self._reaches = {query: UNBOUNDED_MS if reach is None else reach for query, reach in reaches.items()}
         self.reach_ms = max(self._reaches.values())
-        self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
+        self.memory = Memory(self._layout.words, self._keys_of, catalog.audit_bytes)
         self._upkeep_ns = 0
         """What remembering took in this step."""
         self._judges = {

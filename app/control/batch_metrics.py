@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.control.directives import Directive
-from app.control.levels import hides_events, shedder_of_matches
+from app.control.directives import OF_EVENTS, Directive
+from app.control.levels import hides_events, shedder_of_matches, sheds_matches
 from app.control.reports import ENDS, SourceProgress
 from app.control.totals import BatchTotals
 from app.events.batch import source_number
@@ -119,7 +119,7 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         metrics.add("cep_candidate_events_total", tally.candidates, query=query)
         metrics.add("cep_query_cost_seconds_total", tally.cost_ns / 1e9, query=query)
         metrics.add("cep_query_judging_seconds_total", tally.judging_ns / 1e9, query=query)
-        metrics.add("cep_events_shed_total", tally.shed, query=query, shedder=shedder)
+        metrics.add("cep_events_shed_total", tally.shed, query=query, shedder=OF_EVENTS if sheds_matches(plan) else shedder)
         metrics.add("cep_tuples_shed_total", tally.tuples_shed, query=query, shedder=shedder)
         for verdict, count in tally.verdicts.items():
             metrics.add("cep_audit_verdicts_total", count, query=query, verdict=verdict)
@@ -137,6 +137,8 @@ def _count_query(metrics: Metrics, batch: FinishedBatch, query: str, plan: Plan)
         dropped, judged = (tally.ended_matches, tally.judged_matches) if matching else (tally.shed, tally.candidates)
         realised = dropped / judged if judged else 0.0
         metrics.set("cep_realised_drop_ratio", realised, query=query, shedder=shedder)
+        if sheds_matches(plan):
+            metrics.set("cep_realised_drop_ratio", tally.shed / max(1, tally.candidates), query=query, shedder=OF_EVENTS)
     watermarks = [batch.watermarks.get(stream) for stream in plan.streams]
     known = [watermark for watermark in watermarks if watermark is not None]
     if known and len(known) == len(watermarks):

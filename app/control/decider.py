@@ -118,7 +118,7 @@ class Decider:
         plans = {plan.name: plan for plan in running.catalog.current}
         known = Progress(incoming.greatest_times, frozenset(incoming.sources), frozenset(silence.idle), silence.stream_times)
         shedding = self._shedding(plans, past)
-        decisions = self._decisions.reports(planned.batch, planned.at_ms, self.watchdog.forecast, self.watchdog.told, plans)
+        decisions = self._decisions.reports(planned.batch, planned.at_ms, self.watchdog.forecast, self.watchdog.ratios, plans)
         directive = Directive(
             batch=planned.batch,
             catalog_version=running.catalog.version,

@@ -39,6 +39,7 @@ class DecisionReport:
     arrivals_per_s: float
     capacity_per_s: float | None
     backlog: int
+    events_drop_ratio: float = 0.0
 
     def to_avro(self) -> dict[str, Any]:
         """The record of the audit topic."""

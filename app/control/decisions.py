@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from app.control.decision_reports import Bottleneck, DecisionReport, Reason
+from app.control.levels import split
 from app.control.watchdog import Forecast, Place
 from app.query.plan import Plan
 
@@ -26,10 +27,12 @@ class Told:
     """What was told of a query last.
 
     Attributes:
+        events_drop_ratio: of a shedder of partial matches, the share of events that goes as well.
         elsewhere: decisions in a row whose bottleneck was another one.
     """
 
     drop_ratio: float = 0.0
+    events_drop_ratio: float = 0.0
     in_reach: bool = True
     bottleneck: Bottleneck = "FIXED"
     elsewhere: int = 0
@@ -50,7 +53,7 @@ class Decisions:
             batch: the first that runs by it.
             now_ms: the clock.
             forecast: why the ratios are as they are; None before the first decision.
-            ratios: of the queries that shed.
+            ratios: of the queries that shed, as the watchdog has them.
             plans: of the running queries, by name.
         """
         self._told = {query: told for query, told in self._told.items() if query in plans}
@@ -74,7 +77,7 @@ class Decisions:
                 continue
             bottleneck = BOTTLENECKS[forecast.bottleneck]
             elsewhere = before.elsewhere + 1 if bottleneck != before.bottleneck else 0
-            now = Told(ratios.get(query, 0.0), forecast.in_reach, bottleneck, elsewhere)
+            now = Told(*split(plan, ratios.get(query, 0.0)), forecast.in_reach, bottleneck, elsewhere)
             reason = changed(before, now)
             self._told[query] = now if reason else replace(before, elsewhere=elsewhere)
             if reason == "SHEDDING_ENDS":
@@ -98,6 +101,7 @@ class Decisions:
                     arrivals_per_s=round(forecast.outlook.arrivals_per_s(streams), 1),
                     capacity_per_s=forecast.outlook.capacity_per_s(streams, length_ms),
                     backlog=round(forecast.outlook.backlog(streams)),
+                    events_drop_ratio=now.events_drop_ratio,
                 )
 
 
@@ -111,6 +115,6 @@ def changed(before: Told, now: Told) -> Reason | None:
         return "SHEDDING_BEGINS" if now.drop_ratio else "SHEDDING_ENDS" if before.drop_ratio else None
     if now.in_reach != before.in_reach:  # it is what operators wait for, whatever else has changed
         return "IN_REACH" if now.in_reach else "OUT_OF_REACH"
-    if round(abs(now.drop_ratio - before.drop_ratio), 6) >= CLEARLY_ANOTHER:
+    if round(abs(now.drop_ratio + now.events_drop_ratio - before.drop_ratio - before.events_drop_ratio), 6) >= CLEARLY_ANOTHER:
         return "RATIO_CHANGED"
     return "BOTTLENECK_MOVED" if now.elsewhere >= SETTLED else None

@@ -20,6 +20,10 @@ DIRECTIVE_FORMAT = 1
 """Of a directive, wherever it is kept: in the batch log, and before the chunks of a log entry."""
 
 
+OF_EVENTS = "random"
+"""Who drops events where all partial matches are not enough."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryShedding:
     """How one query sheds in one batch.
@@ -35,7 +39,7 @@ class QueryShedding:
     """
 
     drop_ratio: float
-    shedder: str = "random"
+    shedder: str = OF_EVENTS
     place: Literal["ingress", "bucket", "matching"] = "ingress"
     unshed_latency_ms: float | None = None
     reference: int = 0

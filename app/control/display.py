@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from app.control.batch_metrics import FinishedBatch, count_batch
+from app.control.directives import OF_EVENTS
 from app.control.history import History, Noted
+from app.control.levels import sheds_matches, split
 from app.control.quality import Quality
 from app.control.query_set import GOOD, QuerySet
 from app.control.reports import LIMITS
@@ -100,9 +102,12 @@ class Display:
         self._history.note(Noted.of(batch), lambda: standings(current, watchdog.forecast, self._quality))
 
     def _show_shedding(self, current: Iterable[Plan], watchdog: Watchdog) -> None:
-        ratios, forecast = watchdog.told, watchdog.forecast
+        ratios, forecast = watchdog.ratios, watchdog.forecast
         for plan in current:
-            self._metrics.set("cep_drop_ratio", ratios.get(plan.name, 0.0), query=plan.name, shedder=plan.shedding.shedder)
+            drop_ratio, events = split(plan, ratios.get(plan.name, 0.0))
+            self._metrics.set("cep_drop_ratio", drop_ratio, query=plan.name, shedder=plan.shedding.shedder)
+            if sheds_matches(plan):
+                self._metrics.set("cep_drop_ratio", events, query=plan.name, shedder=OF_EVENTS)
         if forecast is not None:
             self._metrics.set("cep_predicted_latency_seconds", forecast.latency_ms / 1000)
             self._metrics.set("cep_predicted_unshed_latency_seconds", forecast.unshed_latency_ms / 1000)

@@ -72,6 +72,7 @@ class Noted:
         at_ms: the clock when it was.
         tallies: by query, what tasks and owners counted.
         ratios: drop ratios of the queries that were asked to shed.
+        shed: events that some query lost, at least: those of the one that lost most.
         lag_records: that the batch left behind.
     """
 
@@ -92,7 +93,7 @@ class Noted:
             at_ms=batch.now_ms,
             duration_ms=progress.duration_ms,
             consumed=totals.counts.get("consumed", 0),
-            shed=totals.counts.get("shed", 0),
+            shed=max([totals.counts.get("shed", 0), *(tally.shed for tally in totals.queries.values())]),
             lag_records=progress.remaining,
             tallies=totals.queries,
             ratios=ratios,

@@ -27,6 +27,11 @@ def hides_events(plan: Plan) -> bool:
     return METHODS[plan.shedding.shedder].level == "events per partial match"
 
 
+def split(plan: Plan, ratio: float) -> tuple[float, float]:
+    """What of a watchdog's ratio speaks of what the query's shedder drops, and what of the events that go as well."""
+    return min(ratio, plan.shedding.max_drop_ratio), round(max(0.0, ratio - 1), 6)
+
+
 FULL = 1.05
 """Times as many partial matches as behind the batch before: a state that grows by more is still filling up, and says nothing of how many there would be."""
 LEAST_PROGRESS = "least-progress"
@@ -59,12 +64,12 @@ class Levels:
             return QueryShedding(ratio, shedder, "matching", unshed_latency_ms)
         if not sheds_matches(plan):
             return QueryShedding(ratio, shedder, "bucket" if METHODS[shedder].remembers else "ingress", unshed_latency_ms)
-        events, ratio = max(0.0, ratio - 1), min(ratio, plan.shedding.max_drop_ratio)
+        ratio, events = split(plan, ratio)
         live = _live(totals, plan.name)
         reference = self._references[plan.name] = max(live, self._references.get(plan.name, 0))
         allowed = (1 - ratio) * reference
         share = max(0.0, 1 - allowed / live) if live else 0.0
-        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, reference, round(share, 6), round(events, 6))
+        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, reference, round(share, 6), events)
 
     def see(self, shedding: Mapping[str, QueryShedding], totals: BatchTotals) -> None:
         """A batch is over: queries that did not shed in it have as many partial matches as they have, but while what was shed before fills up again."""

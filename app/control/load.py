@@ -79,6 +79,7 @@ class Load:
         judging_ms: float64 (queries,), per candidate, of verdicts: only of who sheds.
         state: the states that events are held against as they are now; None: as the ratios make them.
         by_matches: rows of queries whose partial matches are what is shed.
+        in_place: bool (queries,), whether all of a query's events are handed over, and what it drops goes behind that.
         overlap: see `QueryCosts`.
         lumpy: float64 (queries,), see `QueryCost`; of partial matches, whose number scatters with it, its scatter.
     """
@@ -93,6 +94,7 @@ class Load:
     judging_ms: NDArray[np.float64]
     state: State | None
     by_matches: Mapping[int, Callable[[float], float]]
+    in_place: NDArray[np.bool_]
     rest: Rest
     overlap: float
     lumpy: NDArray[np.float64]
@@ -125,8 +127,12 @@ class Load:
         total_ms = self.base_ms + float(work_ms.sum()) + judging_ms + self.rest.work_ms * self.records
         return total_ms, float((self.lumpy * work_ms).sum())
 
+    def handed_over(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64 (queries,): events of each that travel to its buckets."""
+        return np.where(self.in_place, self.candidates, self.kept(ratios))
+
     def shipped(self, ratios: NDArray[np.float64]) -> float:
-        """Events that some query keeps: at least those of the query that keeps most."""
-        kept = self.kept(ratios)
-        most = max(float(kept.max(initial=0.0)), self.rest.most * self.records)
-        return max(most, self.overlap * (float(kept.sum()) + self.rest.candidates * self.records))
+        """Events that travel for some query: at least those of the query of which most do."""
+        own = self.handed_over(ratios)
+        most = max(float(own.max(initial=0.0)), self.rest.most * self.records)
+        return max(most, self.overlap * (float(own.sum()) + self.rest.candidates * self.records))

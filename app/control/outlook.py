@@ -75,7 +75,7 @@ class Outlook:
         """float64 (queries,): of what waits, what each query saves at these ratios: its own work and its part of shipping, less the verdicts that shedding it brings about."""
         load, model, none = self.waits, self.model, np.zeros_like(ratios)
         work = model.per_work * (load.work_ms(none) - load.work_ms(ratios) - load.candidates * load.judging_ms)
-        shipping = model.per_shipped_ms * self.costs.overlap * (load.kept(none) - load.kept(ratios))
+        shipping = model.per_shipped_ms * self.costs.overlap * (load.handed_over(none) - load.handed_over(ratios))
         saved = np.where(load.effect >= NO_EFFECT, work + shipping, 0.0)
         rows = list(load.by_matches)
         saved[rows] = work[rows]

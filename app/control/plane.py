@@ -359,7 +359,7 @@ class ControlPlane:
     def _known(self) -> Known:
         with self._lock:
             watchdog = self._decider.watchdog
-            return Known(self._catalog, self._opened_at_ms, self._query_set, watchdog.told, watchdog.forecast, self._last_totals)
+            return Known(self._catalog, self._opened_at_ms, self._query_set, watchdog.ratios, watchdog.forecast, self._last_totals)
 
     def _decide(self, batch: int, greatest_times: Mapping[int, int]) -> Frozen:
         if self._log is None or self._catalog is None:

@@ -23,6 +23,7 @@ class QueryCosts:
         streams: by query that may shed, the streams that it reads.
         judged: of them, those on whose matches verdicts are given while they shed.
         most: of them, the largest share of their partial matches that may go.
+        in_place: of them, those all of whose events are handed over whatever is shed.
 
     Attributes:
         queries: those that may shed.
@@ -30,12 +31,17 @@ class QueryCosts:
     """
 
     def __init__(
-        self, streams: Mapping[str, Iterable[str]], judged: Collection[str] = (), most: Mapping[str, float] = MappingProxyType({})
+        self,
+        streams: Mapping[str, Iterable[str]],
+        judged: Collection[str] = (),
+        most: Mapping[str, float] = MappingProxyType({}),
+        in_place: Collection[str] = (),
     ) -> None:
         self.queries = tuple(streams)
         self._streams = {query: tuple(names) for query, names in streams.items()}
         self._known = {query: QueryCost() for query in streams}
         self._judged = frozenset(judged)
+        self._in_place = np.array([query in in_place for query in streams], dtype=np.bool_)
         self._most = [most.get(query, 1.0) for query in streams]
         self._rest = Rest()
         self.overlap = 1.0
@@ -99,6 +105,7 @@ class QueryCosts:
             np.array([one.judging_ms(judged=query in self._judged) for query, one in self._known.items()], dtype=np.float64),
             None if settled else State(np.array([one.retained for one in known]), np.array([one.newest_matches for one in known])),
             {row: one.by_matches(most) for row, (one, most) in enumerate(zip(known, self._most, strict=True)) if one.reference},
+            self._in_place,
             self._rest,
             self.overlap,
             np.array([one.scatter if one.reference else one.lumpy for one in known], dtype=np.float64),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.control.health import Check
+from app.control.levels import split
 from app.control.quality import Quality
 from app.control.query_set import QuerySet
 from app.control.running_catalog import RunningCatalog
@@ -24,7 +25,7 @@ class Known:
         running: the catalog; None before there is one.
         opened_at_ms: when it was opened.
         told: the last reading of the query files.
-        ratios: drop ratios by query; those that keep everything are missing.
+        ratios: of the watchdog, by query; those that keep everything are missing.
         forecast: why they are as they are; None before the first decision.
         totals: of the last batch; None before the first.
     """
@@ -85,6 +86,7 @@ class QueryStatus:
     def _of_plan(self, plan: Plan, status: str, running: RunningCatalog, known: Known) -> dict[str, Any]:
         totals, forecast = known.totals, known.forecast
         tally = None if totals is None else totals.queries.get(plan.name)
+        drop_ratio, events_drop_ratio = split(plan, known.ratios.get(plan.name, 0.0))
         severity = dict(plan.labels).get("severity", "")
         return {
             "version": plan.version,
@@ -96,7 +98,8 @@ class QueryStatus:
             "shedder": plan.shedding.shedder,
             "model": running.models.get(plan.name),
             "latency_bound_ms": plan.shedding.latency_bound_ms,
-            "drop_ratio": known.ratios.get(plan.name, 0.0),
+            "drop_ratio": drop_ratio,
+            "events_drop_ratio": events_drop_ratio,
             "predicted_latency_ms": None if forecast is None else round(forecast.latency_ms),
             "matches": int(self._metrics.value("cep_matches_emitted_total", query=plan.name, severity=severity) or 0.0),
             "partial_matches": 0 if tally is None else tally.partial_matches,

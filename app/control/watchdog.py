@@ -91,7 +91,8 @@ class Watchdog:
         self._shedding = tuple(watched for watched in queries if watched.sheds)
         judged = {watched.query for watched in self._shedding if watched.judged}
         most = {watched.query: watched.max_drop_ratio for watched in self._shedding}
-        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding}, judged, most)
+        in_place = {watched.query for watched in self._shedding if watched.in_place}
+        self._costs = QueryCosts({watched.query: watched.streams for watched in self._shedding}, judged, most, in_place)
         self._running = Running(behind=self._complete())
         self._handed = list(self._running.behind)
         self._seen = 0
@@ -104,11 +105,6 @@ class Watchdog:
     def ratios(self) -> dict[str, float]:
         """The drop ratios of the batch that was planned last, beyond 1 where events go as well as partial matches; queries that keep everything are missing."""
         return dict(self._running.ratios)
-
-    @property
-    def told(self) -> dict[str, float]:
-        """The same for people: of what a query's shedder drops."""
-        return {query: min(ratio, 1.0) for query, ratio in self._running.ratios.items()}
 
     @property
     def forecast(self) -> Forecast | None:

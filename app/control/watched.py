@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.audit.verdicts import is_audited
-from app.control.levels import sheds_matches
+from app.control.levels import hides_events, sheds_matches
 from app.control.query_cost import QueryObservation
 from app.query.plan import Plan
 from app.query.text.keys import TUPLE_SHEDDERS
+from shedding.registry import METHODS
 
 ALL_BUT_ALL = 0.95
 """Who allows less to be dropped wants more to be left than a bound that nothing else keeps would."""
@@ -25,6 +26,7 @@ class WatchedQuery:
         catch_up: after an outage, whether it sheds so that new events keep the bound, or is complete first.
         judged: whether verdicts are given on what it finds while it sheds.
         of_matches: whether partial matches are what its shedder drops.
+        in_place: whether all of its events are handed over, and its shedder drops or hides them behind that.
     """
 
     query: str
@@ -37,6 +39,7 @@ class WatchedQuery:
     catch_up: Literal["shed", "complete"] = "shed"
     judged: bool = False
     of_matches: bool = False
+    in_place: bool = False
 
     @staticmethod
     def of(plan: Plan, catch_up: Literal["shed", "complete"] = "shed") -> WatchedQuery:
@@ -58,6 +61,7 @@ class WatchedQuery:
             shedding.catch_up or catch_up,
             is_audited(plan),
             sheds_matches(plan),
+            hides_events(plan) or METHODS[shedding.shedder].remembers,
         )
 
     @property

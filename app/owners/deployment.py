@@ -156,6 +156,7 @@ class Deployment:
             "dead_letters_topic": self.dead_letters_topic,
             "buckets": self.buckets,
             **({"sample": self.catalog.sample} if self.catalog.sample else {}),
+            "audit_bytes": self.catalog.audit_bytes,
         }
         return json.dumps(plain, indent=1, sort_keys=True).encode()
 
@@ -233,7 +234,7 @@ def _from_plain(plain: Mapping[str, Any], model_of: ModelOf) -> Deployment:
     running = QueryTexts(files, tuple(stream.texts for stream in streams))
     queries = {id(query.plan): query for query in _planned(plain["queries"], running, model_of)}
     catalog = Catalog.of(tuple(query.plan for query in queries.values()), plain["catalog_version"])
-    catalog = replace(catalog, sample=plain.get("sample", 0.0))
+    catalog = replace(catalog, sample=plain.get("sample", 0.0), audit_bytes=plain.get("audit_bytes", catalog.audit_bytes))
     ordered = [queries[id(plan)] for plan in catalog.plans]
     return Deployment(
         catalog=shipped(catalog),

@@ -260,7 +260,7 @@ def prepare(
         topic, schema = output_topic(settings, plan), json.dumps(composite_schema(plan))
         outputs.append(OutputTopic(topic, _registered(settings, registry, subject(topic, plan), schema), schema))
     deployment = Deployment(
-        shipped(replace(catalog, plans=plans, sample=settings.audit.sample)),
+        shipped(replace(catalog, plans=plans, sample=settings.audit.sample, audit_bytes=settings.audit.memory_bytes)),
         streams,
         labels,
         tuple(stream_of_topic.get(number) for number in range(len(labels))),

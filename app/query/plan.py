@@ -368,6 +368,8 @@ class Catalog:
     groups: tuple[QueryGroup, ...]
     sample: float = 0.0
     """Share of the partitions that tell, in turns, what shedding costs: all that comes to them is matched once more (`app.bucket.beside`)."""
+    audit_bytes: int = 16 << 20
+    """Of events that verdicts are given by, per bucket and group (`app.audit.memory`)."""
 
     @property
     def current(self) -> tuple[Plan, ...]:

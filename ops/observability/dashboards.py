@@ -318,8 +318,8 @@ SHEDDING = Dashboard(
             "cps",
         ),
         Panel(
-            "Share of all events shed",
-            "Of what was read.",
+            "Share of events shed",
+            "Of what queries could use, wherever it was dropped: an event counts for each query that could use it.",
             ((f"cep:shed:ratio_rate5m{{{S}}}", "shed"),),
             "percentunit",
             most=1,

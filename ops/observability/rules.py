@@ -72,7 +72,7 @@ def recordings() -> list[dict[str, Any]]:
         {"record": "cep:events_consumed:rate5m", "expr": "sum by (namespace, pod) (rate(cep_events_consumed_total{<selector>}[5m]))"},
         {
             "record": "cep:shed:ratio_rate5m",
-            "expr": 'sum by (namespace, pod) (rate(cep_events_ended_total{<selector>,outcome="shed"}[5m])) / sum by (namespace, pod) (rate(cep_events_ended_total{<selector>}[5m]))',
+            "expr": "sum by (namespace, pod) (rate(cep_events_shed_total{<selector>}[5m])) / sum by (namespace, pod) (rate(cep_candidate_events_total{<selector>}[5m]))",
         },
     ]
 

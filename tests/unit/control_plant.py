@@ -38,6 +38,7 @@ class Plant:
         elasticity: of the work by the share that is kept: below 1 where what costs little is dropped first.
         left: the same as a function, where it is no power: share kept → share of the work.
         stalls: how often a batch stalls, and for how long on average: no work explains it.
+        in_place: whether all events are handed over, and those that are dropped go behind that.
         window_ms: where it is given, an event is held against the events of so long a time that were kept: it costs ``per_event_ms`` when none of them was shed.
     """
 
@@ -60,6 +61,7 @@ class Plant:
     elasticity: float = 1.0
     left: Callable[[float], float] | None = None
     stalls: tuple[float, float] = (0.0, 0.0)
+    in_place: bool = False
     seed: int = 1
     now: float = 1_000_000.0
     arrived: float = 0.0
@@ -149,7 +151,7 @@ class Plant:
             spent = candidates * kept * cost * share * float(np.exp(self.chance.normal(0, self.work_noise)))
             judging = self.judging_ms + candidates * self.verdicts_ms.get(query, 0.0) if asked.get(query) else 0.0
             queries[query] = QueryObservation(candidates, shed, spent + judging, live, asked=asked.get(query, 0.0), judging_ms=judging)
-            shipped = max(shipped, candidates - shed)
+            shipped = max(shipped, candidates if self.in_place else candidates - shed)
         return queries, shipped
 
     def state(self, query: str, candidates: int, kept: int) -> tuple[float, float]:

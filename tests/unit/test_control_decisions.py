@@ -97,6 +97,20 @@ def test_bounds_that_leave_reach_and_a_bottleneck_that_stays_elsewhere_are_told_
     assert [(one.batch, one.reason, one.bottleneck) for one in teller.told[before:]] == [(SETTLED - 1, "BOTTLENECK_MOVED", "INGRESS")]
 
 
+def test_events_that_go_as_well_as_partial_matches_are_told() -> None:
+    """The ratio of partial matches hardly changes then: beyond 1 the watchdog's is of events."""
+    teller, _ = overloaded(1.6)
+    plans = {"q": replace(PLAN, shedding=Shedding("pspice", latency_bound_ms=BOUND, max_drop_ratio=0.99))}
+    decisions = Decisions()
+    told = [decisions.reports(batch, 0, teller.forecast, {"q": ratio}, plans) for batch, ratio in enumerate((0.95, 1.6, 1.65, 0.97))]
+    assert [[(one.reason, one.drop_ratio, one.events_drop_ratio) for one in some] for some in told] == [
+        [("SHEDDING_BEGINS", 0.95, 0.0)],
+        [("RATIO_CHANGED", 0.99, 0.6)],
+        [],
+        [("RATIO_CHANGED", 0.97, 0.0)],
+    ]
+
+
 def test_a_query_that_is_gone_is_forgotten() -> None:
     teller, _ = overloaded(1.6)
     assert teller.decisions.reports(99, 0, teller.forecast, {}, {}) == ()

@@ -566,6 +566,27 @@ def test_who_would_lengthen_its_own_batches_by_verdicts_gives_nothing_even_where
     assert plant.asked("loose", 150 * SECOND).mean() < 0.03
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_dropped_behind_the_hand_over_does_not_save_it(seed: int) -> None:
+    """Half of what a batch takes is handing events over, which a shedder in the bucket leaves as it is: it must drop more."""
+    plant = Plant(lambda _: 0.0, {"q": 0.01}, fixed_ms=100.0, per_shipped_ms=0.01, in_place=True, seed=seed)
+    in_steps(plant, (0.4, 30), (1.4, 60)).run(a_watchdog(replace(ONE, in_place=True)), until_ms=90 * SECOND)
+    assert plant.late(0.99, 30 * SECOND) <= BOUND
+    assert 0.7 < plant.asked("q", 40 * SECOND).mean() < 0.8
+
+
+def test_who_drops_in_its_bucket_hands_everything_over() -> None:
+    costs = QueryCosts({"here": (STREAM,), "there": (STREAM,)}, in_place={"there"})
+    for _ in range(30):
+        seen = QueryObservation(10_000, work_ms=10.0)
+        costs.learn({"here": seen, "there": seen}, {STREAM: 10_000}, 10_000, None)
+    load = costs.load({STREAM: 1_000.0})
+    half = np.array([0.5, 0.5])
+    assert load.handed_over(half).tolist() == pytest.approx([500, 1_000])
+    assert load.shipped(half) == pytest.approx(1_000)
+    assert load.kept(half).tolist() == pytest.approx([500, 500])
+
+
 def test_a_jump_to_hardly_anything_tells_how_little_that_saves() -> None:
     """Of a query that keeps a hundredth a fifth of the work is left: what it would cost whole is not a hundred times of that by what was believed of joins before."""
     costs = QueryCosts({"q": (STREAM,)})

@@ -45,7 +45,10 @@ def test_strangers_that_say_nothing_keep_no_task_out_and_no_thread_each(monkeypa
         threading.Thread(target=serve, args=(listener, key), daemon=True).start()
         port = listener.getsockname()[1]
         strangers = [open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(20)]
-        known = [connect("127.0.0.1", port, key) for _ in range(6)]
+        known = []
+        for _ in range(6):
+            known.append(connect("127.0.0.1", port, key))
+            assert known[-1].ask({"op": "hello"}, timeout_s=60).head["pid"]  # who was answered is no stranger any more
         for one in strangers[:12]:
             with contextlib.suppress(ConnectionResetError):
                 while one.recv(1000):  # the challenge, then the end

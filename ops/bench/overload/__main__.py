@@ -179,8 +179,13 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen
 
 
 def foretell(workload: Workload, shedders: Sequence[str], capacity: Capacity, before: Before, figures: dict[str, Any]) -> None:
-    """Puts what `cep evaluate` foretells beside the rows of runs that are there."""
-    runs = [one for one in figures["runs"] if one["workload"] == workload.name and one["shedder"] in shedders]
+    """Puts what `cep evaluate` foretells beside the rows of runs that are there; not of those whose rates are multiples of another capacity than the newest."""
+    own = figures["capacity_per_s"][workload.label]
+    runs = [
+        one
+        for one in figures["runs"]
+        if one["workload"] == workload.name and one["shedder"] in shedders and one.get("capacity_per_s") == own
+    ]
     known = foretold(
         workload, shedders, sorted({float(one["rate"].rstrip("%")) / 100 for one in runs if one["rate"].endswith("%")}), before, capacity
     )
