@@ -112,7 +112,10 @@ def _given_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str,
         except OSError as error:
             findings.append(_finding(compiled, plan, f"{path}: {(error.strerror or 'cannot be read').lower()}"))
         except ModelFileError as error:
-            findings.append(_finding(compiled, plan, str(error).partition("\nhint: ")[0], error.hint))
+            hint = error.hint
+            if hint is not None and plan.shedding.shedder == AUTO:
+                hint += ", or write into it the shedder that the model was trained for"
+            findings.append(_finding(compiled, plan, str(error).partition("\nhint: ")[0], hint))
         else:
             if plan.shedding.shedder not in (AUTO, method):
                 findings.append(

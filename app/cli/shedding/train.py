@@ -90,5 +90,7 @@ def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> dict[str, A
         f"{time.perf_counter() - started:.1f} s)",
         file=sys.stderr,
     )
+    if query.plan_for(shedder).fingerprint != query.plan.fingerprint:
+        print(f"hint: write shedder: {shedder} into {query.plan.name}; the model is for the query as it is matched then", file=sys.stderr)
     told = {"query": query.plan.name, "shedder": shedder, "events": len(query.batch), "model": str(file), "bytes": file.stat().st_size}
     return told if unseen is None else {**told, "unseen": float(unseen)}
