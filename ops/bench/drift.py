@@ -2,8 +2,8 @@
 
     python -m ops.bench.drift [--rate N] [--seconds N] [--seed N] [--json FILE] [--plot FILE]
 
-Real broker, registry, Spark. Letters A, B, C at shares of 60, 30, 10 %, from half time on of 10, 30, 60 %; the query wants growing values of one key; half of its candidates are shed all the time (the ratio is set: what is judged is whom
-the model keeps). The application learns and changes the model of `gspice` by itself (decision 0040). The same topic is then read three times more: without shedding, which says what there was to find, with a model that was freshly trained
+Real broker, registry, Spark. Letters A, B, C at shares of 60, 30, 10 %, from half time on of 10, 30, 60 %; the query wants one of each, of one key, with values that grow by 3 at least; seven of ten candidates are shed all the time (the
+ratio is set: what is judged is whom the model keeps). The application learns and changes the model of `gspice` by itself (decision 0040). The same topic is then read three times more: without shedding, which says what there was to find, with a model that was freshly trained
 on the end of the drifted half (`cep train`), and with one that was trained before the drift and kept. Recall by identity, per five seconds of the input.
 
 ``back_after_s`` is how long after the drift the last change of the model came, ``behind_fresh`` the recall of the freshly trained model less that of the application over the events after it.
@@ -50,14 +50,14 @@ from ops.bench.pipeline import ROOT, apply_topics
 KINDS, KEYS = ("A", "B", "C"), 4
 BEFORE, AFTER = (0.6, 0.3, 0.1), (0.1, 0.3, 0.6)
 """Shares of the kinds."""
-RATIO, SHEDDER = 0.5, "gspice"
+RATIO, SHEDDER = 0.7, "gspice"
 FIRST_MS = 1_780_000_000_000
 QUERY = """
-name: growing
+name: steps
 from: letters
 event: SEQ(A a, B b, C c)
 where: "[key] AND b.v >= a.v + 3 AND c.v >= b.v + 3"
-within: 100 ms
+within: 60 ms
 return: {key: c.key}
 """
 SCHEMA = {
@@ -70,14 +70,14 @@ SCHEMA = {
         {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     ],
 }
-WORKLOAD = Workload("drift", "letters", {"growing": QUERY}, {"growing": 3_600_000}, forced=RATIO)
+WORKLOAD = Workload("drift", "letters", {"steps": QUERY}, {"steps": 3_600_000}, forced=RATIO)
 SLOT_S = 5
 LEARNED_S = 20
 """Of input, that a model is learned from."""
 PIECE = 2_000
 FORCED = (
     "import sys; from app.cli.main import main; from app.control.watchdog import Watchdog; "
-    f"Watchdog.ratios = property(lambda _: {{'growing': {RATIO}}}); sys.argv[0] = 'app'; sys.exit(main())"
+    f"Watchdog.ratios = property(lambda _: {{'steps': {RATIO}}}); sys.argv[0] = 'app'; sys.exit(main())"
 )
 """The command line, and a watchdog that asks for the same ratio all the time."""
 
@@ -125,7 +125,7 @@ class Place:
         """
         own = self.folder / label
         (own / "queries").mkdir(parents=True)
-        (own / "queries" / "growing.yaml").write_text(QUERY + (f"shedding: {{shedder: {SHEDDER}, latency_bound: 1 h}}\n" if sheds else ""))
+        (own / "queries" / "steps.yaml").write_text(QUERY + (f"shedding: {{shedder: {SHEDDER}, latency_bound: 1 h}}\n" if sheds else ""))
         (own / "letter.avsc").write_text(json.dumps(SCHEMA))
         plain: dict[str, Any] = {
             "kafka": {"bootstrap_servers": self.services.broker.bootstrap_servers, "starting_offsets": "earliest"},
@@ -232,7 +232,7 @@ def trained(place: Place, name: str, batch: EventBatch) -> Path:
     """A folder with a model that is learned from these events, by the command that people use."""
     models, settings = place.folder / f"{name}-models", place.folder / "live" / "settings.yaml"
     models.mkdir()
-    text, events = place.folder / "live" / "queries" / "growing.yaml", place.folder / f"{name}.jsonl"
+    text, events = place.folder / "live" / "queries" / "steps.yaml", place.folder / f"{name}.jsonl"
     events.write_bytes(b"".join(json_lines(in_pieces(batch))))
     command = [
         "train",
@@ -243,7 +243,7 @@ def trained(place: Place, name: str, batch: EventBatch) -> Path:
         "--config",
         settings,
         "--out",
-        models / "growing.model",
+        models / "steps.model",
         "--shedder",
         SHEDDER,
     ]
@@ -264,18 +264,18 @@ class Recall:
     @staticmethod
     def of(settings: Settings) -> Recall:
         """What the run without shedding found."""
-        return Recall({key: (one.time_ms - FIRST_MS) / 1000 for key, one in composites_of(settings, WORKLOAD)["growing"].items()})
+        return Recall({key: (one.time_ms - FIRST_MS) / 1000 for key, one in composites_of(settings, WORKLOAD)["steps"].items()})
 
     def by_slot(self, settings: Settings) -> NDArray[np.float64]:
         """float64 (slots,): of what was complete in `SLOT_S` seconds each."""
-        found = composites_of(settings, WORKLOAD)["growing"].keys()
+        found = composites_of(settings, WORKLOAD)["steps"].keys()
         at = (np.array(list(self.truth.values())) / SLOT_S).astype(np.int64)
         hit = np.array([key in found for key in self.truth])
         return np.bincount(at, hit) / np.maximum(1, np.bincount(at))
 
     def since(self, settings: Settings, begin_s: float) -> float:
         """Of what was complete after this time of the input."""
-        found, due = composites_of(settings, WORKLOAD)["growing"].keys(), [key for key, at in self.truth.items() if at >= begin_s]
+        found, due = composites_of(settings, WORKLOAD)["steps"].keys(), [key for key, at in self.truth.items() if at >= begin_s]
         return sum(key in found for key in due) / len(due)
 
 
@@ -283,7 +283,7 @@ def drift(place: Place, events: int, rate: float, seed: int) -> dict[str, Any]:
     """All four runs, and what they say."""
     stream, half_s = letters(events, rate, seed), events / rate / 2
     settings, began_ms = live(place, stream, rate)
-    changes = [one for one in audits_of(settings).get("ModelChange", []) if one["query"] == "growing"]
+    changes = [one for one in audits_of(settings).get("ModelChange", []) if one["query"] == "steps"]
     changed_s = [round(one["time"].timestamp() - began_ms / 1000, 1) for one in changes]
     learned = round(LEARNED_S * rate)
     parts = {"kept": rows_between(stream, events // 2 - learned, events // 2), "fresh": rows_between(stream, events - learned, events)}

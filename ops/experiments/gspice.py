@@ -184,7 +184,7 @@ def e3(size: Size, seed: int) -> Iterator[Point]:
             plans |= {"Q4-x2": queries.g4(one.four, 2), "Q5-x2": queries.g5(one.four, 2)}
         for figure, plan in plans.items():
             more = {**shedders("prefix"), **own} if "Q5" in figure else {"gspice": own["gspice"], NO_PANE: no_pane()}
-            taking_part = {**shedders(*USUAL), **more, AUTO: default(own["gspice"])}
+            taking_part = {**shedders(*USUAL), **more, EVERY_KEY: every_key(PANE_STOCKS), AUTO: default(own["gspice"])}
             yield from judged(one.contest(plan, seed), f"E3-{figure}-{one.name}", taking_part, RATES)
 
 

@@ -41,6 +41,10 @@ FACTORS = (1, 2, 4, 8, 12, 16)
 STEP_S = 1e-7
 """Seconds that an event costs for a partial match of factor 1."""
 METHODS = ("stateful", "pspice", "pm-random", "events")
+ONCE = "pm-random, once"
+"""Chance that asks about each partial match when it begins and never again."""
+ABLATIONS = (ONCE, "pspice-minus")
+"""Of S7: who chooses by chance once, and pSPICE without time in its utility."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +213,18 @@ def within(world: World, capacity: float, model: PspiceModel | StatefulModel | N
     return choose
 
 
+def once(rate: float, seed: int) -> Choice:
+    """Random choice that drops a partial match when it begins or never: as many stay as there is work for."""
+    return lambda live, now: shuffled(live.judged(World(), now).identity, seed) < np.uint64(2**64 / rate)
+
+
 def false_negatives(name: str, world: World, rate: float, seed: int) -> tuple[float, float]:
     """Share of complete matches that are lost, and the match probability without shedding."""
     truth = run(world, seed)
     if name == "events":
         found = run(world, seed, hidden=1 - 1 / rate)
+    elif name == ONCE:
+        found = run(world, seed, once(rate, seed))
     else:
         model = None if name == "pm-random" else trained(name, world, seed + 1_000)
         found = run(world, seed, within(world, truth.mean_cost / rate, model, seed))
@@ -258,6 +269,8 @@ def figures_of(seeds: int, events: int) -> list[Figure]:
         found += [figure("rate", name, rate, World(events=events), rate, seeds=seeds) for rate in RATES]
         compared = World(window=12_000, events=events, compared=True)
         found += [figure("compared", name, rate, compared, rate, seeds=seeds) for rate in RATES]
+    for name in ABLATIONS:
+        found += [figure("window", name, size, World(window=size, events=events), 1.2, seeds=seeds) for size in SIZES]
     for name in ("stateful", "pspice", "pspice-minus"):
         for factor in FACTORS:
             world = World((Q1, Q2), 10_000, (float(factor), 1.0), events)
@@ -281,6 +294,10 @@ def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
     likely = {size: by["window", "pspice", size].match_probability for size in SIZES}
     low = [size for size in SIZES if likely[size] <= 0.6]
     gaps = {size: mean["window", "pm-random", size] - mean["window", "pspice", size] for size in SIZES}
+    ablations = {
+        "chance asks once": {size: mean["window", ONCE, size] - mean["window", "pspice", size] for size in SIZES},
+        "no time in the utility": {size: mean["window", "pm-random", size] - mean["window", "pspice-minus", size] for size in SIZES},
+    }
     crossing = [size for size in SIZES if mean["window", "events", size] < mean["window", "pspice", size]]
     events = [mean["window", "events", size] for size in SIZES]
     rising = all(mean["rate", "pspice", a] <= mean["rate", "pspice", b] for a, b in pairwise(RATES))
@@ -293,6 +310,14 @@ def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
             "S7 the gap shrinks to about 0 near 90 %",
             _held(abs(gaps[SIZES[-1]]) < 0.1 and abs(gaps[SIZES[-1]]) < 0.5 * max(gaps.values())),
             ", ".join(f"{gaps[size]:+.3f} at {likely[size]:.0%}" for size in SIZES),
+        ),
+        *(
+            Verdict(
+                f"S7 the gap shrinks to about 0 near 90 % (ablation: {what})",
+                _held(abs(own[SIZES[-1]]) < 0.1 or own[SIZES[-1]] < 0),
+                ", ".join(f"{own[size]:+.3f} at {likely[size]:.0%}" for size in SIZES),
+            )
+            for what, own in ablations.items()
         ),
         Verdict(
             "S7 dropping events loses less the likelier matches are, and less than pSPICE at the end",
