@@ -62,8 +62,8 @@ class Clock:
 
 
 class World:
-    def __init__(self, folder: Path) -> None:
-        self.clock = Clock()
+    def __init__(self, folder: Path, waiting: int = 4) -> None:
+        self.clock, self.waiting = Clock(), waiting
         self.settings = Settings.model_validate(
             {
                 "streams": {"retail": {"topics": ["readings"], "idle_after": "5 s", "allowed_lateness": "1 s"}},
@@ -96,7 +96,7 @@ class World:
             cost_ns={"shed": 5_000_000} if shed else {},
         )
         tally = QueryTally("q", matches=2, latencies=(0, 2), latency_sum_ms=150, cost_ns=5_000 * (events - shed))
-        owner = StageReport(batch, "cep", 0, queries=(tally,), waiting=4)
+        owner = StageReport(batch, "cep", 0, queries=(tally,), waiting=self.waiting)
         self.plane.finish(total(batch, [task, owner, *more]))
         planned = self.clock.now
         self.clock.now += duration_ms
@@ -344,6 +344,18 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+@pytest.mark.parametrize("lost", ["shed", "ended_matches", "tuples_shed", "limited_runs", ""])
+def test_heartbeat_is_written_for_the_report_on_what_was_shed_last_where_nothing_else_waits(tmp_path: Path, lost: str) -> None:
+    world = World(tmp_path, waiting=0)
+    try:
+        world.plane.running.good()
+        world.run(0, 10, StageReport(0, "cep", 1, queries=(QueryTally("q", **({lost: 3} if lost else {})),)))
+        world.clock.now += 1_500
+        assert world.plane._heartbeat_is_due() is bool(lost)
+    finally:
+        world.plane.close()
 
 
 def test_breaches_are_counted_by_account(world: World) -> None:
