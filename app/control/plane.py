@@ -157,7 +157,7 @@ class ControlPlane:
                 return False
             now = self._clock()
             self._inflow.read(running.topics, speakers, ranges)
-            self._decider.open(running.catalog, sequences, memory, first=first)
+            self._decider.open(running, sequences, memory, first=first)
             if first:
                 self._inflow.restore(memory.get("idle", {}), now)
                 self._display.show_first(now)

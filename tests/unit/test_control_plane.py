@@ -441,6 +441,24 @@ def test_events_that_go_because_partial_matches_are_not_enough_have_a_report_of_
     assert (events.level, events.shedder, events.asked_drop_ratio, events.considered, events.dropped) == ("EVENTS", "random", 0.4, 100, 40)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_report_speaks_of_the_query_as_it_was_in_its_batch(world: World, *, restarted: bool) -> None:
+    ended = QueryTally("q", partial_matches=9, judged_matches=9, ended_matches=2, evicted_matches=2)
+    world.run(0, 100, StageReport(0, "cep", 1, queries=(ended,)))
+    before, after = RunningCatalog(Catalog.of((a_plan(),)), "deployment"), RunningCatalog(Catalog.of((a_plan("other"),)), "second")
+    if restarted:
+        world.plane.close()
+        world.plane = ControlPlane(world.settings, {}, world.clock)
+        after = replace(after, before=before)
+    else:
+        world.plane.open(replace(after, deployment="passed over"))
+    world.plane.open(after)
+    (report,) = world.plane.directive(1).shed_reports
+    assert (report.query, report.version, report.shedder) == ("q", 2, "least-progress"), "it is gone since"
+    world.run(1, 100)
+    assert not world.plane.directive(2).shed_reports
+
+
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:
     tally = QueryTally("q", candidates=4, matches=3, partial_matches=9, limited_matches=7, limited_runs=1)
     world.run(0, 100, StageReport(0, "cep", 1, queries=(tally,)))
