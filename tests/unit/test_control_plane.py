@@ -25,6 +25,7 @@ from app.control.registry_watch import Notice
 from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.control.running_catalog import RunningCatalog
 from app.control.selection import packed
+from app.control.shed_reports import ShedReport
 from app.control.totals import total
 from app.events.types import Kind
 from app.observe.logs import configure_logging
@@ -429,7 +430,7 @@ def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) 
 def test_what_must_go_after_an_overload_because_of_what_went_before_is_reported() -> None:
     totals = total(0, [StageReport(0, "cep", 1, queries=(QueryTally("q", shed=3),))])
     (report,) = shed_reports(Directive(0), totals, {"q": a_plan(shedder="prefix", latency_bound_ms=1000)})
-    assert (report.shedder, report.asked_drop_ratio, report.dropped, report.level) == ("prefix", 0.0, 3, "EVENTS")
+    assert (report.shedder, report.asked_drop_ratio, report.dropped, report.level, report.place) == ("prefix", 0.0, 3, "EVENTS", "bucket")
     assert not shed_reports(Directive(0), totals, {"q": a_plan(shedder="random")}), "who remembers nothing drops nothing then"
 
 
@@ -439,6 +440,25 @@ def test_events_that_go_because_partial_matches_are_not_enough_have_a_report_of_
     matches, events = shed_reports(directive, totals, {"q": a_plan(shedder="pspice", latency_bound_ms=1000)})
     assert (matches.level, matches.considered, matches.dropped) == ("PARTIAL_MATCHES", 50, 49)
     assert (events.level, events.shedder, events.asked_drop_ratio, events.considered, events.dropped) == ("EVENTS", "random", 0.4, 100, 40)
+    assert (matches.place, events.place) == ("matching", "ingress")
+
+
+def test_shed_reports_are_read_by_whoever_knows_one_field_less_and_say_nothing_of_it_where_they_are_older() -> None:
+    now = json.loads((Path(__file__).parents[2] / "schemas" / "ShedReport.avsc").read_text())
+    before = {**now, "fields": [one for one in now["fields"] if one["name"] != "place"]}
+    report = ShedReport(1, "q", 2, 3, "prefix", 0.5, 4, 2, place="bucket")
+
+    def read(writer: Any, reader: Any) -> Any:
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, writer, report.to_avro())
+        written.seek(0)
+        return fastavro.schemaless_reader(written, writer, reader)
+
+    assert read(now, now)["place"] == "bucket"
+    assert read(before, now)["place"] is None
+    assert "place" not in read(now, before)
+    assert ShedReport.from_plain(report.to_plain()) == report
+    assert "place" not in replace(report, place=None).to_plain(), "directives of before are as they were"
 
 
 @pytest.mark.parametrize("restarted", [False, True])
