@@ -21,8 +21,9 @@ from app.audit.memory import FOREVER, KeysOf, Kind, Memory, Recalled
 from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
-from app.query.plan import QUERY_STREAM, Catalog, Plan
+from app.query.plan import Catalog, Plan
 from app.query.reach import reach_ms
+from app.query.sampling import reads_queries, why_no_sample
 
 MOST_EVENTS = 200_000
 """That are looked through again in one step of a bucket; matches beyond are unverifiable."""
@@ -86,18 +87,12 @@ def cares_for_distances_only(plan: Plan, reach_ms: int) -> bool:
 
 
 def control_sample(plan: Plan, share: float) -> Sample | None:
-    """The control sample of partitions that says what shedding costs the query; None where there is none.
-
-    It has a bound to shed for, and partitions that events belong to; it reads no other queries, whose sample would be of other partitions; and what it finds depends on what its reach holds, not on
-    matches of any time before, nor on events of any time before: after a restart nobody could say any more that all of them were seen.
-    """
-    keyed = bool(plan.equivalence) and plan.ranks != "stream" and not any(item.lacks for item in plan.items)
-    alone = plan.runs is None or plan.runs.after == "no-skip"
-    sheds = plan.shedding.latency_bound_ms is not None and plan.shedding.shedder != "none"
-    if not (share and sheds and keyed and alone and plan.temporal is None and plan.draining is None and not reads_queries(plan)):
+    """The control sample of partitions that says what shedding costs the query; None where there is none: `app.query.sampling` says why."""
+    reach = reach_ms(plan)
+    if not share or reach is None or why_no_sample(plan) is not None:
         return None
-    reach, (back, ahead) = reach_ms(plan), _looks(plan)
-    return None if reach is None else Sample(share, reach * (1 + back), reach * ahead)
+    back, ahead = _looks(plan)
+    return Sample(share, reach * (1 + back), reach * ahead)
 
 
 def control_samples(catalog: Catalog, queries: Iterable[int]) -> dict[int, Sample]:
@@ -121,11 +116,6 @@ def _looks(plan: Plan) -> tuple[bool, bool]:
         runs.window is not None or runs.longest or runs.after != "no-skip" or any(item.negated for item in plan.items)
     )
     return whole or plan.items[0].negated, whole or plan.items[-1].negated
-
-
-def reads_queries(plan: Plan) -> bool:
-    """Whether it reads other queries' composite events: what these have lost or made up nobody here knows."""
-    return any(stream.startswith(QUERY_STREAM) for stream in plan.streams)
 
 
 def is_audited(plan: Plan) -> bool:

@@ -292,6 +292,7 @@ def test_queries_page(world: World) -> None:
     world.plane.running.good()
     world.run(0, 10)
     (query,) = world.plane.queries()
+    assert query["sample"] == "nothing is shed for a latency bound"
     assert {k: query[k] for k in ("query", "version", "status", "matches", "drop_ratio", "cost_ms", "last_batch")} == {
         "query": "q",
         "version": 2,
