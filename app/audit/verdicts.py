@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from app.audit.copies import Copies
 from app.audit.digests import match_digests
 from app.audit.lean import Lean
-from app.audit.memory import FOREVER, KeysOf, Kind, Memory, Recalled
+from app.audit.memory import FOREVER, NEVER, KeysOf, Kind, Memory, Recalled
 from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
@@ -118,8 +118,15 @@ def _looks(plan: Plan) -> tuple[bool, bool]:
     return whole or plan.items[0].negated, whole or plan.items[-1].negated
 
 
+def others_follow(plan: Plan) -> bool:
+    """Whether a query can find something else in the place of what a partial match that was ended would have become."""
+    return can_be_false(plan) and plan.runs is not None and (plan.runs.after != "no-skip" or plan.runs.longest)
+
+
 def is_audited(plan: Plan) -> bool:
     """Whether verdicts are given on what the query finds: it may shed, and shedding can make it find what is not so."""
+    if plan.shedding.state_bytes is not None and others_follow(plan):
+        return True
     return plan.shedding.latency_bound_ms is not None and can_be_false(plan)
 
 
@@ -160,23 +167,26 @@ class Judge:
         self._movable = cares_for_distances_only(plan, reach_ms)
         self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
-    def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory) -> Verdicts:
+    def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory, ended_before_ms: int = NEVER) -> Verdicts:
         """One verdict per match.
 
         Args:
             matches: that the query found just now.
             keys: uint64 (matches,), hashes of their partition keys.
             memory: of the group.
+            ended_before_ms: partial matches of events before this time were ended. What has to do with such events is asked again, and if it is false, no shed event is to blame.
         """
-        codes, refuted_by = np.zeros(len(matches), np.uint8), np.full((len(matches), 2), -1, np.int64)
+        told = Verdicts(np.zeros(len(matches), np.uint8), np.full((len(matches), 2), -1, np.int64))
         spans = self._spans(matches, keys)
-        if memory.touched(self._own):
-            self._judge(matches, spans, memory, codes, refuted_by)
-        codes[(codes != Verdict.FALSE_POSITIVE) & (spans.since < memory.shed_before_ms)] = Verdict.UNVERIFIABLE
-        return Verdicts(codes, refuted_by)
+        doubted = spans.since < ended_before_ms
+        if doubted.any() or memory.touched(self._own):
+            self._judge(matches, spans, memory, doubted, told)
+        told.codes[(told.codes != Verdict.FALSE_POSITIVE) & (spans.since < memory.shed_before_ms)] = Verdict.UNVERIFIABLE
+        return told
 
-    def _judge(self, matches: Matches, spans: Spans, memory: Memory, codes: NDArray[np.uint8], refuted_by: NDArray[np.int64]) -> None:
-        touched = np.flatnonzero(self._touched(spans, _recalled(memory, spans, "shed")))
+    def _judge(self, matches: Matches, spans: Spans, memory: Memory, doubted: NDArray[np.bool_], told: Verdicts) -> None:
+        codes = told.codes
+        touched = np.flatnonzero(doubted | self._touched(spans, _recalled(memory, spans, "shed")))
         codes[touched] = Verdict.UNVERIFIABLE
         known = touched[spans.since[touched] >= memory.whole_from_ms]
         if not len(known) or memory.blind or self._depends:
@@ -192,8 +202,9 @@ class Judge:
         codes[known[right]] = Verdict.CONFIRMED
         false = known[~right]
         codes[false] = Verdict.FALSE_POSITIVE
-        if len(false):
-            refuted_by[false] = self._refuting(asked, spans.of(false), digests[false])
+        by_events = false[~doubted[false]]
+        if len(by_events):
+            told.refuted_by[by_events] = self._refuting(asked, spans.of(by_events), digests[by_events])
 
     def _spans(self, matches: Matches, keys: NDArray[np.uint64]) -> Spans:
         bound = matches.constituents(self._positive)

@@ -333,6 +333,52 @@ def test_the_control_sample_says_what_ended_partial_matches_have_lost() -> None:
     assert min(lost, kept) > 5
 
 
+FOLLOWED = {
+    "the longest": f"{PREVENTING['the longest']}",
+    "after a match": "event: SEQ(A a, B b, C c)\nwithin: 30 ms\nwhere: '[k]'\nafter: skip-past-last-event",
+}
+
+
+@pytest.mark.parametrize("more", ["", "limits: {state_bytes: 1000000}\n"], ids=["for its bound", "for memory"])
+@pytest.mark.parametrize("text", FOLLOWED.values(), ids=FOLLOWED)
+def test_what_is_found_in_the_place_of_ended_partial_matches_is_never_passed_over(text: str, more: str) -> None:
+    """No event is shed in half of the streams; of the longest match the query itself is asked, what follows on other matches nobody can tell."""
+    seen, by_events = Counter[Verdict](), 0
+    for seed in range(40):
+        chance, time, lines = random.Random(seed), 0, []
+        for _ in range(80):
+            time += chance.randrange(7)
+            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
+        gone = chance.choices([True, False, False, False], k=80) if seed % 2 else [False] * 80
+        case = case_of(f"name: q\n{text}\n{more}", lines, chance.choices([0, 1], k=80), gone, shedder="random" if more else "pm-random")
+        assert case is not None
+        if more:  # the limit alone: there is no bound
+            bare = replace(case.plan, shedding=replace(case.plan.shedding, latency_bound_ms=None, shedder="none"))
+            case, gone = replace(case, catalog=Catalog.of((bare,)), gone=set()), [False] * 80
+        ending = Judge(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.5, 0.5)
+        steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 81, 20))]
+        rules, restarts = TimeRules(case.plan.streams[0], 20), set(chance.sample(range(5), seed % 3))
+        truth = {key[2] for key in identities(case.catalog, match_sorted(case.catalog, case.batch).found) if key[0] == "match"}
+        endings = {0: ending}
+        for name, verdict, refuted_by in judged(
+            case.catalog, fed(case.catalog, rules, steps, shedding(case.gone), 1 + seed % 2, restarts, endings=endings)
+        ):
+            assert verdict is not Verdict.UNTOUCHED or name in truth, "what is not spoken of is true"
+            assert verdict is not Verdict.CONFIRMED or name in truth
+            assert verdict is not Verdict.FALSE_POSITIVE or name not in truth
+            if refuted_by != (-1, -1):
+                assert refuted_by in case.gone
+                by_events += 1
+                assert name not in found_with(case, refuted_by, itself=True)
+                assert name in found_with(case, refuted_by, itself=False), "the ended partial matches are not what refutes it"
+            seen[verdict] += 1
+    if "after:" in text:
+        assert set(seen) <= {Verdict.UNTOUCHED, Verdict.UNVERIFIABLE}
+        assert seen[Verdict.UNVERIFIABLE] > 20
+    else:
+        assert min(seen[Verdict.FALSE_POSITIVE], seen[Verdict.CONFIRMED]) > 5
+
+
 @pytest.mark.parametrize(("limit", "most", "text"), [("MOST_WAITING", 150, "a negated end"), ("MOST_HELD", 130, "a negated start")])
 def test_what_is_forgotten_of_the_control_sample_is_forgotten_turn_by_turn(
     limit: str, most: int, text: str, monkeypatch: pytest.MonkeyPatch
