@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,8 @@ class Verdicts:
 
 
 Rematch = Callable[[EventBatch, NDArray[np.uint64]], Matches]
-"""What the query finds in these events, all time being over. Bitmaps are of the group."""
+"""What the query finds in these events, all time being over: matches, or timeouts. Bitmaps are of the group."""
+Judged = Literal["matches", "timeouts"]
 
 
 def can_be_false(plan: Plan) -> bool:
@@ -144,7 +146,7 @@ class Spans:
 
 
 class Judge:
-    """Judges the matches of one query.
+    """Judges the matches of one query, or its timeouts.
 
     Args:
         plan: its plan.
@@ -153,11 +155,20 @@ class Judge:
         keys_of: how the group is partitioned.
         rematch: asks the query again.
         lean: knows what is worth asking about; None: all of it.
+        judged: what `rematch` finds, and what it is asked about.
     """
 
     def __init__(  # noqa: PLR0917 - the query, and what asks it
-        self, plan: Plan, own: NDArray[np.uint64], reach_ms: int, keys_of: KeysOf, rematch: Rematch, lean: Lean | None = None
+        self,
+        plan: Plan,
+        own: NDArray[np.uint64],
+        reach_ms: int,
+        keys_of: KeysOf,
+        rematch: Rematch,
+        lean: Lean | None = None,
+        judged: Judged = "matches",
     ) -> None:
+        self._judged = judged
         self._own, self._keys_of, self._rematch, self._lean = own, keys_of, rematch, lean
         self._positive = [item.index for item in plan.positive]
         self._reach = reach_ms
@@ -211,6 +222,8 @@ class Judge:
         times, starts = matches.events.time[bound.rows], bound.starts[:-1]  # every match binds something
         first, last = np.minimum.reduceat(times, starts), np.maximum.reduceat(times, starts)
         since = first - self._reach if self._looks_back else first
+        if self._judged == "timeouts":  # until the end of the window anything may complete, or end, what it has bound
+            return Spans(keys, since, np.maximum(last, matches.time))
         return Spans(keys, since, np.maximum(last, first + self._reach) if self._looks_ahead else last)
 
     def _touched(self, spans: Spans, recalled: Recalled) -> NDArray[np.bool_]:

@@ -13,7 +13,8 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import Dispatch
 from app.audit.lean import Lean
 from app.audit.memory import Kind, Memory
-from app.audit.verdicts import UNBOUNDED_MS, Judge, Verdict, cares_for_distances_only, is_audited, others_follow
+from app.audit.verdicts import UNBOUNDED_MS, Judge, Judged, Verdict, Verdicts, cares_for_distances_only, is_audited, others_follow
+from app.audit.verdicts import Rematch as Asking
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch, pack_events, unpack_events
 from app.bucket.hold import FOREVER, NEVER
@@ -22,6 +23,7 @@ from app.bucket.matching import Clock, Found, no_clock
 from app.bucket.rematch import Rematch
 from app.bucket.route import keys_of_matches, partition_keys
 from app.bucket.snapshot import Part
+from app.cep.matches import Matches
 from app.cep.snapshot.preamble import Buffer
 from app.events.batch import EventBatch
 from app.query.plan import Catalog, Plan, QueryGroup
@@ -29,6 +31,7 @@ from app.query.reach import reach_ms
 
 MOST_BYTES = 16 << 20
 """Of events that are remembered, per bucket and group."""
+_Told = tuple[Matches, Verdicts | None, tuple[Matches, Verdicts] | None]
 
 
 def audit_of(catalog: Catalog, group: QueryGroup) -> GroupAudit | None:
@@ -92,11 +95,12 @@ class GroupAudit:
         """By query that finds something else where partial matches were ended: before which time events of these are."""
         self._upkeep_ns = 0
         """What remembering took in this step."""
-        self._judges = {
-            query: Judge(
-                plan, self._layout.own_words(query), self._reaches[query], self._keys_of, self._rematch(query), self._lean(query, plan)
-            )
-            for query, plan in self._plans.items()
+        rematches = {query: self._rematch(query) for query in self._plans}
+        self._judges = {query: self._judge(query, rematch) for query, rematch in rematches.items()}
+        self._judges_of_timeouts = {
+            query: self._judge(query, rematch.timeouts, "timeouts")
+            for query, rematch in rematches.items()
+            if self._plans[query].on_timeout == "emit"
         }
 
     def hide(self, batch: EventBatch, bitmaps: NDArray[np.uint64], clock: Clock = no_clock) -> None:
@@ -192,16 +196,28 @@ class GroupAudit:
         return replace(judged, cost_ns=judged.cost_ns + took, judging_ns=took)
 
     def _judged(self, found: Found) -> Found:
-        judge, ended_before_ms = self._judges.get(found.query), self._ended_before.get(found.query, NEVER)
-        if judge is None or not len(found.matches) or not (self.memory.knows_of_shedding or ended_before_ms > NEVER):
+        judge = self._judges.get(found.query)
+        if judge is None or not (self.memory.knows_of_shedding or found.query in self._ended_before):
             return found
-        verdicts = judge.verdicts(found.matches, keys_of_matches(found.matches, self._group), self.memory, ended_before_ms)
+        matches, verdicts, withheld = self._told(judge, found.query, found.matches)
+        judged = replace(found, matches=matches, verdicts=verdicts, withheld=withheld)
+        judge = self._judges_of_timeouts.get(found.query)
+        if judge is None or found.timeouts is None:
+            return judged
+        timeouts, verdicts, withheld = self._told(judge, found.query, found.timeouts)
+        return replace(judged, timeouts=timeouts, timeout_verdicts=verdicts, withheld_timeouts=withheld)
+
+    def _told(self, judge: Judge, query: int, matches: Matches) -> _Told:
+        """Matches, or timeouts, that are written, with their verdicts; and those that are held back."""
+        if not len(matches):
+            return matches, None, None
+        keys, ended_before_ms = keys_of_matches(matches, self._group), self._ended_before.get(query, NEVER)
+        verdicts = judge.verdicts(matches, keys, self.memory, ended_before_ms)
         false = verdicts.codes == Verdict.FALSE_POSITIVE
-        if not self._plans[found.query].output.hold_for_verdict or not false.any():
-            return replace(found, verdicts=verdicts)
+        if not self._plans[query].output.hold_for_verdict or not false.any():
+            return matches, verdicts, None
         right, wrong = np.flatnonzero(~false), np.flatnonzero(false)
-        withheld = some_of(found.matches, wrong), verdicts.of(wrong)
-        return replace(found, matches=some_of(found.matches, right), verdicts=verdicts.of(right), withheld=withheld)
+        return some_of(matches, right), verdicts.of(right), (some_of(matches, wrong), verdicts.of(wrong))
 
     def _note_endings(self, news: Sequence[Found]) -> None:
         """What of the events that came so far became of ended partial matches nobody knows."""
@@ -220,6 +236,11 @@ class GroupAudit:
     def _keys_of(self, batch: EventBatch) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         keys = partition_keys(batch, np.arange(len(batch)), self._group)
         return keys.hashes, keys.reach == kernels.EVERYWHERE
+
+    def _judge(self, query: int, rematch: Asking, judged: Judged = "matches") -> Judge:
+        plan = self._plans[query]
+        own = self._layout.own_words(query)
+        return Judge(plan, own, self._reaches[query], self._keys_of, rematch, self._lean(query, plan), judged)
 
     def _lean(self, query: int, plan: Plan) -> Lean | None:
         if not Lean.fits(plan):

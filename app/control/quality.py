@@ -69,7 +69,7 @@ class Quality:
         for query, tally in totals.queries.items():
             if query in samples or query in shed or any(tally.verdicts.values()):
                 slot = self._slot(query, now_ms)
-                slot.found += tally.matches
+                slot.found += tally.matches + tally.timeouts
                 slot.refuted += tally.refuted - tally.withheld
                 slot.unverifiable += tally.unverifiable
                 slot.shed |= query in shed

@@ -53,6 +53,13 @@ def test_minutes_without_shedding_count_but_are_nothing_to_tell_of_alone():
     assert quality.estimates("q") == {}, "what was shed is too long ago"
 
 
+def test_timeouts_count_among_what_is_written():
+    quality, tally = begun(), QueryTally("q", matches=6, timeouts=4, refuted=3, withheld=1, unverifiable=2)
+    quality.observe(0, BatchTotals(0, queries={"q": tally}), Directive(0, deployment="first", shedding={"q": QueryShedding(0.5)}))
+    known = quality.estimates("q")["precision"]
+    assert (known.value, known.lower, known.upper) == (pytest.approx(0.75), pytest.approx(0.6), pytest.approx(0.8))
+
+
 def test_what_is_known_of_a_query_is_not_told_of_the_one_that_it_has_become():
     quality, metrics = begun(), Metrics()
     observed(quality, 0, 4, shed=True)
