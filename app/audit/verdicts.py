@@ -69,6 +69,20 @@ class Verdicts:
         return np.flatnonzero(self.codes != Verdict.UNTOUCHED)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Partial matches of a query that were ended.
+
+    Attributes:
+        before_ms: all their events are before this time.
+        known_until_ms: all events before this time have come.
+    """
+
+    before_ms: int = NEVER
+    known_until_ms: int = FOREVER
+
+
+NONE_ENDED = Ended()
 Rematch = Callable[[EventBatch, NDArray[np.uint64]], Matches]
 """What the query finds in these events, all time being over: matches, or timeouts. Bitmaps are of the group."""
 Judged = Literal["matches", "timeouts"]
@@ -178,20 +192,22 @@ class Judge:
         self._movable = cares_for_distances_only(plan, reach_ms)
         self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
-    def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory, ended_before_ms: int = NEVER) -> Verdicts:
+    def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory, ended: Ended = NONE_ENDED) -> Verdicts:
         """One verdict per match.
 
         Args:
             matches: that the query found just now.
             keys: uint64 (matches,), hashes of their partition keys.
             memory: of the group.
-            ended_before_ms: partial matches of events before this time were ended. What has to do with such events is asked again, and if it is false, no shed event is to blame.
+            ended: partial matches of the query. What has to do with their events is asked again, and if it is false, no shed event is to blame.
         """
         told = Verdicts(np.zeros(len(matches), np.uint8), np.full((len(matches), 2), -1, np.int64))
         spans = self._spans(matches, keys)
-        doubted = spans.since < ended_before_ms
+        doubted = spans.since < ended.before_ms
         if doubted.any() or memory.touched(self._own):
             self._judge(matches, spans, memory, doubted, told)
+        early = doubted & (spans.until >= ended.known_until_ms)  # nothing was left that it would have had to wait for
+        told.codes[early & (told.codes != Verdict.FALSE_POSITIVE)] = Verdict.UNVERIFIABLE
         told.codes[(told.codes != Verdict.FALSE_POSITIVE) & (spans.since < memory.shed_before_ms)] = Verdict.UNVERIFIABLE
         return told
 

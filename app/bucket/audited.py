@@ -13,7 +13,17 @@ from app.asc.layout import ItemLayout
 from app.asc.selected import Dispatch
 from app.audit.lean import Lean
 from app.audit.memory import Kind, Memory
-from app.audit.verdicts import UNBOUNDED_MS, Judge, Judged, Verdict, Verdicts, cares_for_distances_only, is_audited, others_follow
+from app.audit.verdicts import (
+    UNBOUNDED_MS,
+    Ended,
+    Judge,
+    Judged,
+    Verdict,
+    Verdicts,
+    cares_for_distances_only,
+    is_audited,
+    others_follow,
+)
 from app.audit.verdicts import Rematch as Asking
 from app.bucket import kernels
 from app.bucket.chunk import compacted_batch, pack_events, unpack_events
@@ -93,6 +103,7 @@ class GroupAudit:
         self.memory = Memory(self._layout.words, self._keys_of, MOST_BYTES)
         self._ended_before: dict[int, int] = {}
         """By query that finds something else where partial matches were ended: before which time events of these are."""
+        self._watermark_ms = NEVER
         self._upkeep_ns = 0
         """What remembering took in this step."""
         rematches = {query: self._rematch(query) for query in self._plans}
@@ -123,6 +134,7 @@ class GroupAudit:
         """
         began = clock()
         self.memory.add(compacted_batch(batch), bitmaps, "fed")
+        self._watermark_ms = watermark_ms
         self._note_endings(news)
         self._upkeep_ns += clock() - began
         judged = [self._timed(found, clock) for found in news]
@@ -211,8 +223,8 @@ class GroupAudit:
         """Matches, or timeouts, that are written, with their verdicts; and those that are held back."""
         if not len(matches):
             return matches, None, None
-        keys, ended_before_ms = keys_of_matches(matches, self._group), self._ended_before.get(query, NEVER)
-        verdicts = judge.verdicts(matches, keys, self.memory, ended_before_ms)
+        ended = Ended(self._ended_before.get(query, NEVER), self._watermark_ms)
+        verdicts = judge.verdicts(matches, keys_of_matches(matches, self._group), self.memory, ended)
         false = verdicts.codes == Verdict.FALSE_POSITIVE
         if not self._plans[query].output.hold_for_verdict or not false.any():
             return matches, verdicts, None
