@@ -111,6 +111,11 @@ class Memory:
         """The greatest time of an event that is known to be shed."""
         return max([self.shed_before_ms - 1, *(piece.last_ms for piece in self._pieces if piece.kind != "fed")])
 
+    @property
+    def last_fed_ms(self) -> int:
+        """The greatest time of an event that was fed, or a later one where not all are remembered."""
+        return max([self.whole_from_ms - 1, *(piece.last_ms for piece in self._pieces if piece.kind == "fed")])
+
     def add(self, batch: EventBatch, bitmaps: NDArray[np.uint64], kind: Kind, number: int | None = None) -> None:
         """Remembers events.
 

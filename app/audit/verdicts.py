@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from app.audit.copies import Copies
 from app.audit.digests import match_digests
 from app.audit.lean import Lean
-from app.audit.memory import FOREVER, KeysOf, Kind, Memory, Recalled
+from app.audit.memory import FOREVER, NEVER, KeysOf, Kind, Memory, Recalled
 from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
-from app.query.plan import QUERY_STREAM, Catalog, Plan
+from app.query.plan import Catalog, Plan
 from app.query.reach import reach_ms
+from app.query.sampling import reads_queries, why_no_sample
 
 MOST_EVENTS = 200_000
 """That are looked through again in one step of a bucket; matches beyond are unverifiable."""
@@ -67,8 +69,23 @@ class Verdicts:
         return np.flatnonzero(self.codes != Verdict.UNTOUCHED)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Partial matches of a query that were ended.
+
+    Attributes:
+        before_ms: all their events are before this time.
+        known_until_ms: all events before this time have come.
+    """
+
+    before_ms: int = NEVER
+    known_until_ms: int = FOREVER
+
+
+NONE_ENDED = Ended()
 Rematch = Callable[[EventBatch, NDArray[np.uint64]], Matches]
-"""What the query finds in these events, all time being over. Bitmaps are of the group."""
+"""What the query finds in these events, all time being over: matches, or timeouts. Bitmaps are of the group."""
+Judged = Literal["matches", "timeouts"]
 
 
 def can_be_false(plan: Plan) -> bool:
@@ -86,18 +103,12 @@ def cares_for_distances_only(plan: Plan, reach_ms: int) -> bool:
 
 
 def control_sample(plan: Plan, share: float) -> Sample | None:
-    """The control sample of partitions that says what shedding costs the query; None where there is none.
-
-    It has a bound to shed for, and partitions that events belong to; it reads no other queries, whose sample would be of other partitions; and what it finds depends on what its reach holds, not on
-    matches of any time before, nor on events of any time before: after a restart nobody could say any more that all of them were seen.
-    """
-    keyed = bool(plan.equivalence) and plan.ranks != "stream" and not any(item.lacks for item in plan.items)
-    alone = plan.runs is None or plan.runs.after == "no-skip"
-    sheds = plan.shedding.latency_bound_ms is not None and plan.shedding.shedder != "none"
-    if not (share and sheds and keyed and alone and plan.temporal is None and plan.draining is None and not reads_queries(plan)):
+    """The control sample of partitions that says what shedding costs the query; None where there is none: `app.query.sampling` says why."""
+    reach = reach_ms(plan)
+    if not share or reach is None or why_no_sample(plan) is not None:
         return None
-    reach, (back, ahead) = reach_ms(plan), _looks(plan)
-    return None if reach is None else Sample(share, reach * (1 + back), reach * ahead)
+    back, ahead = _looks(plan)
+    return Sample(share, reach * (1 + back), reach * ahead)
 
 
 def control_samples(catalog: Catalog, queries: Iterable[int]) -> dict[int, Sample]:
@@ -123,13 +134,15 @@ def _looks(plan: Plan) -> tuple[bool, bool]:
     return whole or plan.items[0].negated, whole or plan.items[-1].negated
 
 
-def reads_queries(plan: Plan) -> bool:
-    """Whether it reads other queries' composite events: what these have lost or made up nobody here knows."""
-    return any(stream.startswith(QUERY_STREAM) for stream in plan.streams)
+def others_follow(plan: Plan) -> bool:
+    """Whether a query can find something else in the place of what a partial match that was ended would have become."""
+    return can_be_false(plan) and plan.runs is not None and (plan.runs.after != "no-skip" or plan.runs.longest)
 
 
 def is_audited(plan: Plan) -> bool:
     """Whether verdicts are given on what the query finds: it may shed, and shedding can make it find what is not so."""
+    if plan.shedding.state_bytes is not None and others_follow(plan):
+        return True
     return plan.shedding.latency_bound_ms is not None and can_be_false(plan)
 
 
@@ -147,7 +160,7 @@ class Spans:
 
 
 class Judge:
-    """Judges the matches of one query.
+    """Judges the matches of one query, or its timeouts.
 
     Args:
         plan: its plan.
@@ -156,11 +169,20 @@ class Judge:
         keys_of: how the group is partitioned.
         rematch: asks the query again.
         lean: knows what is worth asking about; None: all of it.
+        judged: what `rematch` finds, and what it is asked about.
     """
 
     def __init__(  # noqa: PLR0917 - the query, and what asks it
-        self, plan: Plan, own: NDArray[np.uint64], reach_ms: int, keys_of: KeysOf, rematch: Rematch, lean: Lean | None = None
+        self,
+        plan: Plan,
+        own: NDArray[np.uint64],
+        reach_ms: int,
+        keys_of: KeysOf,
+        rematch: Rematch,
+        lean: Lean | None = None,
+        judged: Judged = "matches",
     ) -> None:
+        self._judged = judged
         self._own, self._keys_of, self._rematch, self._lean = own, keys_of, rematch, lean
         self._positive = [item.index for item in plan.positive]
         self._reach = reach_ms
@@ -170,23 +192,28 @@ class Judge:
         self._movable = cares_for_distances_only(plan, reach_ms)
         self._depends = reads_queries(plan) or (runs is not None and runs.after != "no-skip")
 
-    def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory) -> Verdicts:
+    def verdicts(self, matches: Matches, keys: NDArray[np.uint64], memory: Memory, ended: Ended = NONE_ENDED) -> Verdicts:
         """One verdict per match.
 
         Args:
             matches: that the query found just now.
             keys: uint64 (matches,), hashes of their partition keys.
             memory: of the group.
+            ended: partial matches of the query. What has to do with their events is asked again, and if it is false, no shed event is to blame.
         """
-        codes, refuted_by = np.zeros(len(matches), np.uint8), np.full((len(matches), 2), -1, np.int64)
+        told = Verdicts(np.zeros(len(matches), np.uint8), np.full((len(matches), 2), -1, np.int64))
         spans = self._spans(matches, keys)
-        if memory.touched(self._own):
-            self._judge(matches, spans, memory, codes, refuted_by)
-        codes[(codes != Verdict.FALSE_POSITIVE) & (spans.since < memory.shed_before_ms)] = Verdict.UNVERIFIABLE
-        return Verdicts(codes, refuted_by)
+        doubted = spans.since < ended.before_ms
+        if doubted.any() or memory.touched(self._own):
+            self._judge(matches, spans, memory, doubted, told)
+        early = doubted & (spans.until >= ended.known_until_ms)  # nothing was left that it would have had to wait for
+        told.codes[early & (told.codes != Verdict.FALSE_POSITIVE)] = Verdict.UNVERIFIABLE
+        told.codes[(told.codes != Verdict.FALSE_POSITIVE) & (spans.since < memory.shed_before_ms)] = Verdict.UNVERIFIABLE
+        return told
 
-    def _judge(self, matches: Matches, spans: Spans, memory: Memory, codes: NDArray[np.uint8], refuted_by: NDArray[np.int64]) -> None:
-        touched = np.flatnonzero(self._touched(spans, _recalled(memory, spans, "shed")))
+    def _judge(self, matches: Matches, spans: Spans, memory: Memory, doubted: NDArray[np.bool_], told: Verdicts) -> None:
+        codes = told.codes
+        touched = np.flatnonzero(doubted | self._touched(spans, _recalled(memory, spans, "shed")))
         codes[touched] = Verdict.UNVERIFIABLE
         known = touched[spans.since[touched] >= memory.whole_from_ms]
         if not len(known) or memory.blind or self._depends:
@@ -202,14 +229,17 @@ class Judge:
         codes[known[right]] = Verdict.CONFIRMED
         false = known[~right]
         codes[false] = Verdict.FALSE_POSITIVE
-        if len(false):
-            refuted_by[false] = self._refuting(asked, spans.of(false), digests[false])
+        by_events = false[~doubted[false]]
+        if len(by_events):
+            told.refuted_by[by_events] = self._refuting(asked, spans.of(by_events), digests[by_events])
 
     def _spans(self, matches: Matches, keys: NDArray[np.uint64]) -> Spans:
         bound = matches.constituents(self._positive)
         times, starts = matches.events.time[bound.rows], bound.starts[:-1]  # every match binds something
         first, last = np.minimum.reduceat(times, starts), np.maximum.reduceat(times, starts)
         since = first - self._reach if self._looks_back else first
+        if self._judged == "timeouts":  # until the end of the window anything may complete, or end, what it has bound
+            return Spans(keys, since, np.maximum(last, matches.time))
         return Spans(keys, since, np.maximum(last, first + self._reach) if self._looks_ahead else last)
 
     def _touched(self, spans: Spans, recalled: Recalled) -> NDArray[np.bool_]:

@@ -39,6 +39,7 @@ class Found:
         judging_ns: of that, what judging took: only what sheds is judged.
         verdicts: on the matches; None where nobody judges them.
         withheld: matches that are known to be false and are not written, with their verdicts (``output.hold_for_verdict``).
+        timeout_verdicts, withheld_timeouts: the same of timeouts.
         state_bytes: that partial matches take after the step, of queries that have a limit for them.
     """
 
@@ -51,6 +52,8 @@ class Found:
     cost_ns: int = 0
     verdicts: Verdicts | None = None
     withheld: tuple[Matches, Verdicts] | None = None
+    timeout_verdicts: Verdicts | None = None
+    withheld_timeouts: tuple[Matches, Verdicts] | None = None
     state_bytes: int = 0
     judging_ns: int = 0
 

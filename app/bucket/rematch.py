@@ -20,10 +20,12 @@ MOST_EVENTS = 20_000
 """An engine that was asked about more is not kept: its tables stay as large as they were."""
 LATEST_MS = 1 << 60
 """Then time begins anew."""
+Answer = tuple[Matches, Matches | None]
+"""Matches, and timeouts where the plan writes them."""
 
 
 class Rematch:
-    """What a query finds in some events, all time being over.
+    """What a query finds in some events, all time being over. Called, it tells the matches.
 
     Making an engine takes a millisecond, as long as some ten thousand events. So where the query does not care when events happen, only how far from each other, one engine
     answers question after question: the events of each are moved to a later time, where nothing of those before is left.
@@ -43,6 +45,15 @@ class Rematch:
 
     def __call__(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> Matches:
         """Events in total order, uint64 (events, words) as what they are fed; the matches have the events' own times."""
+        return self._asked(batch, bitmaps)[0]
+
+    def timeouts(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> Matches:
+        """The same of a query that writes timeouts: what of it runs out of time."""
+        _, timeouts = self._asked(batch, bitmaps)
+        assert timeouts is not None, "the query writes timeouts"  # noqa: S101
+        return timeouts
+
+    def _asked(self, batch: EventBatch, bitmaps: NDArray[np.uint64]) -> Answer:
         if self._reach_ms is None:
             return self._fed(new_engine(self._plan), batch, bitmaps, FOREVER)
         if self._engine is None or self._now_ms > LATEST_MS:
@@ -51,12 +62,16 @@ class Rematch:
         shift_ms = self._now_ms - int(batch.time[0])
         moved = replace(batch, time=batch.time + shift_ms)
         over_ms = int(moved.time[-1]) + self._reach_ms + 1
-        matches = self._fed(engine, moved, bitmaps, over_ms)
+        matches, timeouts = self._fed(engine, moved, bitmaps, over_ms)
         if len(batch) <= MOST_EVENTS:
             self._engine, self._now_ms = engine, over_ms + self._reach_ms + 1
-        return replace(matches, time=matches.time - shift_ms)
+        return _moved(matches, -shift_ms), None if timeouts is None else _moved(timeouts, -shift_ms)
 
-    def _fed(self, engine: QueryEngine, batch: EventBatch, bitmaps: NDArray[np.uint64], over_ms: int) -> Matches:
+    def _fed(self, engine: QueryEngine, batch: EventBatch, bitmaps: NDArray[np.uint64], over_ms: int) -> Answer:
         selected = SelectedEvents(self._dispatch, Bitmaps(np.arange(len(batch)), bitmaps), len(batch))
         matches, _ = engine.feed(*engine_input(self._plan, self._group, batch, *selected.of_query(self._query)), Watermarks(over_ms))
-        return matches
+        return matches, engine.timeouts
+
+
+def _moved(matches: Matches, by_ms: int) -> Matches:
+    return replace(matches, time=matches.time + by_ms)

@@ -26,7 +26,7 @@ from app.query.plan import Catalog, Plan, QueryGroup
 RANK = f"{RIDER}rank:"
 """What the names of riders begin with that say what events are worth to a query, whose name follows: 0 (least) to 1."""
 STAYS = 9.0
-"""Rank of an event of which nobody said what it is worth: it stays, whatever must go."""
+"""Rank of an event that is not to go, or of which nobody said what it is worth: it stays, whatever must go."""
 CHAINS = Kept(b"CEPCHAIN", "memory of what was kept")
 _ARRAYS = (("keys", np.uint64), ("begun", np.int64), ("places", np.int64))
 
@@ -128,6 +128,7 @@ class Thinning:
         self._chains = {query: one for query, one in made.items() if one is not None}
         self._plans = {query: own[query] for query in self._chains}
         self._may_lose = {query: self._bits_to_lose(query) for query in self._chains}
+        self._must_stay = {query: _items_that_stay(plan) for query, plan in self._plans.items()}
         self._unknown: set[int] = set()
         """Queries whose engines go on with what nobody remembers."""
 
@@ -151,7 +152,7 @@ class Thinning:
             rows, items = selected.of_query(query)
             if not len(rows):
                 continue
-            rank = _ranks(batch, self._plans[query], rows)
+            rank = np.where(items & self._must_stay[query], STAYS, _ranks(batch, self._plans[query], rows))
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
             lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost
@@ -224,6 +225,11 @@ class Thinning:
         """uint64 (words,): the bits that go with an event; not those of negated items, where no false positive is allowed."""
         own, plan = self._layout.own_words(query), self._plans[query]
         return own if plan.shedding.allow_false_positives else own & ~self._layout.negated_words(query, plan)
+
+
+def _items_that_stay(plan: Plan) -> np.uint64:
+    """Bit i: an event that can be item i stays: a negated one where no false positive is allowed. Its engine gets it anyway, and would be kept from what follows in vain if the memory took it for dropped."""
+    return np.uint64(0 if plan.shedding.allow_false_positives else sum(1 << item.index for item in plan.items if item.negated))
 
 
 def _name(plan: Plan) -> str:

@@ -43,6 +43,7 @@ def _report(directive: Directive, totals: BatchTotals, plans: Mapping[str, Plan]
         level=_level(shedding),
         latency_ms=shedding.unshed_latency_ms,
         latency_bound_ms=None if plan is None else plan.shedding.latency_bound_ms,
+        place=shedding.place,
     )
 
 
@@ -75,6 +76,7 @@ def _memory_reports(directive: Directive, totals: BatchTotals, plans: Mapping[st
                 dropped=tally.tuples_shed,
                 level="TUPLES",
                 latency_bound_ms=plan.shedding.latency_bound_ms,
+                place="matching",
             )
 
 
@@ -99,4 +101,5 @@ def _limit_reports(directive: Directive, totals: BatchTotals, plans: Mapping[str
                 dropped=count,
                 level="PARTIAL_MATCHES",
                 limit=limit,
+                place="matching",
             )

@@ -60,6 +60,8 @@ class Decider:
         self._levels = Levels()
         self._decisions = Decisions()
         self._sequences: Sequences | None = None
+        self._decided: RunningCatalog | None = None
+        """By which the newest directive was decided."""
         self._coming, self.announced = "", 0
 
     def limit_batches(self, records: int) -> None:
@@ -70,21 +72,22 @@ class Decider:
         """Directives name this deployment as the coming one, until it is opened."""
         self._coming, self.announced = deployment, 0
 
-    def open(self, catalog: Catalog, sequences: Sequences, memory: Mapping[str, Any], *, first: bool) -> None:
+    def open(self, running: RunningCatalog, sequences: Sequences, memory: Mapping[str, Any], *, first: bool) -> None:
         """Decides by another catalog from now on.
 
         Args:
-            catalog: what runs.
+            running: the catalog.
             sequences: made for it, as nobody must wait for that.
             memory: of the checkpoint's last directive.
             first: whether the application begins: all goes on from the memory, not from the catalog before.
         """
-        watched = [WatchedQuery.of(plan, self._settings.watchdog.catch_up) for plan in catalog.current]
+        watched = [WatchedQuery.of(plan, self._settings.watchdog.catch_up) for plan in running.catalog.current]
         watchdog = Watchdog(watched, self._settings.watchdog, self._most_records)
         watchdog.restore(memory.get("watchdog", {}) if first else self.watchdog.snapshot())
         if first:
             self._levels.restore(memory.get("levels", {}))
             self._decisions.restore(memory.get("decisions", {}))
+            self._decided = running.before
         else:
             watchdog.go_on()
         sequences.restore(memory.get("selection", {}) if self._sequences is None else self._sequences.snapshot())
@@ -115,7 +118,7 @@ class Decider:
         """
         planned, silence, before, totals = incoming.planned, incoming.silence, past.directive, past.totals
         self.watchdog.plan(planned)
-        plans = {plan.name: plan for plan in running.catalog.current}
+        plans = _plans(running.catalog)
         known = Progress(incoming.greatest_times, frozenset(incoming.sources), frozenset(silence.idle), silence.stream_times)
         shedding = self._shedding(plans, past)
         decisions = self._decisions.reports(planned.batch, planned.at_ms, self.watchdog.forecast, self.watchdog.ratios, plans)
@@ -131,7 +134,7 @@ class Decider:
             idle=silence.idle,
             stream_times=silence.stream_times,
             schema_ids=running.schema_ids,
-            shed_reports=() if before is None else shed_reports(before, totals, plans),
+            shed_reports=() if before is None else shed_reports(before, totals, self._plans_of(before, running)),
             estimates=self._quality.reports(planned.batch, planned.at_ms, plans),
             decisions=decisions,
             selection={} if self._sequences is None else self._sequences.orders(),
@@ -140,6 +143,7 @@ class Decider:
             state_shares=state_shares(plans, before, totals, past.earlier),
         )
         self.announced += bool(self._coming)
+        self._decided = running
         return Frozen(directive, self._memory(incoming))
 
     def _shedding(self, plans: Mapping[str, Plan], past: Past) -> dict[str, QueryShedding]:
@@ -149,6 +153,11 @@ class Decider:
         ratios = self.watchdog.ratios
         return {query: self._levels.orders(plans[query], ratio, past.totals, unshed) for query, ratio in ratios.items() if query in plans}
 
+    def _plans_of(self, directive: Directive, running: RunningCatalog) -> dict[str, Plan]:
+        """What ran in the batch before: queries may have changed since, or be gone."""
+        known = running if self._decided is None or self._decided.deployment != directive.deployment else self._decided
+        return _plans(known.catalog)
+
     def _memory(self, incoming: Incoming) -> dict[str, Any]:
         memory = {
             "watchdog": self.watchdog.snapshot(),
@@ -157,3 +166,7 @@ class Decider:
             "decisions": self._decisions.snapshot(),
         }
         return memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()}
+
+
+def _plans(catalog: Catalog) -> dict[str, Plan]:
+    return {plan.name: plan for plan in catalog.current}

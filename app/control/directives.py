@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from app.asc.sequence import Sequence
 from app.control.decision_reports import DecisionReport
-from app.control.shed_reports import QualityReport, ShedReport
+from app.control.shed_reports import Place, QualityReport, ShedReport
 from app.errors import SnapshotError
 
 DIRECTIVE_FORMAT = 1
@@ -40,7 +40,7 @@ class QueryShedding:
 
     drop_ratio: float
     shedder: str = OF_EVENTS
-    place: Literal["ingress", "bucket", "matching"] = "ingress"
+    place: Place = "ingress"
     unshed_latency_ms: float | None = None
     reference: int = 0
     share: float = 0.0

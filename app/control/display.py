@@ -38,7 +38,7 @@ class Display:
     Args:
         metrics: changed.
         history: the same.
-        quality: knows recall and precision.
+        quality: knows recall and precision; told of another catalog.
         own_topics: topics that are read but hold no events (the heartbeat's).
     """
 
@@ -86,6 +86,8 @@ class Display:
             if plan.shedding.latency_bound_ms is not None:
                 self._metrics.set("cep_latency_bound_seconds", plan.shedding.latency_bound_ms / 1000, query=plan.name)
         self._show_shedding(running.catalog.current, watchdog)
+        self._quality.open(running)
+        self._quality.show(self._metrics, {plan.name for plan in running.catalog.current})
 
     def show_batch(self, batch: FinishedBatch, current: Sequence[Plan], watchdog: Watchdog) -> None:
         """A batch is over; to be called once per batch.

@@ -13,6 +13,7 @@ from app.config.settings import Settings
 from app.control.accounts import Planned
 from app.control.directives import Directive
 from app.control.idle import Beat, IdleSources, Silence, Waiting, heartbeat_is_due
+from app.control.reports import QueryTally
 from app.control.sources import Ranges, Sources, TopicPartition
 from app.control.totals import BatchTotals
 from app.control.watched import PlannedBatch
@@ -142,8 +143,7 @@ class Inflow:
             now_ms: the clock.
         """
         # A shed report waits as well: it leaves with the next batch.
-        reports = sum(tally.shed > 0 or tally.tuples_shed > 0 or bool(tally.limited()) for tally in totals.queries.values())
-        waiting = Waiting(1) if reports else Waiting(totals.waiting, totals.next_release_ms)
+        waiting = Waiting(1) if any(map(_is_reported, totals.queries.values())) else Waiting(totals.waiting, totals.next_release_ms)
         beat = Beat(self._last_beat_ms, self._settings.heartbeat.interval)
         if not heartbeat_is_due(self._idle, waiting, self._greatest_times, beat, now_ms):
             return False
@@ -165,3 +165,8 @@ class Inflow:
         self._idle.assign(self.sources.with_streams(speaking), now_ms)
         self._idle.hear(speaking if self._begun else self._idle.sources, now_ms)
         self._begun = True
+
+
+def _is_reported(tally: QueryTally) -> bool:
+    """Whether a shed report speaks of what a query lost in the batch (`app.control.audit_reports`)."""
+    return tally.shed > 0 or tally.ended_matches > 0 or tally.tuples_shed > 0 or bool(tally.limited())

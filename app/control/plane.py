@@ -157,7 +157,7 @@ class ControlPlane:
                 return False
             now = self._clock()
             self._inflow.read(running.topics, speakers, ranges)
-            self._decider.open(running.catalog, sequences, memory, first=first)
+            self._decider.open(running, sequences, memory, first=first)
             if first:
                 self._inflow.restore(memory.get("idle", {}), now)
                 self._display.show_first(now)
@@ -384,7 +384,7 @@ class ControlPlane:
         if directive is not None and self._catalog is not None:
             places, numbers = dict(inflow.newest_broker_ms), inflow.sources.numbers
             batch = FinishedBatch(progress, totals, directive, now, places, inflow.watermarks(directive), numbers)
-            self._quality.observe(now, totals.queries, totals.samples, directive.shedding)
+            self._quality.observe(now, totals, directive)
             self._display.show_batch(batch, current, self._decider.watchdog)
             self._remarks.count_gaps(progress, totals, inflow.sources)
         self.first_batch.good()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from app.audit.estimates import Estimate, precision_of_verdicts, recall_of_sample
 from app.audit.sample import GROUPS
-from app.control.reports import QueryTally
+from app.control.directives import Directive
+from app.control.running_catalog import RunningCatalog
 from app.control.shed_reports import QualityReport
+from app.control.totals import BatchTotals
 from app.observe.metrics import Metrics
 from app.query.plan import Plan
 
@@ -36,28 +38,38 @@ class _Slot:
 
 
 class Quality:
-    """Counts by query and minute."""
+    """Counts by query and minute. What is known of a query is forgotten when it becomes another one (`app.query.planning.fingerprint`): it would have found something else."""
 
     def __init__(self) -> None:
+        self._deployment = ""
+        self._fingerprints: dict[str, str] = {}
         self._slots: dict[str, deque[_Slot]] = {}
         self._reported_ms = 0
         self._shown: set[tuple[str, str]] = set()
 
-    def observe(self, now_ms: int, tallies: Mapping[str, QueryTally], samples: Mapping[str, Sequence[int]], shed: Collection[str]) -> None:
-        """A batch is over.
+    def open(self, running: RunningCatalog) -> None:
+        """Another catalog runs."""
+        fingerprints = {plan.name: plan.fingerprint for plan in running.catalog.current}
+        self._slots = {query: slots for query, slots in self._slots.items() if fingerprints.get(query) == self._fingerprints.get(query)}
+        self._deployment, self._fingerprints = running.deployment, fingerprints
+
+    def observe(self, now_ms: int, totals: BatchTotals, directive: Directive) -> None:
+        """A batch is over. One of another catalog than that which runs says nothing of queries that have changed, and is passed over.
 
         Args:
             now_ms: the clock.
-            tallies: of the batch, by query.
-            samples: by query, what the control sample said (`app.audit.sample.counted`), flat.
-            shed: queries that were asked to shed in the batch.
+            totals: of the batch.
+            directive: of the batch.
         """
+        if directive.deployment != self._deployment:
+            return
+        samples, shed = totals.samples, directive.shedding
         for query, counts in samples.items():
             self._slot(query, now_ms).sample += np.array(counts, np.int64).reshape(2, GROUPS)
-        for query, tally in tallies.items():
+        for query, tally in totals.queries.items():
             if query in samples or query in shed or any(tally.verdicts.values()):
                 slot = self._slot(query, now_ms)
-                slot.found += tally.matches
+                slot.found += tally.matches + tally.timeouts
                 slot.refuted += tally.refuted - tally.withheld
                 slot.unverifiable += tally.unverifiable
                 slot.shed |= query in shed

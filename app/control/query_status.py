@@ -15,6 +15,7 @@ from app.control.totals import BatchTotals
 from app.control.watchdog import Forecast
 from app.observe.metrics import Metrics
 from app.query.plan import Plan
+from app.query.sampling import why_no_sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +107,11 @@ class QueryStatus:
             "cost_ms": 0.0 if tally is None else tally.cost_ns / 1e6,
             "last_batch": None if totals is None else totals.batch,
             "broken": plan.name in known.told.broken,
+            "sample": _sample(plan, running.catalog.sample),
             **self._quality.told(plan.name),
         }
+
+
+def _sample(plan: Plan, share: float) -> str:
+    """Whether a control sample can say what shedding costs the query: ``possible``, or why not."""
+    return why_no_sample(plan) or ("possible" if share else "audit.sample is 0")

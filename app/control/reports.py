@@ -59,7 +59,7 @@ class QueryTally:
         judged_matches, ended_matches: partial matches that a shedder was asked about before the batch, and those of them that it ended.
         tuples_shed: tuples of temporal queries that went because memory is bounded.
         tuples_kept: tuples held at the end of the batch by such queries.
-        confirmed, refuted, unverifiable: verdicts on composite events that shedding may have made (`app.audit.verdicts`).
+        confirmed, refuted, unverifiable: verdicts on composite events, and timeouts, that shedding may have made (`app.audit.verdicts`).
         withheld: of the refuted ones, those that were not written.
         state_bytes: that partial matches take at the end of the batch, of queries that have a limit for them.
         evicted_matches: of the ended ones, those that went because the query's state was too large.

@@ -17,6 +17,7 @@ class RunningCatalog:
         deployment: fingerprint of the compiled catalog, passed on in directives.
         schema_ids: registry ids of output schemas, by subject, passed on in directives.
         topics: by number (`app.events.topics`); where nothing is kept, those of the settings.
+        before: what the checkpoint's newest directive runs, where a start makes something else of the queries; its last batch is still to be told of.
         models: by query, what its shedder goes by, as ``/queries`` tells it: ``method``, ``file``, ``digest``, ``events`` that it learned from, times of the first and last, ms.
     """
 
@@ -24,4 +25,5 @@ class RunningCatalog:
     deployment: str = ""
     schema_ids: Mapping[str, int] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
+    before: RunningCatalog | None = None
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

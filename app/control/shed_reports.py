@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 Level = Literal["EVENTS", "PAIRS", "PARTIAL_MATCHES", "TUPLES"]
 """What was dropped; pairs: events that were hidden from single partial matches."""
+Place = Literal["ingress", "bucket", "matching"]
+"""Where: whole events at the ingress, or in the bucket, where what was kept is remembered; in matching all that only the engine knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class ShedReport:
         latency_ms: latency that was predicted without shedding.
         cost_ms: time that the tasks spent on deciding what to drop, all queries together.
         limit: which of the query's ``limits:`` kept the dropped ones from being made, or from staying; None where a latency bound was the reason.
+        place: where it was dropped; None in reports of earlier versions.
     """
 
     decided_at_ms: int
@@ -42,6 +45,7 @@ class ShedReport:
     latency_bound_ms: int | None = None
     cost_ms: float | None = None
     limit: str | None = None
+    place: Place | None = None
 
     @property
     def realised_drop_ratio(self) -> float:
@@ -70,11 +74,12 @@ class ShedReport:
             "latency_bound_ms": self.latency_bound_ms,
             "cost_ms": self.cost_ms,
             "limit": self.limit,
+            "place": self.place,
         }
 
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None or name != "place"}
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> ShedReport:

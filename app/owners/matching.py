@@ -123,13 +123,11 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
     if found.withheld is not None:
         matches, verdicts = found.withheld
         _tell_verdicts(records, verdicts, plan, identities_of(plan, matches, deployment.topics), work, withheld=True)
-    timeouts, told = found.timeouts, deployment.timeouts[found.query]
-    if timeouts is not None and told is not None and len(timeouts):
-        add_composite_events(records, plan, timeouts, _destination(told, work, built_ms), "timeout")
+    timeouts = _emit_timeouts(records, found, plan, work, built_ms)
     return QueryTally(
         plan.name,
         matches=len(found.matches),
-        timeouts=0 if timeouts is None else len(timeouts),
+        timeouts=timeouts,
         partial_matches=found.tally.live_events,
         cost_ns=found.cost_ns + thread_time_ns() - started,
         judging_ns=found.judging_ns,
@@ -145,6 +143,18 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         tuples_kept=found.tally.live_events if plan.shedding.bounds_memory else 0,
         **counted(found),
     )
+
+
+def _emit_timeouts(records: Records, found: Found, plan: Plan, work: Work, built_ms: int) -> int:
+    """Encodes what ran out of time, and says how much that is."""
+    timeouts, told = found.timeouts, work.deployment.timeouts[found.query]
+    if timeouts is not None and told is not None and len(timeouts):
+        ids = add_composite_events(records, plan, timeouts, _destination(told, work, built_ms), "timeout")
+        _tell_verdicts(records, found.timeout_verdicts, plan, ids, work)
+    if found.withheld_timeouts is not None:
+        matches, verdicts = found.withheld_timeouts
+        _tell_verdicts(records, verdicts, plan, identities_of(plan, matches, work.deployment.topics, "timeout"), work, withheld=True)
+    return 0 if timeouts is None else len(timeouts)
 
 
 def _destination(output: OutputTopic, work: Work, built_ms: int) -> Destination:

@@ -59,10 +59,11 @@ def add_verdicts(records: Records, judged: Judged, output: OutputTopic, *, topic
 
 def counted(found: Found) -> dict[str, int]:
     """Counts of `app.control.reports.QueryTally`."""
-    judged = [one for one in (found.verdicts, None if found.withheld is None else found.withheld[1]) if one is not None]
+    held = [one for one in (found.withheld, found.withheld_timeouts) if one is not None]
+    judged = [one for one in (found.verdicts, found.timeout_verdicts, *(verdicts for _, verdicts in held)) if one is not None]
     codes = np.concatenate([np.zeros(0, np.uint8), *(one.codes for one in judged)])
     names = {Verdict.CONFIRMED: "confirmed", Verdict.FALSE_POSITIVE: "refuted", Verdict.UNVERIFIABLE: "unverifiable"}
-    withheld = 0 if found.withheld is None else len(found.withheld[0])
+    withheld = sum(len(matches) for matches, _ in held)
     return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()} | {"withheld": withheld}
 
 

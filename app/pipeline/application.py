@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyspark
@@ -104,7 +104,9 @@ def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment
     fingerprint = store_deployment(settings.checkpoint.uri, deployment)
     offsets = PlannedOffsets(settings.checkpoint.uri)
     plane.registry.decisions = KeptDecisions(settings.checkpoint.uri)
-    plane.open(running_catalog(deployment, fingerprint), offsets.speakers, offsets.ranges)
+    past = past_of(settings)
+    before = None if past is None else running_catalog(past.deployment, past.deployment.fingerprint)
+    plane.open(replace(running_catalog(deployment, fingerprint), before=before), offsets.speakers, offsets.ranges)
     return fingerprint
 
 

@@ -18,20 +18,26 @@ from numpy.typing import NDArray
 
 from app.asc.selected import SelectedEvents
 from app.audit.sample import GROUPS
-from app.audit.verdicts import Verdict, control_sample, is_audited
+from app.audit.verdicts import Verdict, Verdicts, control_sample, is_audited
+from app.bucket.audited import forgotten
 from app.bucket.bucket import Bucket
-from app.bucket.hold import Progress, TimeRules
+from app.bucket.engines import QueryEngine
+from app.bucket.hold import NEVER, Progress, TimeRules
+from app.bucket.identity import Outcome
 from app.bucket.ingress import Gate, IngressPlan
-from app.bucket.matching import NO_ENDINGS, Clock, Ending, Found, GroupMatching, no_clock
+from app.bucket.matching import NO_ENDINGS, Clock, Ended, Ending, Found, GroupMatching, no_clock
 from app.bucket.recording import match_sorted
 from app.bucket.rescale import rescaled
 from app.bucket.route import partition_keys
 from app.bucket.snapshot import DESCRIPTION, described, description_part, unpack_parts
+from app.cep.engine import Watermarks
+from app.cep.matches import Matches
 from app.evaluation.known_matches import progress_of_items
 from app.events.batch import EventBatch, in_total_order, take
 from app.events.files import parse_events
 from app.owners.endings import Judge
 from app.owners.least_progress import LeastProgress
+from app.owners.verdicts import counted
 from app.query.compile import compile_texts
 from app.query.plan import Catalog, Plan
 from app.query.resolved.vocabulary import Streams
@@ -43,8 +49,8 @@ from tests.property.whole_language import is_valid_for, queries, streams
 SHEDDING = "shedding: {{shedder: {}, latency_bound: 1 s}}\n"
 ALONE = frozenset((0,))
 Place = tuple[int, int]
-Judged = tuple[str, Verdict, Place]
-"""Identity of a composite event, what is said of it, and source and offset of what refutes it."""
+Judged = tuple[Outcome, str, Verdict, Place]
+"""What it is, identity of a composite event, what is said of it, and source and offset of what refutes it."""
 
 
 def shedding(places: set[Place]) -> Gate:
@@ -90,12 +96,19 @@ def fed(
 
 
 def judged(catalog: Catalog, found: Iterable[Found]) -> Iterator[Judged]:
-    """What is said of it."""
+    """What is said of it: of matches, and of timeouts."""
     for one in found:
-        made = [composite.id for composite in composite_events(catalog.plans[one.query], one.matches, ("t",))]
-        codes = np.zeros(len(made), np.uint8) if one.verdicts is None else one.verdicts.codes
-        by = np.full((len(made), 2), -1) if one.verdicts is None else one.verdicts.refuted_by
-        yield from ((name, Verdict(code), (int(s), int(o))) for name, code, (s, o) in zip(made, codes.tolist(), by, strict=True))
+        told: list[tuple[Outcome, Matches | None, Verdicts | None]] = [
+            ("match", one.matches, one.verdicts),
+            ("timeout", one.timeouts, one.timeout_verdicts),
+        ]
+        for kind, matches, verdicts in told:
+            if matches is None:
+                continue
+            made = [composite.id for composite in composite_events(catalog.plans[one.query], matches, ("t",), kind)]
+            codes = np.zeros(len(made), np.uint8) if verdicts is None else verdicts.codes
+            by = np.full((len(made), 2), -1) if verdicts is None else verdicts.refuted_by
+            yield from ((kind, name, Verdict(code), (int(s), int(o))) for name, code, (s, o) in zip(made, codes.tolist(), by, strict=True))
 
 
 @dataclass(frozen=True)
@@ -124,12 +137,12 @@ def case_of(
     return Case(compiled.catalog, batch, {place for place, gone in zip(places, shed, strict=True) if gone})
 
 
-def checked(case: Case, steps: list[list[EventBatch]], buckets: int, restarts: set[int]) -> Counter[Verdict]:
+def checked(case: Case, steps: list[list[EventBatch]], buckets: int, restarts: set[int]) -> Counter[tuple[Outcome, Verdict]]:
     """Compares what is said with what is so; gives back how often what was said."""
-    truth = {key[2] for key in identities(case.catalog, match_sorted(case.catalog, case.batch).found) if key[0] == "match"}
+    truth = {key[2] for key in identities(case.catalog, match_sorted(case.catalog, case.batch).found)}
     rules = TimeRules(case.plan.streams[0], 1_000_000)
     found = list(judged(case.catalog, fed(case.catalog, rules, steps, shedding(case.gone), buckets, restarts)))
-    for name, verdict, refuted_by in found:
+    for _, name, verdict, refuted_by in found:
         assert verdict is not Verdict.CONFIRMED or name in truth, "what is confirmed is true"
         assert verdict is not Verdict.UNTOUCHED or name in truth, "what is not spoken of is true"
         assert verdict is not Verdict.FALSE_POSITIVE or name not in truth, "what is called false is false"
@@ -141,8 +154,8 @@ def checked(case: Case, steps: list[list[EventBatch]], buckets: int, restarts: s
             assert case.plan.runs is not None
             assert case.plan.runs.after != "no-skip", "only what depends on matches before it cannot be verified"
     if not is_audited(case.plan):
-        assert {name for name, _, _ in found} <= truth
-    return Counter(verdict for _, verdict, _ in found)
+        assert {name for _, name, _, _ in found} <= truth
+    return Counter((kind, verdict) for kind, _, verdict, _ in found)
 
 
 def found_with(case: Case, place: Place, *, itself: bool) -> set[str]:
@@ -151,7 +164,7 @@ def found_with(case: Case, place: Place, *, itself: bool) -> set[str]:
     places = list(zip(case.batch.source.tolist(), case.batch.offset.tolist(), strict=True))
     there = [row for row in rows if places[row] not in case.gone or row < places.index(place) or (itself and places[row] == place)]
     kept = take(case.batch, np.array(there, dtype=np.intp))
-    return {key[2] for key in identities(case.catalog, match_sorted(case.catalog, kept).found) if key[0] == "match"}
+    return {key[2] for key in identities(case.catalog, match_sorted(case.catalog, kept).found)}
 
 
 @settings(max_examples=max(50, settings.default.max_examples // 4), deadline=None, phases=(Phase.explicit, Phase.generate))
@@ -166,8 +179,8 @@ def test_false_is_what_would_not_be_found_without_shedding(data: st.DataObject) 
     case = case_of(yaml_text(query), lines, sources, shed)
     assume(case is not None)
     steps = in_steps(data, case.batch)
-    for verdict in checked(case, steps, data.draw(st.integers(1, 3)), data.draw(st.sets(st.integers(0, len(steps))))):
-        event(verdict.name)
+    for kind, verdict in checked(case, steps, data.draw(st.integers(1, 3)), data.draw(st.sets(st.integers(0, len(steps))))):
+        event(f"{kind} {verdict.name}")
 
 
 PREVENTING = {
@@ -185,9 +198,22 @@ PREVENTING = {
 }
 
 
-@pytest.mark.parametrize("text", PREVENTING.values(), ids=PREVENTING)
-def test_queries_that_shedding_makes_find_what_is_not_so(text: str) -> None:
-    seen: Counter[Verdict] = Counter()
+WAITED_FOR = {
+    "the next one": "event: SEQ(A a, B b)\nwithin: 30 ms\nwhere: '[k]'\nstrategy: skip-till-next-match",
+    "behind a negation": "event: SEQ(A a, !(B n), C c, A d)\nwithin: 30 ms\nwhere: '[k]'",
+    "behind a closure": "event: SEQ(A a, B+ b[], C c)\nwithin: 30 ms\nwhere: '[k]'\nstrategy: skip-till-next-match",
+    "in windows": "event: SEQ(A a, B b)\nwindow: {size: 20 ms, slide: 10 ms}\nwhere: '[k]'\nstrategy: skip-till-next-match",
+}
+"""With ``on_timeout: emit``, a shed event lets what waited for it, or what it would have ended, run out of time."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [*(("match", text) for text in PREVENTING.values()), *(("timeout", f"{text}\non_timeout: emit") for text in WAITED_FOR.values())],
+    ids=[*PREVENTING, *(f"waiting for {name}" for name in WAITED_FOR)],
+)
+def test_queries_that_shedding_makes_find_what_is_not_so(kind: Outcome, text: str) -> None:
+    seen: Counter[tuple[Outcome, Verdict]] = Counter()
     for seed in range(30):
         chance, time, lines = random.Random(seed), 0, []
         for _ in range(60):
@@ -201,8 +227,8 @@ def test_queries_that_shedding_makes_find_what_is_not_so(text: str) -> None:
         steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise([0, *cuts, 60])]
         seen.update(checked(case, steps, 1 + seed % 3, set(chance.sample(range(6), seed % 3))))
     counted = "contiguity" in text  # such queries count events that were shed, so shedding makes nothing adjacent
-    assert (seen[Verdict.FALSE_POSITIVE] > 5) is not counted
-    assert seen[Verdict.CONFIRMED] > 0
+    assert (seen[kind, Verdict.FALSE_POSITIVE] > 5) is not counted
+    assert seen[kind, Verdict.CONFIRMED] > 0
 
 
 def test_what_is_known_to_be_false_is_not_told_where_the_query_holds_it_back() -> None:
@@ -224,6 +250,34 @@ def test_what_is_known_to_be_false_is_not_told_where_the_query_holds_it_back() -
     assert [event.offset for event in held.events] == [0, 3]
     assert verdicts.codes.tolist() == [Verdict.FALSE_POSITIVE]
     assert verdicts.refuted_by.tolist() == [[0, 2]]
+
+
+def test_where_memories_are_not_taken_along_ended_partial_matches_are_as_unknown_as_what_was_shed() -> None:
+    moved = forgotten([("g", {}, [7, NEVER, 0, 60, {"q": 50, "r": 40}]), ("g", {}, [9, 45, 0, 60]), ("g", {}, [NEVER, NEVER, 0, 60, 0])])
+    assert moved == [9, 50, 0, 60]
+    assert forgotten([("g", {}, [7, NEVER, 0, 60, 1])]) == [7, NEVER, 1, 60], "of an earlier version: events were dropped undecoded"
+
+
+def test_timeouts_that_are_known_to_be_false_are_held_back_as_well() -> None:
+    lines = [{"type": kind, "time": time, "k": int(key), "v": 0} for time, (kind, key) in enumerate(["A0", "A1", "B0", "C0"])]
+    text = f"name: q\n{WAITED_FOR['the next one']}\non_timeout: emit\noutput: {{hold_for_verdict: true}}\n"
+    case = case_of(text, lines, [0] * 4, [False, False, True, False])
+    assert case is not None
+    rules = TimeRules(case.plan.streams[0], 1_000_000)
+    ingested = IngressPlan(case.catalog, rules, 1).ingest(case.batch, Progress({}, ALONE, closing=True), shedding(case.gone))
+    (found,) = (
+        Bucket(case.catalog, [rules], 0, ("t",))
+        .advance([packed for _, packed in ingested.packed()], Progress(ingested.judgement.greatest_times, ALONE, closing=True))
+        .found
+    )
+    assert found.timeouts is not None
+    assert [event.offset for event in next(composite_events(case.plan, found.timeouts, ("t",), "timeout")).events] == [1]
+    assert found.withheld_timeouts is not None
+    matches, verdicts = found.withheld_timeouts
+    (held,) = composite_events(case.plan, matches, ("t",), "timeout")
+    assert [event.offset for event in held.events] == [0]
+    assert verdicts.refuted_by.tolist() == [[0, 2]]
+    assert counted(found) == {"confirmed": 0, "refuted": 1, "unverifiable": 0, "withheld": 1}
 
 
 def test_after_buckets_were_rescaled_nothing_is_claimed_of_what_was_shed_before() -> None:
@@ -331,6 +385,63 @@ def test_the_control_sample_says_what_ended_partial_matches_have_lost() -> None:
         assert (counts[0].sum(), counts[1].sum()) == (len(true), len(true & found))
         lost, kept = lost + len(true - found), kept + len(true & found)
     assert min(lost, kept) > 5
+
+
+def at_first(ending: Ending, times: int) -> Ending:
+    """Ends partial matches in the first so many steps in which there is something to feed."""
+    left = [times]
+
+    def feed(engine: QueryEngine, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks, now_ms: int) -> Ended:
+        left[0] -= 1
+        return ending(engine, batch, items, watermarks, now_ms) if left[0] >= 0 else ((0, 0), *engine.feed(batch, items, watermarks))
+
+    return feed
+
+
+FOLLOWED = {
+    "the longest": f"{PREVENTING['the longest']}",
+    "after a match": "event: SEQ(A a, B b, C c)\nwithin: 30 ms\nwhere: '[k]'\nafter: skip-past-last-event",
+}
+
+
+@pytest.mark.parametrize("more", ["", "limits: {state_bytes: 1000000}\n"], ids=["for its bound", "for memory"])
+@pytest.mark.parametrize("text", FOLLOWED.values(), ids=FOLLOWED)
+def test_what_is_found_in_the_place_of_ended_partial_matches_is_never_passed_over(text: str, more: str) -> None:
+    """No event is shed in half of the streams, and what is known goes through a restart at every step; of the longest match the query itself is asked, what follows on other matches nobody can tell."""
+    seen, by_events = Counter[Verdict](), 0
+    for seed in range(24):
+        chance, time, lines = random.Random(seed), 0, []
+        for _ in range(80):
+            time += chance.randrange(7)
+            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
+        gone = chance.choices([True, False, False, False], k=80) if seed % 2 else [False] * 80
+        case = case_of(f"name: q\n{text}\n{more}", lines, chance.choices([0, 1], k=80), gone, shedder="random" if more else "pm-random")
+        assert case is not None
+        if more:  # the limit alone: there is no bound
+            bare = replace(case.plan, shedding=replace(case.plan.shedding, latency_bound_ms=None, shedder="none"))
+            case, gone = replace(case, catalog=Catalog.of((bare,)), gone=set()), [False] * 80
+        ending = at_first(Judge(case.plan, LeastProgress(seed=seed), progress_of_items(case.plan)).ending(0.5, 0.5), 6 + seed % 5)
+        steps = [[take(case.batch, np.arange(*cut))] for cut in pairwise(range(0, 81, 5))]
+        rules, restarts = TimeRules(case.plan.streams[0], 20), set(range(17) if seed % 3 else ())
+        truth = {key[2] for key in identities(case.catalog, match_sorted(case.catalog, case.batch).found) if key[0] == "match"}
+        endings = {0: ending}
+        for _, name, verdict, refuted_by in judged(
+            case.catalog, fed(case.catalog, rules, steps, shedding(case.gone), 1 + seed % 2, restarts, endings=endings)
+        ):
+            assert verdict is not Verdict.UNTOUCHED or name in truth, "what is not spoken of is true"
+            assert verdict is not Verdict.CONFIRMED or name in truth
+            assert verdict is not Verdict.FALSE_POSITIVE or name not in truth
+            if refuted_by != (-1, -1):
+                assert refuted_by in case.gone
+                by_events += 1
+                assert name not in found_with(case, refuted_by, itself=True)
+                assert name in found_with(case, refuted_by, itself=False), "the ended partial matches are not what refutes it"
+            seen[verdict] += 1
+    if "after:" in text:
+        assert set(seen) <= {Verdict.UNTOUCHED, Verdict.UNVERIFIABLE}
+        assert seen[Verdict.UNVERIFIABLE] > 20
+    else:
+        assert min(seen[Verdict.FALSE_POSITIVE], seen[Verdict.CONFIRMED]) > 5
 
 
 @pytest.mark.parametrize(("limit", "most", "text"), [("MOST_WAITING", 150, "a negated end"), ("MOST_HELD", 130, "a negated start")])

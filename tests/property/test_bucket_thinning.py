@@ -180,6 +180,21 @@ def test_nothing_false_is_told_where_the_query_allows_none(data: st.DataObject) 
     assert own <= expected(matches(query, in_order(arrivals)), LIVELY)
 
 
+def test_what_a_negation_has_ended_costs_no_match_where_the_query_allows_none_that_is_false() -> None:
+    """The engine is told of it, so there is nothing to be kept from it: neither later in the overload, nor after it."""
+    query = QUERIES[0]
+    told = [("A", 1, 1, 0), ("B", 1, 2, 0), ("A", 2, 3, 0), ("A", 2, 3, 1), ("A", 1, 4, 0), ("C", 1, 5, 0)]
+    counted = [0, 0]
+    arrivals = []
+    for kind, key, time, source in told:
+        arrivals.append({"type": kind, "time": time, "source": source, "attributes": {"k": key}, "offset": counted[source]})
+        counted[source] += 1
+    steps = [[arrivals[:4]], [arrivals[4:]]]  # the second one is worth 0.3, and all that it does is to end what the first one began
+    own, lost = found(catalog_of(query, allow_false_positives=False), steps, TimeRules("input"), 1, set(), 1.4, 1.4, 0.0)
+    assert own == expected(matches(query, arrivals), LIVELY)
+    assert (own.total(), lost) == (1, 0)
+
+
 @pytest.mark.parametrize("described", [True, False])
 def test_where_nobody_remembers_what_was_kept_followers_stay(*, described: bool) -> None:
     """A snapshot of a version that did not remember, or moved to other buckets: what began before may be extended until a window later."""

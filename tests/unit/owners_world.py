@@ -14,7 +14,7 @@ import yaml
 from app.bucket.bucket import Bucket
 from app.bucket.chunk import unpack_chunk
 from app.bucket.hold import Progress
-from app.bucket.ingress import IngressPlan
+from app.bucket.ingress import Gate, IngressPlan
 from app.config.settings import load_settings
 from app.control.directives import Directive
 from app.events.batch import Column, EventBatch, source_number, take
@@ -121,6 +121,7 @@ class World:
         buckets: that tasks deliver to.
         deployments: before the change and after it, by fingerprint; by default the query alone.
         query: its text, or that of several.
+        gate: sheds in all batches.
     """
 
     def __init__(
@@ -132,7 +133,9 @@ class World:
         buckets: int = BUCKETS,
         deployments: Sequence[str] = (),
         query: str = QUERY,
+        gate: Gate | None = None,
     ) -> None:
+        self.gate = gate
         self.checkpoint = folder / "checkpoint"
         self.buckets = buckets
         self.settings = OwnerSettings("test", str(self.checkpoint), "state")
@@ -196,7 +199,7 @@ class World:
             progress, deliveries, news = Progress(greatest, frozenset(sources)), {}, {}
             for task, source in enumerate(sources):
                 own = take(everything, rows[everything.source[rows] == source])
-                ingested = plan.ingest(own, progress)
+                ingested = plan.ingest(own, progress, self.gate)
                 news[source] = ingested.judgement.greatest_times[source]
                 deliveries[task] = {bucket: [CHUNK + packed] for bucket, packed in ingested.packed(with_times=False)}
             made.append(MicroBatch(directive, news, deliveries))

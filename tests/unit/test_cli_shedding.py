@@ -113,7 +113,9 @@ def test_a_shedder_that_wants_the_query_matched_in_another_way_is_to_be_written_
     assert hint in said[0]
     assert "write shedder" not in said[1]
     (tmp_path / "two.yaml").write_text(TWO.replace("shedder: gspice", "shedder: pspice"))
-    assert "write shedder" not in cep("train", *options(files), "--query", "plain", "--shedder", "pspice", "--out", str(tmp_path / "again"))[2]
+    assert (
+        "write shedder" not in cep("train", *options(files), "--query", "plain", "--shedder", "pspice", "--out", str(tmp_path / "again"))[2]
+    )
 
 
 def test_training_needs_a_shedder_that_learns_and_queries_that_find_something(cep, files, tmp_path):

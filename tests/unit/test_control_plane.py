@@ -25,6 +25,7 @@ from app.control.registry_watch import Notice
 from app.control.reports import QueryTally, SelectionTally, SourceProgress, StageReport, Trouble
 from app.control.running_catalog import RunningCatalog
 from app.control.selection import packed
+from app.control.shed_reports import ShedReport
 from app.control.totals import total
 from app.events.types import Kind
 from app.observe.logs import configure_logging
@@ -62,8 +63,8 @@ class Clock:
 
 
 class World:
-    def __init__(self, folder: Path) -> None:
-        self.clock = Clock()
+    def __init__(self, folder: Path, waiting: int = 4) -> None:
+        self.clock, self.waiting = Clock(), waiting
         self.settings = Settings.model_validate(
             {
                 "streams": {"retail": {"topics": ["readings"], "idle_after": "5 s", "allowed_lateness": "1 s"}},
@@ -96,7 +97,7 @@ class World:
             cost_ns={"shed": 5_000_000} if shed else {},
         )
         tally = QueryTally("q", matches=2, latencies=(0, 2), latency_sum_ms=150, cost_ns=5_000 * (events - shed))
-        owner = StageReport(batch, "cep", 0, queries=(tally,), waiting=4)
+        owner = StageReport(batch, "cep", 0, queries=(tally,), waiting=self.waiting)
         self.plane.finish(total(batch, [task, owner, *more]))
         planned = self.clock.now
         self.clock.now += duration_ms
@@ -291,6 +292,7 @@ def test_queries_page(world: World) -> None:
     world.plane.running.good()
     world.run(0, 10)
     (query,) = world.plane.queries()
+    assert query["sample"] == "nothing is shed for a latency bound"
     assert {k: query[k] for k in ("query", "version", "status", "matches", "drop_ratio", "cost_ms", "last_batch")} == {
         "query": "q",
         "version": 2,
@@ -344,6 +346,18 @@ def test_heartbeat_is_written_when_the_input_is_silent_and_events_wait(world: Wo
     world.clock.now += 1_500
     assert world.plane._heartbeat_is_due()
     assert not world.plane._heartbeat_is_due()
+
+
+@pytest.mark.parametrize("lost", ["shed", "ended_matches", "tuples_shed", "limited_runs", ""])
+def test_heartbeat_is_written_for_the_report_on_what_was_shed_last_where_nothing_else_waits(tmp_path: Path, lost: str) -> None:
+    world = World(tmp_path, waiting=0)
+    try:
+        world.plane.running.good()
+        world.run(0, 10, StageReport(0, "cep", 1, queries=(QueryTally("q", **({lost: 3} if lost else {})),)))
+        world.clock.now += 1_500
+        assert world.plane._heartbeat_is_due() is bool(lost)
+    finally:
+        world.plane.close()
 
 
 def test_breaches_are_counted_by_account(world: World) -> None:
@@ -417,7 +431,7 @@ def test_tuples_that_memory_did_not_hold_are_counted_and_reported(world: World) 
 def test_what_must_go_after_an_overload_because_of_what_went_before_is_reported() -> None:
     totals = total(0, [StageReport(0, "cep", 1, queries=(QueryTally("q", shed=3),))])
     (report,) = shed_reports(Directive(0), totals, {"q": a_plan(shedder="prefix", latency_bound_ms=1000)})
-    assert (report.shedder, report.asked_drop_ratio, report.dropped, report.level) == ("prefix", 0.0, 3, "EVENTS")
+    assert (report.shedder, report.asked_drop_ratio, report.dropped, report.level, report.place) == ("prefix", 0.0, 3, "EVENTS", "bucket")
     assert not shed_reports(Directive(0), totals, {"q": a_plan(shedder="random")}), "who remembers nothing drops nothing then"
 
 
@@ -427,6 +441,43 @@ def test_events_that_go_because_partial_matches_are_not_enough_have_a_report_of_
     matches, events = shed_reports(directive, totals, {"q": a_plan(shedder="pspice", latency_bound_ms=1000)})
     assert (matches.level, matches.considered, matches.dropped) == ("PARTIAL_MATCHES", 50, 49)
     assert (events.level, events.shedder, events.asked_drop_ratio, events.considered, events.dropped) == ("EVENTS", "random", 0.4, 100, 40)
+    assert (matches.place, events.place) == ("matching", "ingress")
+
+
+def test_shed_reports_are_read_by_whoever_knows_one_field_less_and_say_nothing_of_it_where_they_are_older() -> None:
+    now = json.loads((Path(__file__).parents[2] / "schemas" / "ShedReport.avsc").read_text())
+    before = {**now, "fields": [one for one in now["fields"] if one["name"] != "place"]}
+    report = ShedReport(1, "q", 2, 3, "prefix", 0.5, 4, 2, place="bucket")
+
+    def read(writer: Any, reader: Any) -> Any:
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, writer, report.to_avro())
+        written.seek(0)
+        return fastavro.schemaless_reader(written, writer, reader)
+
+    assert read(now, now)["place"] == "bucket"
+    assert read(before, now)["place"] is None
+    assert "place" not in read(now, before)
+    assert ShedReport.from_plain(report.to_plain()) == report
+    assert "place" not in replace(report, place=None).to_plain(), "directives of before are as they were"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_report_speaks_of_the_query_as_it_was_in_its_batch(world: World, *, restarted: bool) -> None:
+    ended = QueryTally("q", partial_matches=9, judged_matches=9, ended_matches=2, evicted_matches=2)
+    world.run(0, 100, StageReport(0, "cep", 1, queries=(ended,)))
+    before, after = RunningCatalog(Catalog.of((a_plan(),)), "deployment"), RunningCatalog(Catalog.of((a_plan("other"),)), "second")
+    if restarted:
+        world.plane.close()
+        world.plane = ControlPlane(world.settings, {}, world.clock)
+        after = replace(after, before=before)
+    else:
+        world.plane.open(replace(after, deployment="passed over"))
+    world.plane.open(after)
+    (report,) = world.plane.directive(1).shed_reports
+    assert (report.query, report.version, report.shedder) == ("q", 2, "least-progress"), "it is gone since"
+    world.run(1, 100)
+    assert not world.plane.directive(2).shed_reports
 
 
 def test_a_limit_that_a_query_reached_is_counted_and_reported(world: World) -> None:

@@ -196,3 +196,10 @@ def test_where_no_query_sheds_there_is_nothing_to_do_unless_one_is_named(tmp_pat
     with pytest.raises(NothingShedsError):
         aims_of(Request(Interval(100 * S, 110 * S)), live)
     assert aims_of(Request(Interval(100 * S, 110 * S), ("plain",)), live).compared
+
+
+def test_queries_whose_state_is_bounded_shed_without_a_shedder(tmp_path):
+    bounded = QUERIES["plain"] + "\nlimits: {state_bytes: 1000000}"
+    live = live_of(deployed(tmp_path, {"bounded": bounded, "other": QUERIES["between"]}), 1_000 * S)
+    aims = aims_of(Request(Interval(100 * S, 110 * S)), live)
+    assert set(aims.compared) == {Kind("bounded")}, "partial matches are ended there"

@@ -14,14 +14,15 @@ import yaml
 
 from app.config.settings import load_settings
 from app.control.plane import ControlPlane
-from app.control.reports import SourceProgress, StageReport
+from app.control.reports import QueryTally, SourceProgress, StageReport
 from app.control.running_catalog import RunningCatalog
 from app.control.totals import total
 from app.events.batch import source_number
 from app.events.registry import Registry, RegistrySettings
 from app.owners.deployment import load_deployment, store_deployment
 from app.pipeline import ingress
-from app.pipeline.application import task_settings
+from app.pipeline.application import open_catalog, task_settings
+from app.pipeline.draining import past_of
 from app.pipeline.ingress import get_ready
 from app.pipeline.preparation import TopicsMissingError, compile_queries, prepare, read_streams
 from app.pipeline.reload import reader, watcher
@@ -163,6 +164,19 @@ def test_a_generation_goes_on_after_a_restart(world: World) -> None:
     streams = read_streams(world.settings, world.registry)
     again = prepare(world.settings, compile_queries(world.settings, streams), streams, world.registry, past)
     assert (again.catalog.version, again.fingerprint) == (2, named)
+
+
+def test_the_last_batch_before_a_restart_is_told_of_by_the_queries_that_ran_in_it(world: World) -> None:
+    world.plane.directive(0)
+    world.plane.finish(total(0, [StageReport(0, "cep", 0, queries=(QueryTally("a", limited_runs=1),))]))
+    world.plane.close()
+    world.write(a=text("a", version=2))
+    streams = read_streams(world.settings, world.registry)
+    changed = prepare(world.settings, compile_queries(world.settings, streams), streams, world.registry, past_of(world.settings))
+    world.plane = ControlPlane(world.settings, {}, lambda: 1_000)
+    open_catalog(world.settings, world.plane, changed)
+    assert [plan.version for plan in changed.catalog.plans] == [2, 1]
+    assert [(one.query, one.version) for one in world.plane.directive(1).shed_reports] == [("a", 1)]
 
 
 def test_a_broken_file_changes_nothing_and_is_told_with_place_and_hint_until_it_is_mended(world: World) -> None:

@@ -98,13 +98,19 @@ def _asked(request: Request, catalog: Catalog) -> Iterator[Plan]:
     if request.queries:
         yield from (known[name] for name in dict.fromkeys(request.queries))
         return
-    shedding = {name for name, plan in known.items() if plan.shedding.shedder != "none" and plan.shedding.latency_bound_ms is not None}
-    shedding |= {name for name, plan in known.items() if plan.shedding.bounds_memory}
+    shedding = {name for name, plan in known.items() if _sheds(plan)}
     while more := {plan.name for plan in known.values() if {stream_of(name) for name in shedding} & set(plan.streams)} - shedding:
         shedding |= more
     if not shedding:
         raise NothingShedsError("no query sheds: nothing can be missing\nhint: --query compares one nevertheless")
     yield from (known[name] for name in sorted(shedding))
+
+
+def _sheds(plan: Plan) -> bool:
+    """Whether anything of the query may be shed: for its bound, or because its tuples or partial matches are too many."""
+    shedding = plan.shedding
+    for_its_bound = shedding.shedder != "none" and shedding.latency_bound_ms is not None
+    return for_its_bound or shedding.bounds_memory or shedding.state_bytes is not None
 
 
 def _topics(plan: Plan, live: Live) -> Iterator[tuple[Kind, str]]:

@@ -30,6 +30,7 @@ from app.query.explain.explain_runs import (
     why_text,
 )
 from app.query.plan import ConstantTest, IntervalTest, Item, Plan, ReturnField, Temporal, Within
+from app.query.sampling import sheds_for_its_bound, why_no_sample
 from app.query.tree import tree as t
 from app.query.tree.document import Located, Written
 from app.query.tree.printer import print_expression, print_interval_test, print_opener, print_pattern, quote
@@ -158,6 +159,7 @@ def _plan_text(query: Compiled) -> str:
         f"evaluator {plan.evaluator}, {_evaluated(plan.temporal) if plan.temporal else f'within {_window(plan)}'}",
         *([f"  {why_text(query)}"] if plan.temporal is None else []),
         f"columns shipped: {', '.join(plan.columns) or 'none'}",
+        *_unsampled(plan),
         *(runs_lines(plan, plan.runs) if plan.runs is not None else ()),
         "items:",
     ]
@@ -182,6 +184,12 @@ def _plan_text(query: Compiled) -> str:
     lines.append("returns:")
     lines += [f"  {one.name}: {one.kind.value}{' list' if one.array else ''}{_value(one, plan, names)}" for one in plan.returns]
     return "\n".join(lines) + "\n"
+
+
+def _unsampled(plan: Plan) -> list[str]:
+    """Of a query that sheds."""
+    why = why_no_sample(plan) if sheds_for_its_bound(plan) else None
+    return [] if why is None else [f"no control sample tells its recall under shedding: {why}"]
 
 
 def _value(field: ReturnField, plan: Plan, names: Mapping[int, str]) -> str:
