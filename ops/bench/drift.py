@@ -167,12 +167,15 @@ class Application:
         except OSError:
             return ""
 
-    def consumed(self) -> int:
-        """Events that it has read."""
-        line = next(
-            (one for one in self.asked("metrics").splitlines() if one.startswith('cep_events_consumed_total{topic="letters"}')), " 0"
-        )
-        return round(float(line.rpartition(" ")[2]))
+    def total(self, metric: str) -> float:
+        """Of a counter, whatever its labels are."""
+        lines = (one for one in self.asked("metrics").splitlines() if one.startswith(f"{metric}{{"))
+        return sum(float(one.rpartition(" ")[2]) for one in lines)
+
+    @property
+    def realised(self) -> float:
+        """Share of its candidates that it has dropped."""
+        return round(self.total("cep_events_shed_total") / max(1.0, self.total("cep_candidate_events_total")), 4)
 
     def wait_for(self, events: int, seconds: float = 300) -> None:
         """Until it has read so many, and a little longer: until what it found is told.
@@ -181,9 +184,9 @@ class Application:
             TimeoutError: it takes too long.
         """
         deadline = time.monotonic() + seconds
-        while self.consumed() < events:
+        while (read := self.total("cep_events_consumed_total")) < events:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.consumed()} of {events} events after {seconds} s")
+                raise TimeoutError(f"{read:.0f} of {events} events after {seconds} s")
             time.sleep(1)
         time.sleep(5)
 
@@ -207,8 +210,8 @@ def running(file: Path, *, sheds: bool) -> Iterator[Application]:
             process.kill()
 
 
-def live(place: Place, stream: EventBatch, rate: float) -> tuple[Settings, float]:
-    """The application that learns, while events come; the clock when they began, ms."""
+def live(place: Place, stream: EventBatch, rate: float) -> tuple[Settings, float, float]:
+    """The application that learns, while events come; the clock when they began, ms, and what it has dropped of its candidates."""
     file = place.settings("live", sheds=True)
     with running(file, sheds=True) as application:
         settings = application.settings
@@ -217,15 +220,16 @@ def live(place: Place, stream: EventBatch, rate: float) -> tuple[Settings, float
             began_ms = 1000 * time.time()
             sender.send(in_pieces(stream))
         application.wait_for(len(stream))
-    return settings, began_ms
+        realised = application.realised
+    return settings, began_ms, realised
 
 
-def replayed(place: Place, label: str, events: int, models: Path | None = None) -> Settings:
-    """Another application reads the same topic: without shedding, or with a model that it keeps."""
+def replayed(place: Place, label: str, events: int, models: Path | None = None) -> tuple[Settings, float]:
+    """Another application reads the same topic: without shedding, or with a model that it keeps; and what it has dropped of its candidates."""
     sheds = models is not None
     with running(place.settings(label, sheds=sheds, models=models), sheds=sheds) as application:
         application.wait_for(events)
-        return application.settings
+        return application.settings, application.realised
 
 
 def trained(place: Place, name: str, batch: EventBatch) -> Path:
@@ -282,13 +286,14 @@ class Recall:
 def drift(place: Place, events: int, rate: float, seed: int) -> dict[str, Any]:
     """All four runs, and what they say."""
     stream, half_s = letters(events, rate, seed), events / rate / 2
-    settings, began_ms = live(place, stream, rate)
+    settings, began_ms, realised = live(place, stream, rate)
     changes = [one for one in audits_of(settings).get("ModelChange", []) if one["query"] == "steps"]
     changed_s = [round(one["time"].timestamp() - began_ms / 1000, 1) for one in changes]
     learned = round(LEARNED_S * rate)
     parts = {"kept": rows_between(stream, events // 2 - learned, events // 2), "fresh": rows_between(stream, events - learned, events)}
-    whole = replayed(place, "whole", events)
-    others = {name: replayed(place, name, events, trained(place, name, part)) for name, part in parts.items()}
+    whole, _ = replayed(place, "whole", events)
+    kept = {name: replayed(place, name, events, trained(place, name, part)) for name, part in parts.items()}
+    others = {name: one for name, (one, _) in kept.items()}
     recall, last_s = Recall.of(whole), max(changed_s)
     after = {name: round(recall.since(one, last_s), 4) for name, one in {"live": settings, **others}.items()}
     return {
@@ -302,6 +307,7 @@ def drift(place: Place, events: int, rate: float, seed: int) -> dict[str, Any]:
         "back_after_s": round(last_s - half_s, 1),
         "composites_after": sum(at >= last_s for at in recall.truth.values()),
         "recall_after": after,
+        "realised": {"live": realised, **{name: one for name, (_, one) in kept.items()}},
         "behind_fresh": round(after["fresh"] - after["live"], 4),
         "recall": {name: recall.by_slot(one).round(4).tolist() for name, one in {"live": settings, **others}.items()},
     }
