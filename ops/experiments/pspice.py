@@ -31,11 +31,12 @@ from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import four_symbols
+from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point, Points, known
 from ops.experiments.shedding_runs import Shedders, candidates, judged, shedders, under
-from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY, own_table, pspice_verdicts
+from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY, own_table
 from shedding.interface import Training
 from shedding.registry import METHODS, method
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ops.experiments import cals, plain_figures, pspice_simulation, shedding_figures
+from ops.experiments.gspice_verdicts import gspice_verdicts
+from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.sase import measure as sase_measure
 from ops.experiments.sase import verdicts as sase_verdicts
 from ops.experiments.sharp_verdicts import sharp_verdicts
 from ops.experiments.shedding_figures import Points, read
-from ops.experiments.shedding_verdicts import gspice_verdicts, pspice_verdicts
 from ops.experiments.wall_verdicts import wall_verdicts
 
 EXPERIMENTS = Path(shedding_figures.__file__).parent

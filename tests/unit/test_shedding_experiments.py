@@ -17,9 +17,11 @@ from app.query.text.keys import AUTO
 from ops.experiments import gspice, pspice, shedding_own
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.gspice_verdicts import gspice_verdicts
+from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Point, Points, difference, interval, kept, read, table
-from ops.experiments.shedding_verdicts import gspice_verdicts, own_table, pspice_verdicts
+from ops.experiments.shedding_verdicts import own_table
 from shedding.interface import Training
 from shedding.registry import method
 
