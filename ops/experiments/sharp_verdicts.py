@@ -139,7 +139,7 @@ def _kept_bound(points: Points) -> Verdict:
 
 
 def _default(points: Points) -> Verdict:
-    return default_method(Points(one for one in points.all if one.figure in PAIRS and one.curve not in REFERENCES))
+    return default_method(points, PAIRS, REFERENCES)
 
 
 def sharp_verdicts(points: Points) -> list[Verdict]:

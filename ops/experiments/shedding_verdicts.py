@@ -100,6 +100,7 @@ def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> 
 PROBABILITY = "match probability"
 BY_WINDOW = "e-bl, by window"
 """E-BL, where any match of a window counts as the window's; see `ops.experiments.pspice`."""
+NO_SHEDDER = ("oracle", PROBABILITY, BY_WINDOW)
 NEAR = 2.0
 """Points of harm by which the default method may be behind the best other."""
 PUBLISHED = (
@@ -112,15 +113,20 @@ BY_PAIR = ("hspice",)
 """Who decides about every pair of an event and a live partial match leaves all partial matches alive, and pays nothing for an event that it hides from one, of which most would not have fitted; so it is told beside the others and not compared with them."""
 
 
-def default_method(points: Points) -> Verdict:
+def default_method(points: Points, figures: Sequence[str] | None = None, left_out: Sequence[str] = ()) -> Verdict:
     """Against the best other at every setting: lost and wrong composite events together. Those of `BY_PAIR` are told apart.
+
+    Args:
+        points: of an experiment. They count the seeds (`Points.fewest`), so they must be those that `decided` gives and no copy.
+        figures: that count; None: all in which it was run.
+        left_out: lines that are no shedder's, beside those of `NO_SHEDDER`.
 
     Raises:
         KeyError: it was not run.
     """
     gaps, ahead, hidden = [], 0, 0
-    for figure in dict.fromkeys(one.figure for one in points.all if one.curve == AUTO):
-        others = [one for one in points.curves(figure) if one not in {AUTO, "oracle", PROBABILITY, BY_WINDOW}]
+    for figure in figures or dict.fromkeys(one.figure for one in points.all if one.curve == AUTO):
+        others = [one for one in points.curves(figure) if one not in {AUTO, *NO_SHEDDER, *left_out}]
         for x in points.xs(figure, AUTO):
             known = {other: _harms(points, figure, other, x) for other in others if x in points.xs(figure, other)}
             apart = [known.pop(other) for other in BY_PAIR if other in known]

@@ -64,6 +64,24 @@ def test_verdicts_follow_from_the_points() -> None:
     assert set(few.values()) == {"not judged: 1 of 3 seeds"}
 
 
+def test_the_default_is_judged_from_the_seeds_that_it_has() -> None:
+    others = [
+        Point(pair, curve, bound, seed, lost) for pair in PAIRS for curve, lost in LOST.items() for bound in COMPARED for seed in range(5)
+    ]
+    own = [Point(pair, "auto", bound, seed, 3.0) for pair in PAIRS for bound in COMPARED for seed in range(4)]
+    work = [Point(pair + WORK, "auto", bound, seed, bound) for pair in PAIRS for bound in COMPARED for seed in range(4)]
+
+    def default(seeds: int) -> list[str]:
+        found = sharp_verdicts(Points([*others, *(one for one in own + work if one.seed < seeds)]))
+        return [str(one) for one in found if one.claim == "default"]
+
+    (four,) = default(4)
+    assert "**reproduced**" in four
+    assert "of 9 settings" in four, "what work was left is no harm"
+    assert four.endswith("(4 seeds)")
+    assert not default(2), "of two seeds nothing is said"
+
+
 def test_a_small_run_gives_points_of_every_kind() -> None:
     size = Size(1, 1500, 600)
     points = Points([*sharp.of_matches("Q5+Q6", size, 0), *sharp.of_events("Q5+Q6", size, 0)])
