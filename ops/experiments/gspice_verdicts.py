@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ops.experiments.shedding_figures import Points, difference
+from ops.experiments.shedding_figures import Points, difference, gap_told, surely_least
 from ops.experiments.shedding_verdicts import Verdict, decided, default_method, falling, rising, verdict
 
 SYNTHETIC = ("E1-Q1", "E1-Q2", "E1-Q3")
@@ -21,23 +21,32 @@ def _numbers(points: Points, figure: str, curves: Sequence[str], x: float, what:
     return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.told(figure, curve, x, what)}" for curve in curves)
 
 
+def far_apart(points: Points, places: Sequence[tuple[str, float]], others: Sequence[str]) -> tuple[bool, bool]:
+    """S1 at some places (figure, x): whether the whole intervals keep its figures, 3 % and 25 %, and whether the means keep the order."""
+    own = [points.interval(figure, "gspice", x) for figure, x in places]
+    theirs = [points.interval(figure, name, x) for figure, x in places for name in others]
+    most = max(points.mean(figure, "gspice", x) for figure, x in places)
+    least = min(points.mean(figure, name, x) for figure, x in places for name in others)
+    return max(high for _, high in own) <= 3 and min(low for low, _ in theirs) >= 25, most < least
+
+
 def _s1(prefix: str, label: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
-        own = [points.mean(f"{prefix}-{query}", "gspice", 200) for query in ("Q1", "Q3")]
-        others = [points.mean(f"{prefix}-{query}", name, 200) for query in ("Q1", "Q3") for name in ("espice", "bl")]
+        figures = [f"{prefix}-{query}" for query in ("Q1", "Q3")]
         numbers = "; ".join(_numbers(points, f"{prefix}-{query}", ("gspice", "espice", "bl"), 200) for query in ("Q1", "Q3"))
         text = f"gSPICE loses at most 3 % on Q1 and Q3 at 200 %, eSPICE and BL at least 25 % ({label})"
-        return verdict(f"S1, {label}", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others))
+        kept, ordered = far_apart(points, [(figure, 200) for figure in figures], ("espice", "bl"))
+        return verdict(f"S1, {label}", text, numbers, figures=kept, shape=ordered)
 
     return rule
 
 
 def _capacities(points: Points) -> Verdict:
     capacities = points.xs("E1-capacity", "gspice")
-    own, others = (points.line("E1-capacity", name) for name in ("gspice", "espice"))
     numbers = f"lost at {', '.join(f'{x:g}' for x in capacities)} events/s: gspice {points.told_line('E1-capacity', 'gspice')}; espice {points.told_line('E1-capacity', 'espice')}"
     text = "gSPICE loses at most 3 % on Q1 at 200 % whatever the operator's capacity, eSPICE at least 25 % (virtual time)"
-    return verdict("S1, capacities", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others))
+    kept, ordered = far_apart(points, [("E1-capacity", x) for x in capacities], ("espice",))
+    return verdict("S1, capacities", text, numbers, figures=kept, shape=ordered)
 
 
 def _pane(figure: str, own: str) -> Callable[[Points], Verdict]:
@@ -139,10 +148,10 @@ def _s6(figure: str) -> Callable[[Points], Verdict]:
         rates = ", ".join(f"{x:g}" for x in points.xs(figure, "gspice"))
         numbers = (
             f"wrong at {rates} %: {points.told_line(figure, 'gspice', 'wrong')} with credit, {points.told_line(figure, 'gspice, no credit', 'wrong')} without; "
-            f"eSPICE minus gSPICE lost at 120, 140 %: {', '.join(f'{gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]' for gap in low)}"
+            f"eSPICE minus gSPICE lost at 120, 140 %: {', '.join(map(gap_told, low))}"
         )
         text = "false positives collapse when abandoned partial matches are forwarded; eSPICE loses no more than gSPICE at 120 and 140 %"
-        return verdict(f"S6, {figure}", text, numbers, figures=all(gap[0] <= 0 for gap in low), shape=collapse)
+        return verdict(f"S6, {figure}", text, numbers, figures=all(gap[2] <= 0 for gap in low), shape=collapse)
 
     return rule
 
@@ -152,12 +161,14 @@ def _stocks(figure: str) -> Callable[[Points], Verdict]:
         own, espice, bl = (points.line(figure, name) for name in ("gspice", "espice", "bl"))
         ratios = [(max(e / max(g, 0.1) for e, g in zip(other, own, strict=True))) for other in (espice, bl)]
         best = all(g <= e and g <= b for g, e, b in zip(own, espice, bl, strict=True))
-        numbers = f"eSPICE loses up to {ratios[0]:.1f} times as much (paper: 2), BL up to {ratios[1]:.1f} times (paper: 7.2); " + "; ".join(
-            _numbers(points, figure, ("gspice", "espice", "bl"), x) for x in (120, 200)
+        sure = [surely_least(points, figure, "gspice", ("espice", "bl"), x) for x in points.xs(figure, "gspice")]
+        numbers = (
+            f"least beyond doubt at {sum(sure)} of {len(sure)} rates; eSPICE loses up to {ratios[0]:.1f} times as much (paper: 2), BL up to {ratios[1]:.1f} times (paper: 7.2); "
+            + "; ".join(_numbers(points, figure, ("gspice", "espice", "bl"), x) for x in (120, 200))
         )
         grows = all(line[-1] > line[0] for line in (own, espice, bl))
         text = "more is lost at higher rates, gSPICE loses least"
-        return verdict(f"E3, {figure}", text, numbers, figures=best and grows and ratios[1] >= 2, shape=best)
+        return verdict(f"E3, {figure}", text, numbers, figures=all(sure) and grows and ratios[1] >= 2, shape=best)
 
     return rule
 
@@ -201,12 +212,18 @@ def _soccer_wrong(figure: str) -> Callable[[Points], Verdict]:
 def _soccer(figure: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         own, espice, bl = (points.line(figure, name) for name in ("gspice", "espice", "bl"))
+        rates = points.xs(figure, "gspice")
         wrong = max(points.line(figure, "gspice", "wrong"))
+        surely = max(points.interval(figure, "gspice", x, "wrong")[1] for x in rates)
         best = all(g <= e and g <= b for g, e, b in zip(own, espice, bl, strict=True))
-        numbers = f"gSPICE wrong at most {wrong:.1f}; " + "; ".join(
-            _numbers(points, figure, ("gspice", "espice", "bl"), x) for x in (120, 200)
+        sure = [surely_least(points, figure, "gspice", ("espice", "bl"), x) for x in rates]
+        numbers = (
+            f"least beyond doubt at {sum(sure)} of {len(sure)} rates; gSPICE wrong at most {wrong:.1f} (interval up to {surely:.1f}); "
+            + "; ".join(_numbers(points, figure, ("gspice", "espice", "bl"), x) for x in (120, 200))
         )
-        return verdict(f"E4, {figure}", "gSPICE loses least and invents almost nothing", numbers, figures=best and wrong <= 2, shape=best)
+        return verdict(
+            f"E4, {figure}", "gSPICE loses least and invents almost nothing", numbers, figures=all(sure) and surely <= 2, shape=best
+        )
 
     return rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ops.experiments.shedding_figures import Points, difference
+from ops.experiments.shedding_figures import Points, difference, gap_told, surely_least
 from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY, Verdict, decided, default_method, falling, rising, verdict
 
 
@@ -35,15 +35,18 @@ def _s7(figure: str) -> Callable[[Points], Verdict]:
 
 def _s8(figure: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
-        lines = {name: points.line(figure, name) for name in ("pspice", "pm-random", "e-bl")}
-        own, *others = lines.values()
-        best = all(o < min(values) for o, *values in zip(own, *others, strict=True))
-        xs = ", ".join(f"{x:g}" for x in points.xs(figure, "pspice"))
-        numbers = f"lost at {xs} %: " + "; ".join(f"{name} {points.told_line(figure, name)}" for name in lines)
-        text = "what pSPICE loses grows with the rate and is least at all rates"
-        return verdict(
-            f"S8, {figure}", text, numbers, figures=rising(own) and best, shape=rising(own) and own[0] < min(line[0] for line in others)
+        others = ("pm-random", "e-bl")
+        lines = {name: points.line(figure, name) for name in ("pspice", *others)}
+        own, xs = lines["pspice"], points.xs(figure, "pspice")
+        sure = [surely_least(points, figure, "pspice", others, x) for x in xs]
+        gaps = {name: [difference(points, figure, "pspice", name, x) for x in xs] for name in others}
+        numbers = f"lost at {', '.join(f'{x:g}' for x in xs)} %: " + "; ".join(f"{name} {points.told_line(figure, name)}" for name in lines)
+        numbers += f". Least beyond doubt at {sum(sure)} of {len(xs)} rates; less " + "; less ".join(
+            f"{name} {', '.join(map(gap_told, line))}" for name, line in gaps.items()
         )
+        text = "what pSPICE loses grows with the rate and is least at all rates"
+        first = own[0] < min(lines[name][0] for name in others)
+        return verdict(f"S8, {figure}", text, numbers, figures=rising(own) and all(sure), shape=rising(own) and first)
 
     return rule
 
@@ -52,7 +55,7 @@ def _s9(points: Points) -> Verdict:
     xs = points.xs("Ec", "pspice")
     gaps = [difference(points, "Ec", "pspice", "pspice-minus", x) for x in xs]
     numbers = "; ".join(
-        f"factor {x:g}: pspice {points.told('Ec', 'pspice', x)}, without time {points.told('Ec', 'pspice-minus', x)} (difference {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}])"
+        f"factor {x:g}: pspice {points.told('Ec', 'pspice', x)}, without time {points.told('Ec', 'pspice-minus', x)} (difference {gap_told(gap)})"
         for x, gap in zip(xs, gaps, strict=True)
     )
     text = "remaining processing time makes no difference where queries cost the same, and saves results where one costs 16 times as much"

@@ -64,6 +64,19 @@ def test_verdicts_follow_from_the_points() -> None:
     assert set(few.values()) == {"not judged: 1 of 3 seeds"}
 
 
+def test_who_is_ahead_on_average_only_is_not_surely_the_best() -> None:
+    def best(sharp_lost: tuple[float, float, float]) -> str:
+        others = [one for one in made().all if one.curve not in {"sharp", "stateful"}]
+        own = [Point(pair, "stateful", bound, seed, 3.0) for pair in PAIRS for bound in sharp.BOUNDS for seed in range(3)]
+        theirs = [Point(pair, "sharp", bound, seed, lost) for pair in PAIRS for bound in COMPARED for seed, lost in enumerate(sharp_lost)]
+        return statuses(Points([*others, *own, *theirs]))["SHARP 5, Q1+Q2"]
+
+    assert best((4.0, 4.5, 5.0)) == "reproduced"
+    assert best((3.0, 3.0, 3.0)) == "reproduced", "as good as the best"
+    assert best((2.0, 4.0, 7.0)) == "shape reproduced"
+    assert best((1.0, 2.0, 2.0)) == "not reproduced"
+
+
 def test_the_default_is_judged_from_the_seeds_that_it_has() -> None:
     others = [
         Point(pair, curve, bound, seed, lost) for pair in PAIRS for curve, lost in LOST.items() for bound in COMPARED for seed in range(5)

@@ -175,6 +175,52 @@ def test_a_verdict_on_s1_depends_on_the_figures(own: float, others: float, expec
     assert f"gspice {own}" in verdicts[0].numbers
 
 
+def by_seed(figure: str, xs: list[float], **lost: list[float]) -> list[Point]:
+    """The same at every point, but each seed something else; curves are named with ``_`` for ``-``."""
+    return [
+        Point(figure, curve.replace("_", "-"), x, seed, value)
+        for curve, values in lost.items()
+        for x in xs
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_what_the_means_say_and_the_intervals_do_not_is_the_shape_of_a_claim() -> None:
+    sure, doubtful = [20.0, 21.0, 22.0], [10.0, 20.0, 33.0]
+
+    def s1(own: list[float]) -> str:
+        others = {"espice": [40.0, 41.0, 42.0], "bl": [50.0, 51.0, 52.0]}
+        points = [one for query in ("Q1", "Q3") for one in by_seed(f"E1-{query}", [200], gspice=own, **others)]
+        return status(gspice_verdicts(Points(points)), "S1, fixed")
+
+    assert [s1([1.0, 1.5, 1.2]), s1([0.0, 1.0, 5.0]), s1([60.0, 61.0, 62.0])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+    def s8(coin: list[float]) -> str:
+        points = by_seed("Eb-Q1", [120, 200], pspice=[10.0, 11.0, 12.0], pm_random=coin, e_bl=[50.0, 51.0, 52.0])
+        return status(pspice_verdicts(Points(points)), "S8, Eb-Q1")
+
+    assert [s8(sure), s8(doubtful), s8([9.0, 9.0, 9.0])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+    def soccer(espice: list[float], wrong: list[float]) -> str:
+        points = by_seed("E4-generated", [120, 200], gspice=[1.0, 2.0, 3.0], espice=espice, bl=[50.0, 51.0, 52.0])
+        invented = [replace(one, wrong=wrong[one.seed]) if one.curve == "gspice" else one for one in points]
+        return status(gspice_verdicts(Points(invented)), "E4, E4-generated")
+
+    assert [soccer(sure, [0.5] * 3), soccer([1.0, 2.0, 33.0], [0.5] * 3), soccer(sure, [0.0, 0.0, 5.0])] == [
+        "reproduced",
+        "shape reproduced",
+        "shape reproduced",
+    ]
+
+    def stocks(espice: list[float]) -> str:
+        rates = {120: 0.0, 140: 1.0, 160: 2.0, 180: 3.0, 200: 4.0}
+        points = by_seed("E3-Q4-generated", [*rates], gspice=[5.0, 6.0, 7.0], espice=espice, bl=[50.0, 51.0, 52.0])
+        higher = [replace(one, lost=one.lost + rates[int(one.x)]) for one in points]
+        return status(gspice_verdicts(Points(higher)), "E3, E3-Q4-generated")
+
+    assert [stocks(sure), stocks([5.0, 6.0, 33.0]), stocks([4.0, 5.0, 6.0])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
 def test_verdicts_on_gspice_can_fail() -> None:
     def e6(table: list[float], tree: list[float]) -> Points:
         return Points(quality({"E6": {"gspice": table, "gspice-tree": tree, "gspice-forest": [t - 1 for t in tree]}}, [5, 6, 7, 8]))
@@ -245,7 +291,9 @@ def test_going_on_where_nothing_was_run_yet_begins_anew(tmp_path: Path) -> None:
 def test_differences_are_between_the_seeds_that_both_have() -> None:
     points = Points([*(Point("f", "a", 1, seed, seed) for seed in range(9)), *(Point("f", "b", 1, seed, seed - 1) for seed in (2, 5, 7))])
     assert difference(points, "f", "a", "b", 1) == (1.0, 1.0, 1.0)
-    assert "a loses | best other" in own_table("a", ("b",))(points)
+    assert "| f | 1 | 4.7 ± 6.3 | 3.7 ± 6.3 (b) | 1.0 [1.0, 1.0] | more |" in own_table("a", ("b",))(points), "and so are the means"
+    (row,) = shedding_own.rows(Points(replace(one, curve={"a": "prefix"}.get(one.curve, one.curve)) for one in points.all))
+    assert "| 4.7 ± 6.3 against b 3.7 ± 6.3 at 1, difference [1.0, 1.0] |" in row
     alone = Points([Point("f", name, 1, seed, lost) for name, lost in (("a", 5.0), ("b", 9.0)) for seed in range(2)])
     assert own_table("a", ("b",))(alone).endswith("a: fewer in 0, more in 0, no difference beyond doubt in 0 settings."), (
         "two runs say nothing"
