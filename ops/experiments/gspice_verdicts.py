@@ -15,6 +15,10 @@ EVERY_KEY = "gspice, every key"
 NO_PANE = "gspice, no pane"
 LEAST_BAD = 5.0
 """Points that a line must be above others to be called bad."""
+SLIGHT = 0.25
+"""Of what the others' losses grow by, at most so much is a slight growth."""
+COMPARABLE = 2.0
+"""Points between drop ratios that are called comparable."""
 
 
 def _numbers(points: Points, figure: str, curves: Sequence[str], x: float, what: str = "lost") -> str:
@@ -47,6 +51,63 @@ def _capacities(points: Points) -> Verdict:
     text = "gSPICE loses at most 3 % on Q1 at 200 % whatever the operator's capacity, eSPICE at least 25 % (virtual time)"
     kept, ordered = far_apart(points, [("E1-capacity", x) for x in capacities], ("espice",))
     return verdict("S1, capacities", text, numbers, figures=kept, shape=ordered)
+
+
+def _second(own: str) -> Callable[[Points], Verdict]:
+    """Figure 4b."""
+
+    def rule(points: Points) -> Verdict:
+        figure, others = "E1-Q2", ("espice", "bl")
+        rates = points.xs(figure, own)
+        sure = [surely_least(points, figure, own, others, x) for x in rates]
+        least = all(points.mean(figure, own, x) < min(points.mean(figure, name, x) for name in others) for x in rates)
+        growth = {name: points.growth(figure, name, rates[0], rates[-1]) for name in (own, *others)}
+        slightly = growth[own][1] > 0 and growth[own][2] <= SLIGHT * min(growth[name][1] for name in others)
+        numbers = f"least beyond doubt at {sum(sure)} of {len(rates)} rates; grows from {rates[0]:g} to {rates[-1]:g} % by " + ", ".join(
+            f"{gap_told(gap)} ({name})" for name, gap in growth.items()
+        )
+        numbers += "; lost " + "; ".join(f"{name} {points.told_line(figure, name)}" for name in growth)
+        text = f"Q2: what gSPICE loses rises only slightly with the rate (at most a quarter as much as the others'), eSPICE and BL lose more at every rate ({own})"
+        shape = least and growth[own][0] < min(growth[name][0] for name in others)
+        return verdict(f"figure 4b, {own}", text, numbers, figures=all(sure) and slightly, shape=shape)
+
+    return rule
+
+
+def _dropped(points: Points) -> Verdict:
+    """Figure 4d."""
+    figure = "E1-charged"
+    gaps = {x: [difference(points, figure, "gspice", name, x, "dropped") for name in ("bl", "espice")] for x in points.xs(figure, "gspice")}
+    numbers = "; ".join(
+        f"{_numbers(points, figure, ('gspice', 'espice', 'bl'), x, 'dropped')}, gspice less bl {gap_told(bl)}, less espice {gap_told(espice)}"
+        for x, (bl, espice) in gaps.items()
+    )
+    text = f"Q1 with decisions charged: gSPICE drops about as much as BL (within {COMPARABLE:g} points), and less than eSPICE"
+    kept = all(bl[1] >= -COMPARABLE and bl[2] <= COMPARABLE and espice[2] < 0 for bl, espice in gaps.values())
+    nearer = all(espice[0] < 0 and abs(bl[0]) < -espice[0] for bl, espice in gaps.values())
+    return verdict("figure 4d", text, numbers, figures=kept, shape=nearer)
+
+
+def _charged(points: Points) -> Verdict:
+    others = ("espice", "bl")
+    numbers = _numbers(points, "E1-charged", ("gspice", "gspice-tree", "gspice-forest", *others), 200)
+    text = (
+        "gSPICE loses at most 3 % on Q1 at 200 %, eSPICE and BL at least 25 %, where decisions are charged with their time (virtual time)"
+    )
+    kept, ordered = far_apart(points, [("E1-charged", 200)], others)
+    return verdict("S1, charged", text, numbers, figures=kept, shape=ordered)
+
+
+def _trees_dropped(points: Points) -> Verdict:
+    """Figure 10b."""
+    figure, trees = "E6-charged", ("gspice-tree", "gspice-forest")
+    gaps = {name: [difference(points, figure, name, "gspice", x, "dropped") for x in points.xs(figure, name)] for name in trees}
+    flat = [gap for line in gaps.values() for gap in line]
+    numbers = f"more in {sum(gap[0] > 0 for gap in flat)}, beyond doubt in {sum(gap[1] > 0 for gap in flat)} of {len(flat)} settings; dropped on DS5, 6, 7, 8: "
+    numbers += "; ".join(f"{name} {points.told_line(figure, name, 'dropped')}" for name in ("gspice", *trees))
+    numbers += "; more than the table " + "; ".join(f"{name} {', '.join(map(gap_told, line))}" for name, line in gaps.items())
+    text = "trees and forests drop more than the table, as their decisions take longer (Q2 at 140 %, decisions charged)"
+    return verdict("figure 10b", text, numbers, figures=all(gap[1] > 0 for gap in flat), shape=all(gap[0] > 0 for gap in flat))
 
 
 def _pane(figure: str, own: str) -> Callable[[Points], Verdict]:
@@ -240,5 +301,6 @@ def gspice_verdicts(points: Points) -> list[Verdict]:
     soccer = [rule(f"E4-{stream}") for stream in ("POR-SUI-2019", "generated") for rule in (_soccer, _soccer_wrong)]
     negations = [_s6("negation"), *(_s6(f"E3-{query}-{stream}") for stream in streams for query in ("Q5", "Q5-x2"))]
     panes = [_s4_stocks(stream) for stream in streams]
-    first = [_s1("E1", "fixed"), _s1("E1-queue", "virtual time"), _capacities]
+    first = [_s1("E1", "fixed"), _s1("E1-queue", "virtual time"), _capacities, _charged]
+    first += [_second(EVERY_KEY), _second("gspice"), _dropped, _trees_dropped]
     return decided([*first, *pane, *both, *more, *panes, _s5, *negations, *stocks, *wrong, *soccer, default_method], points)

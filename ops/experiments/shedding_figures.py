@@ -114,6 +114,20 @@ class Points:
         first, second = (np.array([getattr(own[seed], what) for seed in seeds], dtype=np.float64) for own in runs)
         return first, second
 
+    def growth(self, figure: str, curve: str, first: float, last: float) -> tuple[float, float, float]:
+        """By how much more is lost at one point of a line than at an earlier one, with the interval, by the seeds that both have.
+
+        Raises:
+            KeyError: no seed has both.
+        """
+        before, after = (self._by.get((figure, curve, x), {}) for x in (first, last))
+        seeds = sorted(set(before) & set(after))
+        if not seeds:
+            raise KeyError(f"{figure}: nothing measured for {curve} from {first} to {last}")
+        self.fewest = min(self.fewest, len(seeds))
+        gap = np.array([after[seed].lost - before[seed].lost for seed in seeds])
+        return (float(gap.mean()), *interval(gap))
+
     def mean(self, figure: str, curve: str, x: float, what: str = "lost") -> float:
         """Over the seeds."""
         return float(self.values(figure, curve, x, what).mean())

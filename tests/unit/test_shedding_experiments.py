@@ -399,6 +399,41 @@ def test_low_capacities_must_do_as_well() -> None:
     assert [s1([1, 1]), s1([11, 1]), s1([50, 1])] == ["reproduced", "shape reproduced", "not reproduced"]
 
 
+def test_the_second_query_must_lose_slightly_more_and_always_least() -> None:
+    def second(own: list[float]) -> str:
+        lines = {"gspice": own, "espice": [4.0, 20.0, 40.0], "bl": [25.0, 50.0, 65.0]}
+        return status(gspice_verdicts(Points(quality({"E1-Q2": lines}, [120, 160, 200]))), "figure 4b, gspice")
+
+    assert second([0.0, 1.0, 2.0]) == "reproduced"
+    assert second([0.0, 0.0, 0.0]) == "shape reproduced", "it does not rise"
+    assert second([0.0, 10.0, 20.0]) == "shape reproduced", "it rises much"
+    assert second([5.0, 6.0, 7.0]) == "not reproduced", "eSPICE loses less"
+
+
+def test_drop_ratios_with_decisions_charged_are_judged() -> None:
+    def claims(table: float, tree: float, forest: float, espice: float = 57.0) -> list[str]:
+        dropped = {"gspice": table, "gspice-tree": tree, "gspice-forest": forest, "espice": espice, "bl": 50.0}
+        lost = {"gspice": 1.0, "espice": 50.0, "bl": 60.0}
+        points = [
+            Point(figure, curve, x, seed, lost.get(curve, 5.0), dropped=value)
+            for figure, x in (("E1-charged", 200), ("E6-charged", 5), ("E6-charged", 8))
+            for curve, value in dropped.items()
+            for seed in range(3)
+        ]
+        found = gspice_verdicts(Points(points))
+        return [status(found, claim) for claim in ("S1, charged", "figure 4d", "figure 10b")]
+
+    assert claims(51.0, 52.0, 60.0) == ["reproduced"] * 3
+    assert claims(53.0, 52.0, 60.0)[1:] == ["shape reproduced", "not reproduced"]
+    assert claims(56.0, 57.0, 60.0, espice=55.0)[1:] == ["not reproduced", "reproduced"]
+    uneven = [
+        Point("E6-charged", curve, 5, seed, 0.0, dropped=value)
+        for curve, line in {"gspice": (29, 29, 29), "gspice-tree": (29, 30, 33), "gspice-forest": (35, 36, 37)}.items()
+        for seed, value in enumerate(line)
+    ]
+    assert status(gspice_verdicts(Points(uneven)), "figure 10b") == "shape reproduced", "more on average only"
+
+
 def test_false_positives_on_stocks_and_soccer_are_judged() -> None:
     def stocks(query: str, gspice_: list[float], bl: list[float]) -> str:
         lines = {"gspice": gspice_, "espice": [1, 2, 3, 4, 5], "bl": bl}
