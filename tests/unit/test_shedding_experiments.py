@@ -134,6 +134,9 @@ def test_queries_in_one_operator_find_what_they_find_alone() -> None:
     assert tight.burden[40:].mean() < most * 1.2 + 5
     assert sum(map(len, tight.outcomes)) < sum(map(len, truths))
     assert len(several([observed, observed], (1, 1)).query) == 2 * len(observed.query)
+    averaged = shared.run(MatchLoad(1.0, 0.0, 0.0, interval=4, most=most, average_over=100), model)
+    assert averaged.held == pytest.approx(most, rel=0.05), "what is not used at one look may be used at another"
+    assert abs(tight.held - most) > 2 * abs(averaged.held - most)
 
 
 def test_intervals_tell_differences_from_chance() -> None:
