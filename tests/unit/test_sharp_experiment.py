@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
@@ -75,6 +76,20 @@ def test_who_is_ahead_on_average_only_is_not_surely_the_best() -> None:
     assert best((3.0, 3.0, 3.0)) == "reproduced", "as good as the best"
     assert best((2.0, 4.0, 7.0)) == "shape reproduced"
     assert best((1.0, 2.0, 2.0)) == "not reproduced"
+
+
+@pytest.mark.parametrize(("each_ns", "status"), [(0.4, "reproduced"), (1.0, "shape reproduced"), (1_800.0, "not reproduced")])
+def test_what_deciding_takes_is_held_against_the_matching_that_is_left(each_ns: float, status: str) -> None:
+    timed = Points(replace(one, decision_ns=each_ns) if one.curve == "stateful" else one for one in made().all)
+    found = statuses(timed)
+    assert found["deciding, Q3+Q4"] == status
+    assert "deciding, Q3+Q4" not in statuses(made()), "decisions that nobody timed are not called free"
+    if each_ns > 1000:
+        (told,) = [one.numbers for one in sharp_verdicts(timed) if one.claim == "deciding, Q3+Q4"]
+        assert (
+            "10 %: 1,800 ns for each of 204 partial matches at every look (1 events), so 368 us per event beside 0.8 of matching (442 times)"
+            in told
+        )
 
 
 def test_the_default_is_judged_from_the_seeds_that_it_has() -> None:
