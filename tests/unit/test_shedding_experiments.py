@@ -259,6 +259,15 @@ def test_verdicts_on_pspice_can_fail() -> None:
     assert [s9(0, 14), s9(5, 14), s9(0, -3)] == ["reproduced", "shape reproduced", "not reproduced"]
 
 
+@pytest.mark.parametrize("figure", ["Ed-Q1", "Ed-Q3-POR-SUI-2019"])
+def test_a_latency_far_below_the_safe_length_is_no_plateau_at_it(figure: str) -> None:
+    def latency(most: float, plateau: float) -> str:
+        points = [Point(figure, "pspice", 120, seed, 0.0, latency_ms=most, plateau_ms=plateau) for seed in range(3)]
+        return status(pspice_verdicts(Points(points)), f"E-d, {figure}")
+
+    assert [latency(810, 790), latency(810, 135), latency(1010, 790)] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
 def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gspice, "QUICK", gspice.Size(1, 3000, 800))
     gspice.main([str(tmp_path), "--quick", "--only", "negation"])
