@@ -29,11 +29,18 @@ class SharedCourse:
         outcomes: by query.
         latency_s: float64 (events,).
         burden: float64 (intervals,), partial matches times their queries' cost factors, before shedding.
+        left: float64 (intervals,), the same after shedding.
     """
 
     outcomes: tuple[Outcome, ...]
     latency_s: NDArray[np.float64]
     burden: NDArray[np.float64]
+    left: NDArray[np.float64]
+
+    @property
+    def held(self) -> float:
+        """What events were held against, on average: what was left after shedding, and what came until the next look; as `MatchCourse.held`, times factors."""
+        return float((self.left + np.append(self.burden[1:], self.left[-1:])).mean() / 2) if len(self.left) else 0.0
 
 
 class SharedOperator:
@@ -54,25 +61,28 @@ class SharedOperator:
 
     def run(self, load: MatchLoad, model: Model[JudgedMatches] | None) -> SharedCourse:
         """As `MatchOperator.run`, where ``most`` speaks of partial matches times factors."""
-        burdens = []
+        burdens, remaining = [], []
         engines = [RunsEngine(one.plan) for one in self.operators]
         parts: list[list[Matches]] = [[] for _ in engines]
-        queue = Queue(len(self.batch), load.rate, load.interval, load.begun_s)
+        queue, saved, left = Queue(len(self.batch), load.rate, load.interval, load.begun_s), 0.0, 0.0
         for start, stop in queue.intervals():
             lives = [live_runs(engine) for engine in engines]
             alive = [len(live) for live in lives]
             burden = self._burden(alive)
             burdens.append(burden)
-            allowed = load.allowed(max(0.0, queue.waiting_s(start)), round(burden))
+            saved += load.interval * ((load.most or 0.0) - (left + burden) / 2)
+            allowed = load.allowed(max(0.0, queue.waiting_s(start)), round(burden), saved)
             if model is not None and allowed < burden:
                 judged = [one.judged(engine, live, start) for one, engine, live in zip(self.operators, engines, lives, strict=True)]
                 kept = np.split(model.gate(1.0 - allowed / burden).keep(together(judged)), np.cumsum(alive)[:-1])
                 alive = [len(live) - end_runs(engine, live, own) for engine, live, own in zip(engines, lives, kept, strict=True)]
             for one, engine, found in zip(self.operators, engines, parts, strict=True):
                 found.append(one.feed(engine, start, stop, ends=stop == len(self.batch)))
-            queue.work(start, np.full(stop - start, load.cost_s + load.match_cost_s * self._burden(alive)))
+            left = self._burden(alive)
+            remaining.append(left)
+            queue.work(start, np.full(stop - start, load.cost_s + load.match_cost_s * left))
         outcomes = tuple(one.outcome(found) for one, found in zip(self.operators, parts, strict=True))
-        return SharedCourse(outcomes, queue.latency_s, np.array(burdens))
+        return SharedCourse(outcomes, queue.latency_s, np.array(burdens), np.array(remaining))
 
     def _burden(self, counts: Sequence[int]) -> float:
         return float(sum(factor * count for factor, count in zip(self.factors, counts, strict=True)))

@@ -17,7 +17,7 @@ from app.storage.store import MissingError, Store
 
 FOLDER, CHOICES = "models", "model-choices"
 KEPT = 10
-"""Versions of a query's models; the one in use is kept as well."""
+"""Versions of a query's models; the one in use and the one before it are kept as well."""
 NONE = 0
 """In place of a version: no model of this store."""
 
@@ -35,7 +35,7 @@ class Learned:
         true: composite events that it was judged by.
         harm: lost and wrong composite events as a share of the true ones; ``random`` and ``in_use`` the same of shedding at random, and of the model that was in use.
         why: it was learned.
-        taken: whether it came into use; if not, something else was better.
+        taken: whether it ever came into use; if not, something else was better, or somebody had chosen.
         profile: what the candidates looked like, as `app.evaluation.examination.Profile` has it.
         digest: of the model's file.
         pane: that the query asked for (`app.owners.models.pane_of`); None where an earlier version has not noted it.
@@ -158,14 +158,24 @@ class ModelStore:
         known = None if choice.version == NONE else self._read(_name(query, f"{choice.version}.json"))
         return None if known is None else Learned(**known)
 
+    def before(self, query: str, choice: Choice) -> Learned | None:
+        """The version that was in use before the one that a choice names, for the same query as that; None where there is none."""
+        now = self.chosen(query, choice)
+        if now is None:
+            return None
+        earlier = [one for one in self.versions(query) if one.taken and one.version < now.version and one.fits_where(now)]
+        return earlier[-1] if earlier else None
+
     def add(self, learned: Learned, content: bytes) -> Learned:
-        """Keeps a model under the next version, and lets the oldest go; what is in use stays as it was."""
+        """Keeps a model under the next version, and lets the oldest go; what is in use stays as it was, and what was in use before it."""
         versions = self.versions(learned.query)
         kept = replace(learned, version=1 + max((one.version for one in versions), default=NONE), digest=sha256(content).hexdigest())
         self._store.write(kept.file, [content])
-        self._store.write(_name(kept.query, f"{kept.version}.json"), [json.dumps(kept.to_plain()).encode()])
-        used = self.choice(kept.query).version
-        old = [one for one in [*versions, kept][:-KEPT] if one.version != used]
+        self._record(kept)
+        choice = self.choice(kept.query)
+        before = self.before(kept.query, choice)
+        staying = {choice.version, NONE if before is None else before.version}
+        old = [one for one in [*versions, kept][:-KEPT] if one.version not in staying]
         self._store.delete(name for one in old for name in (one.file, _name(one.query, f"{one.version}.json")))
         return kept
 
@@ -175,6 +185,12 @@ class ModelStore:
         number = 1 + max(numbers, default=0)
         self._store.write(_choice_name(query, number), [json.dumps(asdict(choice)).encode()])
         self._store.delete(_choice_name(query, old) for old in numbers if old != number - 1)
+        known = self.chosen(query, choice)
+        if known is not None and not known.taken:
+            self._record(replace(known, taken=True))
+
+    def _record(self, learned: Learned) -> None:
+        self._store.write(_name(learned.query, f"{learned.version}.json"), [json.dumps(learned.to_plain()).encode()])
 
     def _numbers(self, query: str) -> list[int]:
         """Of a query's choices."""

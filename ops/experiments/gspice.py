@@ -26,11 +26,12 @@ from app.query.plan import Plan
 from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.gspice_verdicts import gspice_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.shedding_runs import RATES, candidates, charged, contest_of, judged, shedders, under
-from ops.experiments.shedding_verdicts import gspice_verdicts, own_table
+from ops.experiments.shedding_verdicts import own_table
 from shedding.events.gspice import PANE
 from shedding.interface import Method
 from shedding.panes import Pane

@@ -31,11 +31,12 @@ from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import four_symbols
+from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point, Points, known
 from ops.experiments.shedding_runs import Shedders, candidates, judged, shedders, under
-from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY, own_table, pspice_verdicts
+from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY, own_table
 from shedding.interface import Training
 from shedding.registry import METHODS, method
 
@@ -180,7 +181,7 @@ def e_c(size: Size, seed: int) -> Iterator[Point]:
         calm = shared.run(MatchLoad(1.0, 0.0, 0.0, bound_s=np.inf, interval=INTERVAL), None).burden.mean()
         for name in ("pspice", "pspice-minus"):
             model: Any = method(name).train(several(observed, shared.factors), Training(seed))
-            course = shared.run(MatchLoad(1.0, 0.0, 0.0, interval=INTERVAL, most=calm / 1.2), model)
+            course = shared.run(MatchLoad(1.0, 0.0, 0.0, interval=INTERVAL, most=calm / 1.2, average_over=AVERAGE_OVER), model)
             parts = [Quality.of(truth, outcome) for truth, outcome in zip(truths, course.outcomes, strict=True)]
             true, found = sum(part.true for part in parts), sum(part.both for part in parts)
             yield Point("Ec", name, factor, seed, 100 * (1 - found / max(1, true)), true=true)

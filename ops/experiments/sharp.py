@@ -29,7 +29,7 @@ from ops.experiments.rivals.sketch import sharp
 from ops.experiments.sharp_events import at_bounds
 from ops.experiments.sharp_laws import LawsModel
 from ops.experiments.sharp_oracle import Oracle
-from ops.experiments.sharp_verdicts import BOUNDS, BY_PRICE, COMPARED, EVERY, PAIRS, WORK, sharp_verdicts
+from ops.experiments.sharp_verdicts import BOUNDS, BY_PRICE, COMPARED, EVERY, INTERVALS, PAIRS, WORK, sharp_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto
 from ops.experiments.shedding_figures import Plot, Point
@@ -41,8 +41,6 @@ FULL = Size(10, 10_000, 4_000)
 QUICK = Size(3, 3_000, 1_000)
 AVERAGE_OVER = 300
 """Events."""
-INTERVALS = {90: 5, 70: 5, 50: 3, 30: 2, 10: 1}
-"""Events between two looks, by bound; SHARP selects at every event. What comes between two looks counts as work."""
 FEW = 3
 """Seeds for the shedders of events, whose work must be measured at many drop ratios first."""
 MATCHES = ("stateful", "pspice", "pspice-minus", "hspice", "pm-random")

@@ -1,4 +1,4 @@
-"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest; on each third in turn, where the last one holds too little. As the running application does it (ops/decisions/0040), under an experiment's own terms.
+"""The default method, `shedder: auto`: whoever does least harm on the last third of what there is to learn from, when it learned from the rest; on each third in turn, where the last one holds too little. As the running application does it (ops/decisions/0040), under an experiment's own terms and among an experiment's own candidates: whom the application would let compete on such a query is another list (`app.evaluation.examination.competitors`).
 
 What it finds is in the points of the experiments under ``auto``; who was chosen is the shedder whose curve it follows.
 """

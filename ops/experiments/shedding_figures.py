@@ -114,6 +114,20 @@ class Points:
         first, second = (np.array([getattr(own[seed], what) for seed in seeds], dtype=np.float64) for own in runs)
         return first, second
 
+    def growth(self, figure: str, curve: str, first: float, last: float) -> tuple[float, float, float]:
+        """By how much more is lost at one point of a line than at an earlier one, with the interval, by the seeds that both have.
+
+        Raises:
+            KeyError: no seed has both.
+        """
+        before, after = (self._by.get((figure, curve, x), {}) for x in (first, last))
+        seeds = sorted(set(before) & set(after))
+        if not seeds:
+            raise KeyError(f"{figure}: nothing measured for {curve} from {first} to {last}")
+        self.fewest = min(self.fewest, len(seeds))
+        gap = np.array([after[seed].lost - before[seed].lost for seed in seeds])
+        return (float(gap.mean()), *interval(gap))
+
     def mean(self, figure: str, curve: str, x: float, what: str = "lost") -> float:
         """Over the seeds."""
         return float(self.values(figure, curve, x, what).mean())
@@ -122,13 +136,13 @@ class Points:
         """The means along a line."""
         return [self.mean(figure, curve, x, what) for x in self.xs(figure, curve)]
 
+    def interval(self, figure: str, curve: str, x: float, what: str = "lost") -> tuple[float, float]:
+        """Of the mean, 95 %."""
+        return interval(self.values(figure, curve, x, what))
+
     def told(self, figure: str, curve: str, x: float, what: str = "lost") -> str:
-        """The mean, and half of its 95 % interval; in brackets and without interval where there are too few seeds."""
-        runs = self.values(figure, curve, x, what)
-        if len(runs) < LEAST_SEEDS:
-            return f"({_short(runs.mean())})"
-        low, high = interval(runs)
-        return f"{_short(runs.mean())} ± {_short((high - low) / 2)}"
+        """The mean as `mean_told` has it."""
+        return mean_told(self.values(figure, curve, x, what))
 
     def told_line(self, figure: str, curve: str, what: str = "lost") -> str:
         """The same along a line."""
@@ -139,6 +153,18 @@ class Points:
         few = {key for key, runs in self._by.items() if len(runs) < LEAST_SEEDS}
         sure = {figure for figure, curve, x in self._by if (figure, curve, x) not in few}
         return Points(one for one in self.all if one.figure not in sure or (one.figure, one.curve, one.x) not in few)
+
+
+def mean_told(runs: np.ndarray) -> str:
+    """The mean, and half of its 95 % interval; in brackets and without interval where there are too few seeds.
+
+    >>> mean_told(np.array([1.0, 2.0, 3.0])), mean_told(np.array([1.0, 2.0]))
+    ('2.0 ± 2.5', '(1.5)')
+    """
+    if len(runs) < LEAST_SEEDS:
+        return f"({_short(runs.mean())})"
+    low, high = interval(runs)
+    return f"{_short(runs.mean())} ± {_short((high - low) / 2)}"
 
 
 def _short(value: float) -> str:
@@ -165,6 +191,20 @@ def difference(  # noqa: PLR0917 - where in the points
     first, second = points.pair(figure, one, other, x, what)
     gap = first - second
     return (float(gap.mean()), *interval(gap))
+
+
+def surely_least(points: Points, figure: str, one: str, others: Sequence[str], x: float) -> bool:
+    """Whether a line loses less than all others at a point beyond doubt: all of each paired interval is below 0."""
+    return all(difference(points, figure, one, other, x)[2] < 0 for other in others)
+
+
+def gap_told(gap: tuple[float, float, float]) -> str:
+    """A difference with its interval.
+
+    >>> gap_told((-1.0, -2.25, 0.25))
+    '-1.0 [-2.2, 0.2]'
+    """
+    return f"{gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]"
 
 
 @dataclass(frozen=True, slots=True)

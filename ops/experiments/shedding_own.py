@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from app.query.text.keys import AUTO
-from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, difference, read
+from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, difference, mean_told, read
 from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY
 
 OWN = (AUTO, "prefix", "stateful")
@@ -55,10 +55,11 @@ def _row(points: Points, figure: str, curve: str, others: Sequence[str]) -> str:
         return ""
     _, x, other, *_ = max(gaps)
     low, high = difference(points, figure, curve, other, x)[1:]
+    own, theirs = points.pair(figure, curve, other, x)
     ahead = sum(gap[0] <= 0 for gap in gaps)
     return (
         f"| {figure} | {curve} | {'-'.join(map(str, sorted({min(seeds), max(seeds)})))} | {ahead} of {len(gaps)} | {np.mean([gap[3] for gap in gaps]):.1f} | {np.mean([gap[4] for gap in gaps]):.1f} | "
-        f"{points.told(figure, curve, x)} against {other} {points.told(figure, other, x)} at {x:g}, difference [{low:.1f}, {high:.1f}] |"
+        f"{mean_told(own)} against {other} {mean_told(theirs)} at {x:g}, difference [{low:.1f}, {high:.1f}] |"
     )
 
 

@@ -45,7 +45,7 @@ from app.events.batch import EventBatch
 from app.query.plan import Plan
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments.gspice import PANE_STOCKS, four_symbols
+from ops.experiments.gspice import PANE_STOCKS, all_symbols
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Plot, Point
 from ops.experiments.wall_verdicts import means, wall_verdicts
@@ -74,6 +74,8 @@ COURSE_S = 0.1
 OF_MATCHES, OF_PAIRS = ("pspice", "stateful", "pm-random"), ("e-bl", "hspice")
 BINS = 20
 """Of a window, as hSPICE has them."""
+STOCKS_SHARE = 0.001
+"""By which a price must have moved for a quote of GF-2015; moves of twice that count."""
 
 Methods = Mapping[str, Method[Any] | None]
 
@@ -288,18 +290,14 @@ def _letters(
     return setting
 
 
-def _stocks(size: Size, seed: int) -> Setting:
-    batch, four = four_symbols(seed)
+def _stocks(_size: Size, seed: int) -> Setting:
+    """Panes and windows hold quotes of all symbols; what is matched, costs and can be dropped are those of four, a few in a hundred, so all of the first days is learned from."""
+    batch, four = all_symbols(seed, STOCKS_SHARE)
     learn = int(0.6 * len(batch))
     rest = rows_between(batch, learn, len(batch))
     taking_part = _methods("gspice", "espice", "bl", pane=PANE_STOCKS)
-    return Setting(
-        queries.g4(four, 2, blind=True),
-        data.looped(rows_between(batch, 0, learn), size.judging),
-        lambda events: data.looped(rest, events),
-        taking_part,
-        RATES[-1:],
-    )
+    plan, learning = queries.g4(four, 2, blind=True), rows_between(batch, 0, learn)
+    return Setting(plan, learning, lambda events: data.looped(rest, events), taking_part, RATES[-1:], selected=True)
 
 
 def _soccer(size: Size, seed: int) -> Setting:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ops.experiments.shedding_figures import Point, Points, difference
+from ops.experiments.gspice_verdicts import far_apart
+from ops.experiments.shedding_figures import Point, Points, difference, gap_told, surely_least
 from ops.experiments.shedding_verdicts import Verdict, decided, rising, verdict
 
 _COLUMNS = {
@@ -75,14 +76,11 @@ def _runs(clock: str, points: Points) -> list[Point]:
 def _s1(clock: str, names: Sequence[str], label: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         figures = [f"{clock}-{name}" for name in names]
-        own = [points.mean(figure, "gspice", 200) for figure in figures]
-        others = [points.mean(figure, name, 200) for figure in figures for name in ("espice", "bl")]
         numbers = "lost, " + "; ".join(_listed(points, figure, ("gspice", "espice", "bl"), 200, "lost") for figure in figures)
         numbers += "; dropped, " + "; ".join(_listed(points, figure, ("gspice", "espice", "bl"), 200, "dropped") for figure in figures)
         text = f"gSPICE loses at most 3 % at 200 %, eSPICE and BL at least 25 % ({', '.join(names)})"
-        return verdict(
-            f"S1, {clock} clock{label}", text, numbers, figures=max(own) <= 3 and min(others) >= 25, shape=max(own) < min(others)
-        )
+        kept, ordered = far_apart(points, [(figure, 200) for figure in figures], ("espice", "bl"))
+        return verdict(f"S1, {clock} clock{label}", text, numbers, figures=kept, shape=ordered)
 
     return rule
 
@@ -101,7 +99,7 @@ def _s2(clock: str) -> Callable[[Points], Verdict]:
 def _recordings(clock: str) -> Callable[[Points], Verdict]:
     def rule(points: Points) -> Verdict:
         figures = [f"{clock}-Q4-x2-GF-2015", f"{clock}-Q6-POR-SUI-2019"]
-        best = [all(points.mean(figure, "gspice", 200) < points.mean(figure, name, 200) for name in ("espice", "bl")) for figure in figures]
+        best = [surely_least(points, figure, "gspice", ("espice", "bl"), 200) for figure in figures]
         numbers = "; ".join(_listed(points, figure, ("gspice", "espice", "bl"), 200, "lost") for figure in figures)
         return verdict(f"E3, E4, {clock} clock", "gSPICE loses least on stocks and soccer", numbers, figures=all(best), shape=any(best))
 
@@ -131,9 +129,9 @@ def _s8(clock: str) -> Callable[[Points], Verdict]:
         figure = f"{clock}-pSPICE-Q1"
         xs = points.xs(figure, "pspice")
         gaps = {x: difference(points, figure, "pspice", "pm-random", x) for x in xs}
-        best = all(points.mean(figure, "pspice", x) < min(points.mean(figure, name, x) for name in ("pm-random", "e-bl")) for x in xs)
+        best = all(surely_least(points, figure, "pspice", ("pm-random", "e-bl"), x) for x in xs)
         numbers = "; ".join(_listed(points, figure, MATCH_CURVES, x, "lost") for x in xs)
-        numbers += "; pspice minus pm-random " + ", ".join(f"{gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]" for gap in gaps.values())
+        numbers += "; pspice minus pm-random " + ", ".join(map(gap_told, gaps.values()))
         text = "what pSPICE loses grows with the rate and is least at all rates"
         below = all(gap[2] < 0 for gap in gaps.values())
         return verdict(f"S8, {clock} clock", text, numbers, figures=best and rising(points.line(figure, "pspice")), shape=below)

@@ -59,7 +59,7 @@ class GspiceModel:
         shares: of utilities as they are given at run time, for the threshold.
         ties: see `shedding.threshold`.
         unseen: share of events at run time whose whole key was not learned; long panes and attributes with many values make it large.
-        type_shares: float64 (types,), share of each type in training; see `shedding.drift`.
+        type_shares: float64 (types,), share of each type in training.
     """
 
     manifest: Manifest

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches, Mask
-from shedding.drift import mean_squared_difference
 from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations
@@ -62,7 +61,7 @@ class PspiceModel:
     Attributes:
         manifest: where it comes from.
         table: utilities.
-        chains: of each query; the model is due for training when they have changed.
+        chains: of each query.
     """
 
     manifest: Manifest
@@ -72,11 +71,6 @@ class PspiceModel:
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
         """Utility of each partial match, float64 (matches,)."""
         return self.table.look_up(matches)
-
-    def change(self, observations: MatchObservations) -> float:
-        """How far new observations are from what was learned: the largest mean squared difference of transition probabilities of all queries."""
-        pairs = zip(self.chains, chains_of(observations), strict=True)
-        return max(mean_squared_difference(old.transitions, new.transitions) for old, new in pairs)
 
     def gate(self, drop_ratio: float) -> PspiceGate:
         """Drops this share of whatever partial matches there are."""

@@ -183,7 +183,7 @@ def test_changes_are_told_on_the_audit_topic(story):
     assert [one["model"] for one in changes][:3] == ["models/leap/1.model", None, "models/leap/1.model"]
     assert (changes[0]["shedder_before"], changes[0]["why"]) == ("random", "there was no model")
     assert 0 <= changes[0]["harm"] < changes[0]["harm_random"]
-    assert changes[1]["shedder"] == "random"
+    assert (changes[1]["shedder"], changes[1]["why"], changes[1]["harm"]) == ("random", "pinned by a person", None)
     assert changes[-1]["model_before"] == "models/leap/1.model"
     assert changes[-1]["harm"] < changes[-1]["harm_before"]
 

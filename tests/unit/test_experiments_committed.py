@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ops.experiments import cals, plain_figures, pspice_simulation, shedding_figures
+from ops.experiments.gspice_verdicts import gspice_verdicts
+from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.sase import measure as sase_measure
 from ops.experiments.sase import verdicts as sase_verdicts
 from ops.experiments.sharp_verdicts import sharp_verdicts
 from ops.experiments.shedding_figures import Points, read
-from ops.experiments.shedding_verdicts import gspice_verdicts, pspice_verdicts
 from ops.experiments.wall_verdicts import wall_verdicts
 
 EXPERIMENTS = Path(shedding_figures.__file__).parent
@@ -55,6 +57,38 @@ def test_plain_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
     again, verdicts = plain_figures.read(tmp_path / "f.json", cals.Figure)
     assert again == [cals.Figure("memory", "cals", 0.3, (0.333333, 0.5)), figures[1]]
     assert verdicts == [{"claim": "claim", "verdict": "reproduced", "numbers": "1 of 2"}]
+
+
+TABLES: dict[str, tuple[str, tuple[int, ...], Callable[[str], tuple[str, str]]]] = {
+    "| v <= k of ten |": ("gspice", (3, 4, 5, 6, 7, 8), lambda row: ("E2-Q1", row)),
+    "| lost at 120 %, pSPICE's Q1, by match probability |": (
+        "pspice",
+        (3500, 5000, 6000, 10_000),
+        lambda row: ("Ea-Q1", row.removesuffix(", by identity")),
+    ),
+    "| lost | DS5 | DS6 | DS7 | DS8 |": (
+        "gspice",
+        (5, 6, 7, 8),
+        lambda row: (
+            "E6-k8-million" if row.endswith(", a million") else "E6-k8",
+            row.removesuffix(", 30,000").removesuffix(", a million").replace("no pane", "gspice, no pane"),
+        ),
+    ),
+}
+"""By its header a table of the README: which experiment's, where on the lines, and figure and curve of a row."""
+
+
+@pytest.mark.parametrize("header", TABLES)
+def test_tables_of_the_readme_are_what_the_committed_points_say(header: str) -> None:
+    name, xs, place = TABLES[header]
+    lines = (EXPERIMENTS / "README.md").read_text(encoding="utf-8").splitlines()
+    (at,) = [k for k, line in enumerate(lines) if line.startswith(header)]
+    rows = list(takewhile(lambda line: line.startswith("|"), lines[at + 2 :]))
+    points = read(RESULTS, name)
+    assert len(rows) > 3
+    for row in rows:
+        first, *cells = [cell.strip().strip("*") for cell in row.strip("|").split("|")]
+        assert cells == [points.told(*place(first), x) for x in xs], first
 
 
 def test_results_without_points_are_named() -> None:

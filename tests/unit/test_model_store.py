@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -37,7 +38,7 @@ def test_versions_count_on_and_the_choice_says_which_is_in_use(store):
     store.choose("theft", Choice(1, at_ms=5, why="better"))
     assert store.in_use() == {"theft": first}
     store.choose("theft", Choice(2, pinned=True))
-    assert store.in_use() == {"theft": second}
+    assert store.in_use() == {"theft": replace(second, taken=True)}
     assert ModelStore(store._store).choices() == {"theft": Choice(2, pinned=True)}, "as another process sees it"
     store.choose("theft", Choice())
     assert store.in_use() == {}
@@ -63,6 +64,28 @@ def test_the_oldest_versions_go_but_never_the_one_in_use(store):
     assert store.content(store.version("theft", 1)) == b"one"
     with pytest.raises(CepError, match="no model of version 3"):
         store.version("theft", 3)
+
+
+def test_what_was_in_use_before_stays_however_many_were_no_better(store, commands):
+    for content in (b"first", b"never in use", b"second"):
+        store.add(learned(taken=False), content)
+    for version in (1, 3):
+        store.choose("theft", Choice(version))
+    for _ in range(2 * KEPT):
+        store.add(learned(taken=False), b"no better")
+    assert [one.version for one in store.versions("theft")][:3] == [1, 3, KEPT + 4]
+    commands("rollback", "theft")
+    assert store.choice("theft").version == 1
+    assert store.content(store.version("theft", 1)) == b"first"
+
+
+def test_only_what_came_into_use_was_taken(store):
+    store.add(learned(taken=False), b"one")
+    store.choose("theft", Choice(NONE))
+    assert not store.version("theft", 1).taken
+    store.choose("theft", Choice(1))
+    assert store.version("theft", 1).taken
+    assert store.before("theft", Choice(1)) is None
 
 
 def test_a_damaged_or_missing_model_counts_as_none(store):

@@ -116,6 +116,20 @@ def test_a_model_that_does_clearly_more_harm_than_chance_is_put_aside(world, mon
     assert world.store.choice("theft").version == 1, "but not against a person's word"
 
 
+def test_what_a_pin_kept_from_use_was_not_taken_and_is_not_forgotten(world, monkeypatch):
+    says(monkeypatch, 0.2, 0.5, 0.5)
+    world.round()
+    world.store.choose("theft", Choice(1, pinned=True))
+    assert world.round(Wish(anyway=True))[0].result == "pinned"
+    assert [one.taken for one in world.store.versions("theft")] == [True, False]
+    world.store.choose("theft", Choice(NONE, why="unpinned by a person"))
+    (outcome,) = world.round()
+    assert (outcome.result, outcome.learned.taken) == ("taken", True), (
+        "what was learned last is better than chance, which nobody wants any more"
+    )
+    assert [one.taken for one in world.store.versions("theft")] == [True, False, True]
+
+
 def test_a_pin_holds_as_long_as_it_fits_the_query(world, monkeypatch):
     says(monkeypatch, 0.2, 0.5, 0.5)
     world.round()

@@ -142,6 +142,26 @@ def test_a_verdict_can_come_out_either_way(basic_at_100: float, status: str) -> 
     assert verdicts_of(speeds(basic_at_100))[0].status == status
 
 
+@pytest.mark.parametrize(
+    ("sase", "join", "status"),
+    [(5.0, 1.2, "reproduced"), (5.0, 3.0, "shape reproduced"), (5.0, 6.0, "not reproduced"), (1.2, 1.1, "not reproduced")],
+)
+def test_whether_a_second_test_helps_only_sase_is_a_claim_of_its_own(sase: float, join: float, status: str) -> None:
+    speed = {
+        "SASE, one test": 4.0,
+        "SASE, two tests": 4.0 * sase,
+        "join, one test": 1.0,
+        "join, two tests": join,
+        "join in order, one test": 2.0,
+    }
+    figures = [
+        Figure("join-domain-size", curve, x, 1000, 10, 10, 10, 10, (value if x == 10 else 400.0,))
+        for curve, value in speed.items()
+        for x in (10, 10_000)
+    ]
+    assert {one.claim: one.status for one in verdicts_of(figures)} == {"figure 12": "reproduced", "figure 12, second test": status}
+
+
 def test_the_readme_names_every_family() -> None:
     text = (EXPERIMENTS / "README.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in text for name in FAMILIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
@@ -62,6 +63,51 @@ def test_verdicts_follow_from_the_points() -> None:
     assert sharp_verdicts(Points([])) == []
     few = statuses(Points(one for one in made().all if one.seed == 0))
     assert set(few.values()) == {"not judged: 1 of 3 seeds"}
+
+
+def test_who_is_ahead_on_average_only_is_not_surely_the_best() -> None:
+    def best(sharp_lost: tuple[float, float, float]) -> str:
+        others = [one for one in made().all if one.curve not in {"sharp", "stateful"}]
+        own = [Point(pair, "stateful", bound, seed, 3.0) for pair in PAIRS for bound in sharp.BOUNDS for seed in range(3)]
+        theirs = [Point(pair, "sharp", bound, seed, lost) for pair in PAIRS for bound in COMPARED for seed, lost in enumerate(sharp_lost)]
+        return statuses(Points([*others, *own, *theirs]))["SHARP 5, Q1+Q2"]
+
+    assert best((4.0, 4.5, 5.0)) == "reproduced"
+    assert best((3.0, 3.0, 3.0)) == "reproduced", "as good as the best"
+    assert best((2.0, 4.0, 7.0)) == "shape reproduced"
+    assert best((1.0, 2.0, 2.0)) == "not reproduced"
+
+
+@pytest.mark.parametrize(("each_ns", "status"), [(0.4, "reproduced"), (1.0, "shape reproduced"), (1_800.0, "not reproduced")])
+def test_what_deciding_takes_is_held_against_the_matching_that_is_left(each_ns: float, status: str) -> None:
+    timed = Points(replace(one, decision_ns=each_ns) if one.curve == "stateful" else one for one in made().all)
+    found = statuses(timed)
+    assert found["deciding, Q3+Q4"] == status
+    assert "deciding, Q3+Q4" not in statuses(made()), "decisions that nobody timed are not called free"
+    if each_ns > 1000:
+        (told,) = [one.numbers for one in sharp_verdicts(timed) if one.claim == "deciding, Q3+Q4"]
+        assert (
+            "10 %: 1,800 ns for each of 204 partial matches at every look (1 events), so 368 us per event beside 0.8 of matching (442 times)"
+            in told
+        )
+
+
+def test_the_default_is_judged_from_the_seeds_that_it_has() -> None:
+    others = [
+        Point(pair, curve, bound, seed, lost) for pair in PAIRS for curve, lost in LOST.items() for bound in COMPARED for seed in range(5)
+    ]
+    own = [Point(pair, "auto", bound, seed, 3.0) for pair in PAIRS for bound in COMPARED for seed in range(4)]
+    work = [Point(pair + WORK, "auto", bound, seed, bound) for pair in PAIRS for bound in COMPARED for seed in range(4)]
+
+    def default(seeds: int) -> list[str]:
+        found = sharp_verdicts(Points([*others, *(one for one in own + work if one.seed < seeds)]))
+        return [str(one) for one in found if one.claim == "default"]
+
+    (four,) = default(4)
+    assert "**reproduced**" in four
+    assert "of 9 settings" in four, "what work was left is no harm"
+    assert four.endswith("(4 seeds)")
+    assert not default(2), "of two seeds nothing is said"
 
 
 def test_a_small_run_gives_points_of_every_kind() -> None:

@@ -40,9 +40,24 @@ def test_lost_and_wrong_count_together() -> None:
     assert near.status == "reproduced"
     assert "at most 1.5 points more harm" in near.numbers
     assert default_method(points(auto=(10.0, 3.0), espice=(9.5, 0.0))).status == "not reproduced"
-    assert "best published in 1" in default_method(points(auto=(10.0, 0.0), espice=(9.5, 2.0), prefix=(1.0, 0.0))).numbers
+    assert (
+        "best published of those that were run in 1"
+        in default_method(points(auto=(10.0, 0.0), espice=(9.5, 2.0), prefix=(1.0, 0.0))).numbers
+    )
     hidden = default_method(points(auto=(10.0, 0.0), pspice=(9.0, 0.0), hspice=(1.0, 0.0), **{"match probability": (0.0, 0.0)}))
     assert hidden.status == "reproduced"
     assert "hSPICE, by its own count of work, is ahead by more than 2 in 1" in hidden.numbers
     with pytest.raises(KeyError):
         default_method(points(espice=(1.0, 0.0)))
+
+
+def test_what_is_near_on_average_only_is_the_shape_of_the_claim() -> None:
+    harm = {AUTO: (10.0, 11.0, 12.0), "espice": (9.0, 10.0, 11.0), "bl": (50.0, 50.0, 50.0)}
+    near = [Point("F", curve, 200, seed, lost) for curve, values in harm.items() for seed, lost in enumerate(values)]
+    assert default_method(Points(near)).status == "reproduced"
+    scattered = [
+        Point(one.figure, one.curve, one.x, one.seed, (5.0, 10.0, 15.0)[one.seed]) if one.curve == "espice" else one for one in near
+    ]
+    found = default_method(Points(scattered))
+    assert found.status == "shape reproduced"
+    assert "more than 2 in 0 of 1 settings, not surely at most 2 in 1" in found.numbers

@@ -17,9 +17,11 @@ from app.query.text.keys import AUTO
 from ops.experiments import gspice, pspice, shedding_own
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
+from ops.experiments.gspice_verdicts import gspice_verdicts
+from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Point, Points, difference, interval, kept, read, table
-from ops.experiments.shedding_verdicts import gspice_verdicts, own_table, pspice_verdicts
+from ops.experiments.shedding_verdicts import own_table
 from shedding.interface import Training
 from shedding.registry import method
 
@@ -132,6 +134,9 @@ def test_queries_in_one_operator_find_what_they_find_alone() -> None:
     assert tight.burden[40:].mean() < most * 1.2 + 5
     assert sum(map(len, tight.outcomes)) < sum(map(len, truths))
     assert len(several([observed, observed], (1, 1)).query) == 2 * len(observed.query)
+    averaged = shared.run(MatchLoad(1.0, 0.0, 0.0, interval=4, most=most, average_over=100), model)
+    assert averaged.held == pytest.approx(most, rel=0.05), "what is not used at one look may be used at another"
+    assert abs(tight.held - most) > 2 * abs(averaged.held - most)
 
 
 def test_intervals_tell_differences_from_chance() -> None:
@@ -173,6 +178,52 @@ def test_a_verdict_on_s1_depends_on_the_figures(own: float, others: float, expec
     assert f"gspice {own}" in verdicts[0].numbers
 
 
+def by_seed(figure: str, xs: list[float], **lost: list[float]) -> list[Point]:
+    """The same at every point, but each seed something else; curves are named with ``_`` for ``-``."""
+    return [
+        Point(figure, curve.replace("_", "-"), x, seed, value)
+        for curve, values in lost.items()
+        for x in xs
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_what_the_means_say_and_the_intervals_do_not_is_the_shape_of_a_claim() -> None:
+    sure, doubtful = [20.0, 21.0, 22.0], [10.0, 20.0, 33.0]
+
+    def s1(own: list[float]) -> str:
+        others = {"espice": [40.0, 41.0, 42.0], "bl": [50.0, 51.0, 52.0]}
+        points = [one for query in ("Q1", "Q3") for one in by_seed(f"E1-{query}", [200], gspice=own, **others)]
+        return status(gspice_verdicts(Points(points)), "S1, fixed")
+
+    assert [s1([1.0, 1.5, 1.2]), s1([0.0, 1.0, 5.0]), s1([60.0, 61.0, 62.0])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+    def s8(coin: list[float]) -> str:
+        points = by_seed("Eb-Q1", [120, 200], pspice=[10.0, 11.0, 12.0], pm_random=coin, e_bl=[50.0, 51.0, 52.0])
+        return status(pspice_verdicts(Points(points)), "S8, Eb-Q1")
+
+    assert [s8(sure), s8(doubtful), s8([9.0, 9.0, 9.0])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+    def soccer(espice: list[float], wrong: list[float]) -> str:
+        points = by_seed("E4-generated", [120, 200], gspice=[1.0, 2.0, 3.0], espice=espice, bl=[50.0, 51.0, 52.0])
+        invented = [replace(one, wrong=wrong[one.seed]) if one.curve == "gspice" else one for one in points]
+        return status(gspice_verdicts(Points(invented)), "E4, E4-generated")
+
+    assert [soccer(sure, [0.5] * 3), soccer([1.0, 2.0, 33.0], [0.5] * 3), soccer(sure, [0.0, 0.0, 5.0])] == [
+        "reproduced",
+        "shape reproduced",
+        "shape reproduced",
+    ]
+
+    def stocks(espice: list[float]) -> str:
+        rates = {120: 0.0, 140: 1.0, 160: 2.0, 180: 3.0, 200: 4.0}
+        points = by_seed("E3-Q4-generated", [*rates], gspice=[5.0, 6.0, 7.0], espice=espice, bl=[50.0, 51.0, 52.0])
+        higher = [replace(one, lost=one.lost + rates[int(one.x)]) for one in points]
+        return status(gspice_verdicts(Points(higher)), "E3, E3-Q4-generated")
+
+    assert [stocks(sure), stocks([5.0, 6.0, 33.0]), stocks([4.0, 5.0, 6.0])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
 def test_verdicts_on_gspice_can_fail() -> None:
     def e6(table: list[float], tree: list[float]) -> Points:
         return Points(quality({"E6": {"gspice": table, "gspice-tree": tree, "gspice-forest": [t - 1 for t in tree]}}, [5, 6, 7, 8]))
@@ -206,6 +257,15 @@ def test_verdicts_on_pspice_can_fail() -> None:
         return status(pspice_verdicts(Points(quality({"Ec": lines}, [1, 16]))), "S9")
 
     assert [s9(0, 14), s9(5, 14), s9(0, -3)] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
+@pytest.mark.parametrize("figure", ["Ed-Q1", "Ed-Q3-POR-SUI-2019"])
+def test_a_latency_far_below_the_safe_length_is_no_plateau_at_it(figure: str) -> None:
+    def latency(most: float, plateau: float) -> str:
+        points = [Point(figure, "pspice", 120, seed, 0.0, latency_ms=most, plateau_ms=plateau) for seed in range(3)]
+        return status(pspice_verdicts(Points(points)), f"E-d, {figure}")
+
+    assert [latency(810, 790), latency(810, 135), latency(1010, 790)] == ["reproduced", "shape reproduced", "not reproduced"]
 
 
 def test_small_runs_write_plots_points_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +303,9 @@ def test_going_on_where_nothing_was_run_yet_begins_anew(tmp_path: Path) -> None:
 def test_differences_are_between_the_seeds_that_both_have() -> None:
     points = Points([*(Point("f", "a", 1, seed, seed) for seed in range(9)), *(Point("f", "b", 1, seed, seed - 1) for seed in (2, 5, 7))])
     assert difference(points, "f", "a", "b", 1) == (1.0, 1.0, 1.0)
-    assert "a loses | best other" in own_table("a", ("b",))(points)
+    assert "| f | 1 | 4.7 ± 6.3 | 3.7 ± 6.3 (b) | 1.0 [1.0, 1.0] | more |" in own_table("a", ("b",))(points), "and so are the means"
+    (row,) = shedding_own.rows(Points(replace(one, curve={"a": "prefix"}.get(one.curve, one.curve)) for one in points.all))
+    assert "| 4.7 ± 6.3 against b 3.7 ± 6.3 at 1, difference [1.0, 1.0] |" in row
     alone = Points([Point("f", name, 1, seed, lost) for name, lost in (("a", 5.0), ("b", 9.0)) for seed in range(2)])
     assert own_table("a", ("b",))(alone).endswith("a: fewer in 0, more in 0, no difference beyond doubt in 0 settings."), (
         "two runs say nothing"
@@ -347,6 +409,41 @@ def test_low_capacities_must_do_as_well() -> None:
         )
 
     assert [s1([1, 1]), s1([11, 1]), s1([50, 1])] == ["reproduced", "shape reproduced", "not reproduced"]
+
+
+def test_the_second_query_must_lose_slightly_more_and_always_least() -> None:
+    def second(own: list[float]) -> str:
+        lines = {"gspice": own, "espice": [4.0, 20.0, 40.0], "bl": [25.0, 50.0, 65.0]}
+        return status(gspice_verdicts(Points(quality({"E1-Q2": lines}, [120, 160, 200]))), "figure 4b, gspice")
+
+    assert second([0.0, 1.0, 2.0]) == "reproduced"
+    assert second([0.0, 0.0, 0.0]) == "shape reproduced", "it does not rise"
+    assert second([0.0, 10.0, 20.0]) == "shape reproduced", "it rises much"
+    assert second([5.0, 6.0, 7.0]) == "not reproduced", "eSPICE loses less"
+
+
+def test_drop_ratios_with_decisions_charged_are_judged() -> None:
+    def claims(table: float, tree: float, forest: float, espice: float = 57.0) -> list[str]:
+        dropped = {"gspice": table, "gspice-tree": tree, "gspice-forest": forest, "espice": espice, "bl": 50.0}
+        lost = {"gspice": 1.0, "espice": 50.0, "bl": 60.0}
+        points = [
+            Point(figure, curve, x, seed, lost.get(curve, 5.0), dropped=value)
+            for figure, x in (("E1-charged", 200), ("E6-charged", 5), ("E6-charged", 8))
+            for curve, value in dropped.items()
+            for seed in range(3)
+        ]
+        found = gspice_verdicts(Points(points))
+        return [status(found, claim) for claim in ("S1, charged", "figure 4d", "figure 10b")]
+
+    assert claims(51.0, 52.0, 60.0) == ["reproduced"] * 3
+    assert claims(53.0, 52.0, 60.0)[1:] == ["shape reproduced", "not reproduced"]
+    assert claims(56.0, 57.0, 60.0, espice=55.0)[1:] == ["not reproduced", "reproduced"]
+    uneven = [
+        Point("E6-charged", curve, 5, seed, 0.0, dropped=value)
+        for curve, line in {"gspice": (29, 29, 29), "gspice-tree": (29, 30, 33), "gspice-forest": (35, 36, 37)}.items()
+        for seed, value in enumerate(line)
+    ]
+    assert status(gspice_verdicts(Points(uneven)), "figure 10b") == "shape reproduced", "more on average only"
 
 
 def test_false_positives_on_stocks_and_soccer_are_judged() -> None:

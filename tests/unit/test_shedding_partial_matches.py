@@ -138,13 +138,6 @@ def test_a_state_that_was_never_left_in_training_is_not_worthless() -> None:
     assert third == max(first, second)
 
 
-def test_change_says_how_far_the_chains_have_moved() -> None:
-    model, steps = trained("pspice", two_queries(1)), two_queries(1)
-    assert model.change(steps) == 0
-    moved = MatchObservations(steps.query, steps.before, steps.before + 1, steps.spent_s, steps.states, steps.weight, steps.window_size)
-    assert model.change(moved) == pytest.approx(6 * (2 / 3) ** 2 / 16)
-
-
 def test_states_and_queries_that_the_model_does_not_know_are_kept_longest() -> None:
     model = trained("pspice", two_queries(1))
     asked = matches([0, 7, 0, -1], [1, 1, 9, 1], [50.0] * 4)

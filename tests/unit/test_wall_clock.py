@@ -9,7 +9,7 @@ import pytest
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
-from app.evaluation.operator import Operator
+from app.evaluation.operator import Operator, candidate_items
 from app.evaluation.paced import EventDetector, Pace, ProcessorClock, Step, WallClock, paced, pinned
 from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.wall_clock import Candidates, MatchDetector, MatchShedding, PairShedding, WholeStream, WindowsApart
@@ -189,6 +189,17 @@ def test_a_recording_played_again_goes_on_in_time() -> None:
     assert again.time[10:20].tolist() == (batch.time + (batch.time[-1] - batch.time[0] + 1)).tolist()
     assert again.columns["v"].values[20:].tolist() == batch.columns["v"].values[:5].tolist()
     assert len(set(again.offset.tolist())) == 25
+
+
+def test_stocks_on_a_clock_are_a_stream_of_all_symbols_of_which_four_are_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    prices, minutes, names = data.stock_prices(9, 600, 0)
+    monkeypatch.setattr(data, "gf_2015", lambda: (prices, minutes, tuple(names)))
+    setting = wall_clock._stocks(wall_clock.QUICK, 0)
+    judged = setting.judging(5000)
+    of_four = candidate_items(setting.plan, judged) != 0
+    assert {len(np.unique(batch.type.values)) for batch in (setting.learning, judged)} == {9}
+    assert len(np.unique(judged.type.values[of_four])) == 4
+    assert setting.selected, "a drop ratio is a share of what is matched"
 
 
 def test_matches_before_a_row_are_those_whose_events_all_are() -> None:

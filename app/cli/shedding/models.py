@@ -103,18 +103,15 @@ def unpin(query: Query, settings: SettingsFile = None, output: OutputOption = Ou
 
 @models.command("rollback")
 def rollback(query: Query, settings: SettingsFile = None, output: OutputOption = Output.text) -> None:
-    """Use the version that was taken before the one in use, and pin it."""
+    """Use the version that was in use before the present one, and pin it."""
     store = _store(load_settings(settings, os.environ))
     choice = store.choice(query)
-    used, now = choice.version, store.chosen(query, choice)
-    before = (
-        [] if now is None else [one.version for one in store.versions(query) if one.taken and one.version < used and one.fits_where(now)]
-    )
-    if not before:
+    before = store.before(query, choice)
+    if before is None:
         raise CepError(
             f'query "{query}" has no earlier version for what it is now\nhint: cep models ls shows what there is; cep models pin {query} 0 sheds at random'
         )
-    _choose(store, query, Choice(max(before), pinned=True, why=f"rolled back from version {used} by a person"), output)
+    _choose(store, query, Choice(before.version, pinned=True, why=f"rolled back from version {choice.version} by a person"), output)
 
 
 @models.command("learn")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -173,11 +173,13 @@ class _Lessons:
         if self._wish.anyway:
             return "asked for"
         tried = [one for one in self._store.versions(plan.name) if fits(one, plan)]
-        if not tried or (used is None and tried[-1].taken):
+        if not tried:
             return "there was no model"
+        last = tried[-1]
         if used is None and choice.version != NONE:
             return f"version {choice.version} cannot be used"
-        last = tried[-1]
+        if used is None and last.harm < last.random:  # somebody chose chance, and nobody does any more
+            return "there was no model"
         if time.time() * 1000 - last.learned_at_ms > self._settings.learning.again:
             return f"version {last.version} is old enough to be judged anew"
         drifted = Profile(**last.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
@@ -199,7 +201,7 @@ class _Lessons:
             return Outcome(plan.name, "pinned", f"{judged}; version {choice.version} stays", learned)
         if lesson.worth_taking:
             self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
-            return Outcome(plan.name, "taken", judged, learned)
+            return Outcome(plan.name, "taken", judged, replace(learned, taken=True))
         if lesson.better_by_chance or (used is None and choice.version != NONE):
             why = "random does less harm" if lesson.better_by_chance else "nothing better than random was found in its place"
             self._store.choose(plan.name, Choice(NONE, at_ms=learned.learned_at_ms, why=why))
@@ -242,7 +244,7 @@ def _learned(query: ShedQuery, lesson: Lesson, why: str) -> Learned:
         random=round(lesson.random, 4),
         in_use=None if lesson.in_use is None else round(lesson.in_use, 4),
         why=why,
-        taken=lesson.worth_taking,
+        taken=False,
         profile=asdict(Profile.of(plan, batch)),
         pane=pane_of(plan),
     )

@@ -8,7 +8,7 @@ from typing import Any
 from app.config.settings import Settings
 from app.events.registry import Registry, registry_settings
 from app.owners.deployment import Deployment
-from app.owners.model_store import Choice, Learned, ModelStore
+from app.owners.model_store import NONE, Learned, ModelStore
 from app.owners.models import StoredModel
 from app.pipeline.preparation import audit_records
 from app.pipeline.publisher import Publisher
@@ -51,7 +51,6 @@ def model_changes(store: ModelStore, before: Deployment, after: Deployment) -> I
         after: what runs now.
     """
     old = _running(before)
-    learned = store.in_use()
     for query, (plan, model) in _running(after).items():
         plan_before, model_before = old.get(query, (None, None))
         same = None if model is None else model.digest
@@ -59,7 +58,6 @@ def model_changes(store: ModelStore, before: Deployment, after: Deployment) -> I
             plan_before is None or _shedder(plan_before) == _shedder(plan)
         ):
             continue
-        known = learned.get(query)
         yield {
             "query": query,
             "version": plan.version,
@@ -67,9 +65,7 @@ def model_changes(store: ModelStore, before: Deployment, after: Deployment) -> I
             "shedder_before": None if plan_before is None else _shedder(plan_before),
             "model": None if model is None else model.file,
             "model_before": None if model_before is None else model_before.file,
-            **_judged(
-                model, known if known is not None and model is not None and known.digest == model.digest else None, store.choice(query)
-            ),
+            **_judged(store, query, model),
         }
 
 
@@ -82,7 +78,20 @@ def _shedder(plan: Plan) -> str:
     return plan.shedding.shedder
 
 
-def _judged(model: StoredModel | None, known: Learned | None, choice: Choice) -> dict[str, Any]:
+def _judged(store: ModelStore, query: str, model: StoredModel | None) -> dict[str, Any]:
+    """Why, and how good it is; somebody may have chosen again since the deployment was prepared, so a model is found by what it is and not by the choice that there is now."""
+    choice, known = store.choice(query), None
+    if model is None:
+        why = choice.why if choice.version == NONE and choice.why else GONE
+    elif (known := _learned(store, query, model)) is None:
+        why = GIVEN
+    else:
+        why = choice.why if choice.version == known.version else known.why
     if known is None:
-        return {"why": GONE if model is None else GIVEN, "events": None, "harm": None, "harm_random": None, "harm_before": None}
-    return {"why": choice.why, "events": known.events, "harm": known.harm, "harm_random": known.random, "harm_before": known.in_use}
+        return {"why": why, "events": None, "harm": None, "harm_random": None, "harm_before": None}
+    return {"why": why, "events": known.events, "harm": known.harm, "harm_random": known.random, "harm_before": known.in_use}
+
+
+def _learned(store: ModelStore, query: str, model: StoredModel) -> Learned | None:
+    """The version that it is; None where a person has put it there."""
+    return next((one for one in store.versions(query) if (one.file, one.digest) == (model.file, model.digest)), None)
