@@ -116,7 +116,7 @@ class Adaptive:
         return self.sequence is not before
 
     def snapshot(self) -> dict[str, Any]:
-        """Values for JSON. A search that goes on begins anew after `restore`: neither samples are kept nor what other sequences cost."""
+        """Values for JSON. A search that goes on begins anew after `restore`: neither samples are kept nor what other sequences cost, nor micro-arrows by who wants none any more."""
         return {
             "constructs": self._constructs.fingerprint(),
             "sequence": self.sequence.to_plain(),
@@ -131,7 +131,8 @@ class Adaptive:
         """Goes on from a snapshot; one of other constructs is left aside."""
         if plain.get("constructs") != self._constructs.fingerprint() or not self._can_adapt:
             return
-        self.sequence = Sequence.from_plain(plain["sequence"])
+        kept = Sequence.from_plain(plain["sequence"])
+        self.sequence = kept if self._rules.mode == "hybrid" else Sequence.fixed(kept.order)
         self._experts = Experts(self.sequence)
         self.rearrangements = plain["rearrangements"]
         self._searching, self._first_ratio = plain["searching"], plain["first_ratio"]
@@ -152,19 +153,24 @@ class Adaptive:
         return self._rules.threshold == 0 and self._rules.search == "cheapest"
 
     def _take_in(self, regions: NDArray[np.int32]) -> None:
-        """Sampled events. Who waits for the next search does not wait where they are unlike those that were sampled before: these are of another time."""
+        """Sampled events. Who waits for the next search does not wait where the newest are unlike those that were sampled before: these are of another time."""
+        self._sampled.append(regions)
         if self._rules.search == "cheapest":
             self._experts.judge(Sample(self._constructs, regions))
             self.sequence = self._experts.best
-            if not self._searching and self._is_a_change(regions):
-                self._searching, self._sampled = True, []
-        self._sampled.append(regions)
+            if not self._searching and (newest := self._parts_since_a_change()):
+                self._searching, self._sampled = True, self._sampled[-newest:]
 
-    def _is_a_change(self, regions: NDArray[np.int32]) -> bool:
-        before = np.concatenate([regions[:, :0], *self._sampled], axis=1)
-        if min(regions.shape[1], before.shape[1]) < LEAST_COMPARED:
-            return False
-        return not alike(Sample(self._constructs, regions), Sample(self._constructs, before), self.sequence.order)
+    def _parts_since_a_change(self) -> int:
+        """How many of the sampled parts, the newest ones that are enough to compare, are unlike those before them; 0 where they are alike."""
+        sizes = np.cumsum([part.shape[1] for part in reversed(self._sampled)])
+        newest = int(np.searchsorted(sizes, LEAST_COMPARED)) + 1
+        if newest >= len(sizes) or sizes[-1] - sizes[newest - 1] < LEAST_COMPARED:
+            return 0
+        now, before = (
+            Sample(self._constructs, np.concatenate(parts, axis=1)) for parts in (self._sampled[-newest:], self._sampled[:-newest])
+        )
+        return 0 if alike(now, before, self.sequence.order) else newest
 
     def _note(self, seen: Seen) -> None:
         """Looks at the dropping ratio after every period (equation 5)."""
@@ -195,7 +201,7 @@ class Adaptive:
         """The best of all that were found, with what both memories find now."""
         for one in self._memories:
             one.learn(newest, arrows=self._rules.mode == "hybrid")
-            self._experts.add(one.sequence, newest)
+            self._experts.add(one.sequence, [Sample(self._constructs, part) for part in self._sampled])
         return self._experts.best
 
 

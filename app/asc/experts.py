@@ -8,6 +8,7 @@ costs one sample only. So whoever was found stays and is judged on, and the one 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.asc.evaluate import evaluate_regions
@@ -27,6 +28,12 @@ class _Expert:
     sequence: Sequence
     cost: float | None = None
 
+    def judge(self, sample: Sample) -> None:
+        """By some more events."""
+        count = sample.regions.shape[1]
+        now = evaluate_regions(sample.constructs, sample.regions, self.sequence).evaluated / count
+        self.cost = now if self.cost is None else self.cost + (1 - 0.5 ** (count / HALF_LIFE)) * (now - self.cost)
+
 
 class Experts:
     """All of a stream, of which there is always one."""
@@ -41,23 +48,25 @@ class Experts:
 
     def judge(self, sample: Sample) -> None:
         """By events that none of them was found from."""
-        weight = 1 - 0.5 ** (sample.regions.shape[1] / HALF_LIFE)
         for one in self._all:
-            now = _spent(one.sequence, sample)
-            one.cost = now if one.cost is None else one.cost + weight * (now - one.cost)
+            one.judge(sample)
 
-    def add(self, sequence: Sequence, sample: Sample) -> None:
-        """Another one, unless it is known, with what it costs on the newest sample."""
+    def add(self, sequence: Sequence, samples: Iterable[Sample]) -> None:
+        """Another one, unless it is known, judged by what the others were judged by last.
+
+        Args:
+            sequence: that was found.
+            samples: the newest ones, in the order in which they came.
+        """
         if any(sequence == one.sequence for one in self._all):
             return
-        self._all.append(_Expert(sequence, _spent(sequence, sample)))
+        found = _Expert(sequence)
+        for sample in samples:
+            found.judge(sample)
+        self._all.append(found)
         if len(self._all) > MOST:
             self._all.remove(max(self._all, key=_cost))
 
 
 def _cost(expert: _Expert) -> float:
     return float("inf") if expert.cost is None else expert.cost
-
-
-def _spent(sequence: Sequence, sample: Sample) -> float:
-    return evaluate_regions(sample.constructs, sample.regions, sequence).evaluated / sample.regions.shape[1]

@@ -83,12 +83,14 @@ class Choice:
         pinned: by a person; what is learned later does not take its place.
         at_ms: when it was chosen.
         why: for people.
+        before: the version that was in use before; `NONE` where there was none, or an earlier version has not noted it.
     """
 
     version: int = NONE
     pinned: bool = False
     at_ms: int = 0
     why: str = ""
+    before: int = NONE
 
 
 class ModelStore:
@@ -159,8 +161,11 @@ class ModelStore:
         return None if known is None else Learned(**known)
 
     def before(self, query: str, choice: Choice) -> Learned | None:
-        """The version that was in use before the one that a choice names, for the same query as that; None where there is none."""
+        """The version that was in use before the one that a choice names, for the same query as that; None where there is none. Where nobody noted it, the one taken last of those with lower numbers."""
         now = self.chosen(query, choice)
+        if choice.before != NONE:
+            known = self.chosen(query, Choice(choice.before))
+            return known if known is None or now is None or known.fits_where(now) else None
         if now is None:
             return None
         earlier = [one for one in self.versions(query) if one.taken and one.version < now.version and one.fits_where(now)]
@@ -183,6 +188,8 @@ class ModelStore:
         """From the next deployment on this is in use."""
         numbers = self._numbers(query)
         number = 1 + max(numbers, default=0)
+        now = self._choice(query, number - 1) if numbers else Choice()
+        choice = replace(choice, before=next((one for one in (now.version, now.before) if one not in (NONE, choice.version)), NONE))
         self._store.write(_choice_name(query, number), [json.dumps(asdict(choice)).encode()])
         self._store.delete(_choice_name(query, old) for old in numbers if old != number - 1)
         known = self.chosen(query, choice)

@@ -257,13 +257,48 @@ def test_a_change_within_a_period_is_searched_for_at_once() -> None:
     assert wanted == [400, 400, 1_600, 1_200], "sampled events of before the change are none of what comes"
 
 
+def test_who_is_found_now_is_judged_as_if_it_had_always_been_there() -> None:
+    parts = [halves(events, seed, seed % 2) for seed, events in enumerate((500, 40, 300))]
+    known, found = Sequence.fixed((4, 3, 2, 1, 0)), Sequence.fixed((0, 1, 2, 3, 4))
+    late, early = Experts(known), Experts(found)
+    for part in parts:
+        late.judge(part)
+        early.judge(part)
+    late.add(found, parts)
+    assert late._all[1].cost == early._all[0].cost != late._all[0].cost
+
+
+@pytest.mark.parametrize("size", [100, 400])
+def test_a_change_is_seen_in_small_batches_as_well(size: int) -> None:
+    rules = AdaptiveRules("macro", period=100_000, threshold=0, sample=2_000)
+    adaptive = Adaptive(zones(2, 0).constructs, rules, Sequence.fixed((4, 3, 2, 1, 0)))
+    adaptive.observe(Seen(2_000, 0), halves(2_000, 1, 0).regions)
+    for seed in range(800 // size):
+        adaptive.observe(Seen(size, 0), halves(size, 10 + seed, 0).regions)
+        assert adaptive.sample_wanted < 500, "none yet"
+    for seed in range(400 // size):
+        adaptive.observe(Seen(size, 0), halves(size, 20 + seed, 1).regions)
+    assert 1_200 < adaptive.sample_wanted < 2_000, "a little of what was before may be among it"
+
+
+def test_who_goes_back_to_macro_keeps_no_micro_arrows() -> None:
+    sample = zones(500, 3)
+    one = Adaptive(sample.constructs, AdaptiveRules("hybrid", sample=500), Sequence.fixed((4, 3, 2, 1, 0)))
+    one.observe(Seen(500, 0), sample.regions)
+    assert one.sequence.arrows
+    for mode in ("hybrid", "macro"):
+        other = Adaptive(sample.constructs, AdaptiveRules(mode, sample=500), Sequence.fixed((4, 3, 2, 1, 0)))  # type: ignore[arg-type]
+        other.restore(one.snapshot())
+        assert (other.sequence.order, bool(other.sequence.arrows)) == (one.sequence.order, mode == "hybrid")
+
+
 def test_who_costs_most_is_forgotten() -> None:
     parts = [halves(300, seed, seed % 2) for seed in range(3)]
     orders = list(permutations(range(5)))[: MOST + 1]
     experts = Experts(Sequence.fixed(orders[0]))
     experts.judge(parts[0])
     for order in orders[1:]:
-        experts.add(Sequence.fixed(order), parts[1])
+        experts.add(Sequence.fixed(order), [parts[1]])
     costs = {orders[0]: spent(parts[0], Sequence.fixed(orders[0]))} | {
         order: spent(parts[1], Sequence.fixed(order)) for order in orders[1:]
     }

@@ -39,7 +39,7 @@ def test_versions_count_on_and_the_choice_says_which_is_in_use(store):
     assert store.in_use() == {"theft": first}
     store.choose("theft", Choice(2, pinned=True))
     assert store.in_use() == {"theft": replace(second, taken=True)}
-    assert ModelStore(store._store).choices() == {"theft": Choice(2, pinned=True)}, "as another process sees it"
+    assert ModelStore(store._store).choices() == {"theft": Choice(2, pinned=True, before=1)}, "as another process sees it"
     store.choose("theft", Choice())
     assert store.in_use() == {}
 
@@ -51,7 +51,7 @@ def test_choices_that_another_process_makes_are_seen(store):
     assert other.choices() == {"theft": Choice(1)}
     for version in (0, 1, 0):
         store.choose("theft", Choice(version))
-    assert other.choices() == {"theft": Choice(0)}
+    assert other.choices() == {"theft": Choice(0, before=1)}
     assert len(list(store._store.names("model-choices"))) <= 2, "the log of choices does not grow"
 
 
@@ -77,6 +77,20 @@ def test_what_was_in_use_before_stays_however_many_were_no_better(store, command
     commands("rollback", "theft")
     assert store.choice("theft").version == 1
     assert store.content(store.version("theft", 1)) == b"first"
+
+
+def test_a_rollback_goes_to_what_was_in_use_and_not_to_what_was_rolled_back(store, commands):
+    for _ in range(3):
+        store.choose("theft", Choice(store.add(learned(), b"one").version))
+    commands("rollback", "theft")
+    assert store.choice("theft").version == 2, "3 was bad"
+    commands("unpin", "theft")
+    store.choose("theft", Choice(store.add(learned(), b"one").version))
+    commands("rollback", "theft")
+    assert store.choice("theft").version == 2
+    commands("pin", "theft", "0")
+    commands("rollback", "theft")
+    assert store.choice("theft").version == 2, "also from chance"
 
 
 def test_only_what_came_into_use_was_taken(store):
