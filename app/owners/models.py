@@ -16,7 +16,7 @@ from app.query.compile import Compilation
 from app.query.plan import Plan
 from app.query.text.keys import AUTO
 from shedding.interface import Model
-from shedding.model_file import ModelFileError, read
+from shedding.model_file import ForeignModelError, ModelFileError, read
 from shedding.registry import METHODS
 
 log = get_logger(__name__)
@@ -113,8 +113,8 @@ def _given_models(compiled: Compilation, folder: Path | None) -> tuple[dict[str,
             findings.append(_finding(compiled, plan, f"{path}: {(error.strerror or 'cannot be read').lower()}"))
         except ModelFileError as error:
             hint = error.hint
-            if hint is not None and plan.shedding.shedder == AUTO:
-                hint += ", or write into it the shedder that the model was trained for"
+            if isinstance(error, ForeignModelError) and plan.shedding.shedder == AUTO:
+                hint = f"{hint}, or write into it the shedder that cep train chose"
             findings.append(_finding(compiled, plan, str(error).partition("\nhint: ")[0], hint))
         else:
             if plan.shedding.shedder not in (AUTO, method):

@@ -6,7 +6,7 @@ Real broker, registry, Spark. Letters A, B, C at shares of 60, 30, 10 %, from ha
 indeed, whatever the model's own scale says: what is judged is whom it keeps). The application learns and changes the model of `gspice` by itself (decision 0040). The same topic is then read three times more: without shedding, which says what there was to find, with a model that was freshly trained
 on the end of the drifted half (`cep train`), and with one that was trained before the drift and kept. Recall by identity, per five seconds of the input.
 
-``back_after_s`` is how long after the drift the application was behind the freshly trained model by more than three points, on the mean of twenty seconds; ``behind_fresh`` the recall of that model less the application's from then on.
+``back_after_s`` is how long after the drift the application was behind the freshly trained model by more than three points, on the mean of twenty seconds; ``behind_fresh`` the recall of that model less the application's from then on (from the drift on where it never came back: then ``back_after_s`` is null).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +82,8 @@ LEARNED_S = 20
 PIECE = 2_000
 HELD = "import sys; from ops.bench.drift import hold; from app.cli.main import main; hold(); sys.argv[0] = 'app'; sys.exit(main())"
 """The command line, and a watchdog that is left out."""
-FOLLOWED = 0.2
-"""Of the difference between what was asked and done in a batch."""
+FOLLOWED = 2_000
+"""Candidates after which most of the difference between what was asked and done is made up for, whatever batches are."""
 PER_BATCH = 4_000
 """Events at most: what was done is known after each."""
 
@@ -94,7 +95,8 @@ def hold() -> None:
     def observed(self: Watchdog, seen: BatchObservation) -> None:
         one = seen.queries.get("steps", QueryObservation())
         if one.asked and one.candidates:
-            asked["steps"] = min(0.99, max(0.01, asked["steps"] + FOLLOWED * (RATIO - one.shed / one.candidates)))
+            share = 1 - exp(-one.candidates / FOLLOWED)
+            asked["steps"] = min(0.99, max(0.01, asked["steps"] + share * (RATIO - one.shed / one.candidates)))
         observe(self, seen)
 
     Watchdog.observe = observed  # type: ignore[method-assign]
@@ -139,7 +141,7 @@ class Place:
         """The file of an application that reads the one topic from its beginning.
 
         Args:
-            sheds: half of the candidates.
+            sheds: `RATIO` of the candidates.
             models: folder with a model that is kept; None: it learns by itself.
         """
         own = self.folder / label
@@ -306,8 +308,8 @@ class Recall:
         return sum(key in found for key in due) / len(due)
 
 
-def back_after_s(live: NDArray[np.float64], fresh: NDArray[np.float64], first: int) -> int:
-    """See the module's text.
+def back_after_s(live: NDArray[np.float64], fresh: NDArray[np.float64], first: int) -> int | None:
+    """See the module's text; None where it is behind at the end.
 
     Args:
         live, fresh: float64 (slots,), recall.
@@ -318,7 +320,9 @@ def back_after_s(live: NDArray[np.float64], fresh: NDArray[np.float64], first: i
     """
     gaps = np.convolve(fresh - live, np.full(STRETCH, 1 / STRETCH), "valid")[first:]
     behind = np.flatnonzero(gaps > WITHIN)
-    return 0 if not len(behind) else (int(behind[-1]) + STRETCH) * SLOT_S
+    if not len(behind):
+        return 0
+    return None if behind[-1] == len(gaps) - 1 else (int(behind[-1]) + STRETCH) * SLOT_S
 
 
 def drift(place: Place, events: int, rate: float, seed: int) -> dict[str, Any]:
@@ -335,7 +339,8 @@ def drift(place: Place, events: int, rate: float, seed: int) -> dict[str, Any]:
     recall, runs = Recall.of(whole), {"live": settings, **others}
     by_slot = {name: recall.by_slot(one) for name, one in runs.items()}
     back_s = back_after_s(by_slot["live"], by_slot["fresh"], round(half_s / SLOT_S))
-    after = {name: round(recall.since(one, half_s + back_s), 4) for name, one in runs.items()}
+    since_s = half_s + (back_s or 0)
+    after = {name: round(recall.since(one, since_s), 4) for name, one in runs.items()}
     return {
         "rate": rate,
         "seed": seed,
@@ -345,7 +350,7 @@ def drift(place: Place, events: int, rate: float, seed: int) -> dict[str, Any]:
         "learned_from": learned,
         "changes": [{"at_s": at, "shedder": one["shedder"], "why": one["why"]} for at, one in zip(changed_s, changes, strict=True)],
         "back_after_s": back_s,
-        "composites_after": sum(at >= half_s + back_s for at in recall.truth.values()),
+        "composites_after": sum(at >= since_s for at in recall.truth.values()),
         "recall_after": after,
         "realised": {"live": realised, **{name: one for name, (_, one) in kept.items()}},
         "behind_fresh": round(after["fresh"] - after["live"], 4),

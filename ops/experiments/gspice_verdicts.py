@@ -116,7 +116,7 @@ def _pane(figure: str, own: str) -> Callable[[Points], Verdict]:
         less, more = sum(gap[2] < 0 for gap in gaps.values()), sum(gap[1] > 0 for gap in gaps.values())
         listed = ", ".join(f"{k:g}: {gap[0]:.1f} [{gap[1]:.1f}, {gap[2]:.1f}]" for k, gap in gaps.items())
         numbers = (
-            f"less is lost with it in {less}, more in {more} of {len(gaps)} settings; with less without, by k: {listed}. Lost: "
+            f"less is lost with it in {less}, more in {more} of {len(gaps)} settings; lost with it less lost without, by k: {listed}. Lost: "
             + "; ".join(f"{name} {points.told_line(figure, name)}" for name in (own, NO_PANE, "espice", "bl"))
         )
         text = f"the predecessor pane tells what type and value do not: less is lost with it ({figure}, v <= k of ten, 200 %, {own})"

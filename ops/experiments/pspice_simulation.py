@@ -11,7 +11,7 @@ are hidden from each partial match with probability 1 - 1 / rate. False negative
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -308,13 +308,13 @@ def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
         Verdict("S7 pSPICE better than random choice up to a match probability of 60 %", _held(all(gaps[size] > 0 for size in low)), shown),
         Verdict(
             "S7 the gap shrinks to about 0 near 90 %",
-            _held(abs(gaps[SIZES[-1]]) < 0.1 and abs(gaps[SIZES[-1]]) < 0.5 * max(gaps.values())),
+            _held(_shrinks(gaps)),
             ", ".join(f"{gaps[size]:+.3f} at {likely[size]:.0%}" for size in SIZES),
         ),
         *(
             Verdict(
                 f"S7 the gap shrinks to about 0 near 90 % (ablation: {what})",
-                _held(abs(own[SIZES[-1]]) < 0.1 or own[SIZES[-1]] < 0),
+                _held(_shrinks(own)),
                 ", ".join(f"{own[size]:+.3f} at {likely[size]:.0%}" for size in SIZES),
             )
             for what, own in ablations.items()
@@ -337,6 +337,10 @@ def verdicts_of(figures: Sequence[Figure]) -> list[Verdict]:
             ),
         ),
     ]
+
+
+def _shrinks(gaps: Mapping[int, float]) -> bool:
+    return abs(gaps[SIZES[-1]]) < 0.1 and abs(gaps[SIZES[-1]]) < 0.5 * max(gaps.values())
 
 
 def _held(holds: bool) -> str:  # noqa: FBT001 - a word for it

@@ -47,10 +47,6 @@ def falling(line: Sequence[float], tolerance: float = 1.0) -> bool:
     return rising([-value for value in line], tolerance)
 
 
-def _numbers(points: Points, figure: str, curves: Sequence[str], x: float, what: str = "lost") -> str:
-    return f"{figure} at {x:g}: " + ", ".join(f"{curve} {points.told(figure, curve, x, what)}" for curve in curves)
-
-
 def decided(rules: Sequence[Callable[[Points], Verdict]], points: Points) -> list[Verdict]:
     """The verdicts on claims whose points are there; those of too few seeds say so."""
     found, known = [], points.enough()

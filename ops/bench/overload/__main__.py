@@ -79,13 +79,17 @@ def main() -> None:
         with embedded_services() as services:
             spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
         for workload, shedders in by_evaluator([WORKLOADS[one] for one in chosen.workload], chosen.shedder):
+            rows = to_be_foretold(figures, workload, shedders) if chosen.foretell else []
+            if chosen.foretell and not rows:
+                print(f"{workload.label}: no run of the newest capacity is there to foretell", flush=True)
+                continue
             capacity = Capacity(chosen.capacity) if chosen.capacity else measured_capacity(spark, folder, workload)
             print(
                 f"{workload.label}: capacity {capacity.per_s:,.0f} events/s, fixed {capacity.fixed_ms:.0f} ms per batch, of the rest {capacity.own}",
                 flush=True,
             )
             if chosen.foretell:
-                foretell(workload, shedders, capacity, Before(folder, chosen.learn, round(TOLD_BEFORE_S * capacity.per_s)), figures)
+                foretell(workload, capacity, Before(folder, chosen.learn, round(TOLD_BEFORE_S * capacity.per_s)), rows)
                 _keep(figures, chosen.json)
                 continue
             figures["capacity_per_s"][workload.label] = round(capacity.per_s)
@@ -178,18 +182,18 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen
         _keep(figures, chosen.json)
 
 
-def foretell(workload: Workload, shedders: Sequence[str], capacity: Capacity, before: Before, figures: dict[str, Any]) -> None:
-    """Puts what `cep evaluate` foretells beside the rows of runs that are there; not of those whose rates are multiples of another capacity than the newest."""
-    own = figures["capacity_per_s"][workload.label]
-    runs = [
-        one
-        for one in figures["runs"]
-        if one["workload"] == workload.name and one["shedder"] in shedders and one.get("capacity_per_s") == own
-    ]
-    known = foretold(
-        workload, shedders, sorted({float(one["rate"].rstrip("%")) / 100 for one in runs if one["rate"].endswith("%")}), before, capacity
-    )
-    for one in runs:
+def to_be_foretold(figures: dict[str, Any], workload: Workload, shedders: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of runs that are there; not of those whose rates are multiples of another capacity than the newest."""
+    own = figures["capacity_per_s"].get(workload.label)
+    rows = (one for one in figures["runs"] if one["workload"] == workload.name and one["shedder"] in shedders)
+    return [one for one in rows if own and one.get("capacity_per_s") == own and one["rate"].endswith("%") and not one.get("forced")]
+
+
+def foretell(workload: Workload, capacity: Capacity, before: Before, rows: Sequence[dict[str, Any]]) -> None:
+    """Puts what `cep evaluate` foretells beside rows of runs."""
+    shedders = list(dict.fromkeys(one["shedder"] for one in rows))
+    known = foretold(workload, shedders, sorted({float(one["rate"].rstrip("%")) / 100 for one in rows}), before, capacity)
+    for one in rows:
         one["foretold_recall"] = known.get((one["query"], one["shedder"], one["rate"]))
 
 
