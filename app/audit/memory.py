@@ -131,6 +131,11 @@ class Memory:
         self._next = piece.number + 1
         self._pieces.append(piece)
         self._bytes += piece.bytes
+        self.hold(self._most)
+
+    def hold(self, most_bytes: int) -> None:
+        """No more than this, from now on."""
+        self._most = most_bytes
         while self._bytes > self._most and self._pieces:
             gone = self._drop()
             self.whole_from_ms = max(self.whole_from_ms, gone.last_ms + 1)

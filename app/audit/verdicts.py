@@ -23,7 +23,7 @@ from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, Plan
-from app.query.reach import reach_ms
+from app.query.reach import emission_delay_ms, reach_ms
 from app.query.sampling import reads_queries, why_no_sample
 
 MOST_EVENTS = 200_000
@@ -186,6 +186,7 @@ class Judge:
         self._own, self._keys_of, self._rematch, self._lean = own, keys_of, rematch, lean
         self._positive = [item.index for item in plan.positive]
         self._reach = reach_ms
+        self._delay_ms = emission_delay_ms(plan) or 0
         self._opener = -1 if plan.runs is None or plan.runs.window is None else plan.runs.window.opener
         runs = plan.runs
         self._looks_back, self._looks_ahead = _looks(plan)
@@ -206,7 +207,7 @@ class Judge:
         doubted = spans.since < ended.before_ms
         if doubted.any() or memory.touched(self._own):
             self._judge(matches, spans, memory, doubted, told)
-        early = doubted & (spans.until >= ended.known_until_ms)  # nothing was left that it would have had to wait for
+        early = doubted & (spans.until - self._delay_ms >= ended.known_until_ms)  # nothing was left that it would have had to wait for
         told.codes[early & (told.codes != Verdict.FALSE_POSITIVE)] = Verdict.UNVERIFIABLE
         told.codes[(told.codes != Verdict.FALSE_POSITIVE) & (spans.since < memory.shed_before_ms)] = Verdict.UNVERIFIABLE
         return told

@@ -98,7 +98,8 @@ class GroupAudit:
         reaches = {query: reach_ms(plan) for query, plan in self._plans.items()}
         self._reaches = {query: UNBOUNDED_MS if reach is None else reach for query, reach in reaches.items()}
         self.reach_ms = max(self._reaches.values())
-        self.memory = Memory(self._layout.words, self._keys_of, catalog.audit_bytes)
+        self._most_bytes = catalog.audit_bytes
+        self.memory = Memory(self._layout.words, self._keys_of, self._most_bytes)
         self._ended_before: dict[int, int] = {}
         """By query that finds something else where partial matches were ended: before which time events of these are."""
         self._watermark_ms = NEVER
@@ -161,6 +162,7 @@ class GroupAudit:
             self._take_endings(other.endings())
         if other is not None and same_bits:
             self.memory = other.memory
+            self.memory.hold(self._most_bytes)
             self.memory.blind |= self.reach_ms > other.reach_ms  # what is remembered does not reach back so far
             return
         self.memory.blind = True

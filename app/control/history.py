@@ -72,6 +72,7 @@ class Noted:
         at_ms: the clock when it was.
         tallies: by query, what tasks and owners counted.
         ratios: drop ratios of the queries that were asked to shed.
+        in_matching: of them, those whose ratio speaks of partial matches.
         shed: events that some query lost, at least: those of the one that lost most.
         lag_records: that the batch left behind.
     """
@@ -83,6 +84,7 @@ class Noted:
     lag_records: int
     tallies: Mapping[str, QueryTally]
     ratios: Mapping[str, float]
+    in_matching: frozenset[str] = frozenset()
 
     @staticmethod
     def of(batch: FinishedBatch) -> Noted:
@@ -97,6 +99,7 @@ class Noted:
             lag_records=progress.remaining,
             tallies=totals.queries,
             ratios=ratios,
+            in_matching=frozenset(query for query, shedding in batch.directive.shedding.items() if shedding.place == "matching"),
         )
 
 
@@ -153,6 +156,7 @@ class _Sums:
     matches: int = 0
     partial_matches: int = 0
     ratio: float = 0.0
+    of_matches: bool = False
     latencies: Counts = field(default_factory=lambda: NOTHING)
 
     def add(self, tally: QueryTally) -> None:
@@ -170,8 +174,8 @@ class _Sums:
     @property
     def dropped(self) -> float:
         """The share that was dropped; of queries that shed partial matches, of these."""
-        events, matches = (self.shed, self.candidates), (self.ended, self.judged)
-        dropped, of = events if self.shed or not self.judged else matches
+        of_matches = self.of_matches or (self.judged and not self.shed)
+        dropped, of = (self.ended, self.judged) if of_matches else (self.shed, self.candidates)
         return dropped / of if of else 0.0
 
 
@@ -303,6 +307,8 @@ def _add(slot: _Slot, batch: Noted) -> None:
         slot.of(query).add(tally)
     for query, ratio in batch.ratios.items():
         slot.of(query).ratio += ratio
+    for query in batch.in_matching:
+        slot.of(query).of_matches = True
 
 
 def _values(sums: _Sums, batches: int, seconds: float, known: Standing) -> dict[str, float | None]:

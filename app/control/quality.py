@@ -69,9 +69,9 @@ class Quality:
         for query, tally in totals.queries.items():
             if query in samples or query in shed or any(tally.verdicts.values()):
                 slot = self._slot(query, now_ms)
-                slot.found += tally.matches + tally.timeouts
-                slot.refuted += tally.refuted - tally.withheld
-                slot.unverifiable += tally.unverifiable
+                slot.found += tally.matches
+                slot.refuted += tally.refuted - tally.withheld - tally.refuted_timeouts
+                slot.unverifiable += tally.unverifiable - tally.unverifiable_timeouts
                 slot.shed |= query in shed
         for slots in self._slots.values():
             while slots and slots[0].number * SLOT_MS < now_ms - PERIOD_MS:

@@ -61,6 +61,7 @@ class QueryTally:
         tuples_kept: tuples held at the end of the batch by such queries.
         confirmed, refuted, unverifiable: verdicts on composite events, and timeouts, that shedding may have made (`app.audit.verdicts`).
         withheld: of the refuted ones, those that were not written.
+        refuted_timeouts, unverifiable_timeouts: of what was written with such a verdict, the timeouts.
         state_bytes: that partial matches take at the end of the batch, of queries that have a limit for them.
         evicted_matches: of the ended ones, those that went because the query's state was too large.
         judging_ns: of ``cost_ns``, what verdicts took.
@@ -87,6 +88,8 @@ class QueryTally:
     refuted: int = 0
     unverifiable: int = 0
     withheld: int = 0
+    refuted_timeouts: int = 0
+    unverifiable_timeouts: int = 0
     state_bytes: int = 0
     evicted_matches: int = 0
     judging_ns: int = 0

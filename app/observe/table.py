@@ -154,7 +154,12 @@ METRICS: tuple[Metric, ...] = (
         "Share of the query's events, or of its live partial matches, that the last batch dropped.",
         ("query", "shedder"),
     ),
-    Metric("cep_events_shed_total", "counter", "Events dropped for the query by its shedder.", ("query", "shedder")),
+    Metric(
+        "cep_events_shed_total",
+        "counter",
+        "Events dropped for the query; `random` where those of a shedder of partial matches are not enough.",
+        ("query", "shedder"),
+    ),
     Metric("cep_tuples_shed_total", "counter", "Tuples of a temporal query that went because its memory is bounded.", ("query", "shedder")),
     Metric("cep_partial_matches_shed_total", "counter", "Partial matches dropped by the query's shedder.", ("query", "shedder")),
     Metric("cep_predicted_latency_seconds", "gauge", "Latency that the watchdog predicts for the next batch, at the ratios that it chose."),

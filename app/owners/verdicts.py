@@ -64,7 +64,11 @@ def counted(found: Found) -> dict[str, int]:
     codes = np.concatenate([np.zeros(0, np.uint8), *(one.codes for one in judged)])
     names = {Verdict.CONFIRMED: "confirmed", Verdict.FALSE_POSITIVE: "refuted", Verdict.UNVERIFIABLE: "unverifiable"}
     withheld = sum(len(matches) for matches, _ in held)
-    return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()} | {"withheld": withheld}
+    of_timeouts = np.zeros(0, np.uint8) if found.timeout_verdicts is None else found.timeout_verdicts.codes
+    timeouts = {
+        f"{names[code]}_timeouts": int(np.count_nonzero(of_timeouts == code)) for code in (Verdict.FALSE_POSITIVE, Verdict.UNVERIFIABLE)
+    }
+    return {name: int(np.count_nonzero(codes == code)) for code, name in names.items()} | {"withheld": withheld} | timeouts
 
 
 def _told(verdicts: Verdicts, topics: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:

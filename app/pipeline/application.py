@@ -105,7 +105,7 @@ def open_catalog(settings: Settings, plane: ControlPlane, deployment: Deployment
     offsets = PlannedOffsets(settings.checkpoint.uri)
     plane.registry.decisions = KeptDecisions(settings.checkpoint.uri)
     past = past_of(settings)
-    before = None if past is None else running_catalog(past.deployment, past.deployment.fingerprint)
+    before = None if past is None else RunningCatalog(past.deployment.catalog, past.named)
     plane.open(replace(running_catalog(deployment, fingerprint), before=before), offsets.speakers, offsets.ranges)
     return fingerprint
 

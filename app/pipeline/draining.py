@@ -32,11 +32,13 @@ class Past:
         deployment: of the newest directive.
         times: by source, how far time had come before that directive's batch, ms.
         progress: what that directive says of sources: those that are idle hold nobody up.
+        named: fingerprint by which that directive names the deployment; another version may have written it, which would give it another one.
     """
 
     deployment: Deployment
     times: Mapping[int, int]
     progress: Progress = field(default_factory=Progress)
+    named: str = ""
 
     @staticmethod
     def before(directive: Directive, deployment: Deployment, times: Mapping[int, int]) -> Past:
@@ -47,7 +49,7 @@ class Past:
             deployment: that it names.
             times: by source, how far time had come before it.
         """
-        return Past(deployment, times, progress_by(directive, times))
+        return Past(deployment, times, progress_by(directive, times), directive.deployment)
 
     def of_topics(self, numbers: Collection[int]) -> Past:
         """Without the times of topics that are no longer read: they would be waited for in vain."""

@@ -53,8 +53,9 @@ def test_minutes_without_shedding_count_but_are_nothing_to_tell_of_alone():
     assert quality.estimates("q") == {}, "what was shed is too long ago"
 
 
-def test_timeouts_count_among_what_is_written():
-    quality, tally = begun(), QueryTally("q", matches=6, timeouts=4, refuted=3, withheld=1, unverifiable=2)
+def test_timeouts_say_nothing_of_the_precision_of_composite_events():
+    tally = QueryTally("q", matches=10, timeouts=40, refuted=8, withheld=1, unverifiable=5, refuted_timeouts=5, unverifiable_timeouts=3)
+    quality = begun()
     quality.observe(0, BatchTotals(0, queries={"q": tally}), Directive(0, deployment="first", shedding={"q": QueryShedding(0.5)}))
     known = quality.estimates("q")["precision"]
     assert (known.value, known.lower, known.upper) == (pytest.approx(0.75), pytest.approx(0.6), pytest.approx(0.8))
