@@ -43,6 +43,18 @@ def test_what_does_not_fit_is_shed_unknown_until_time_has_passed_it() -> None:
     assert not one.knows_of_shedding
 
 
+def test_who_may_hold_less_from_now_on_lets_the_oldest_go() -> None:
+    one = memory()
+    for first in (1, 4, 7):
+        one.add(events(first, first + 1, first + 2), bits(3), "shed")
+    whole = one.pieces[0].bytes
+    one.hold(whole)
+    assert [piece.batch.time.tolist() for piece in one.pieces] == [[7, 8, 9]]
+    assert one.shed_before_ms == 7
+    one.add(events(10, 11, 12), bits(3), "shed")
+    assert len(one.pieces) == 1
+
+
 def test_only_what_was_shed_is_recalled_when_only_that_is_asked_for() -> None:
     one = memory()
     one.add(events(1, 2), bits(2), "fed")
