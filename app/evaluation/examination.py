@@ -109,6 +109,15 @@ class Lesson:
         return self.harm < self.random and (self.in_use is None or _clearly_less(self.harm, self.in_use))
 
     @property
+    def as_good(self) -> bool:
+        """Whether it is better than chance, and no worse than what is in use: enough where what comes is no longer what that was learned from.
+
+        >>> [Lesson(None, 0.2, 0.5, used, 100).as_good for used in (None, 0.2, 0.19)]
+        [True, True, False]
+        """
+        return self.harm < self.random and (self.in_use is None or self.harm <= self.in_use)
+
+    @property
     def better_by_chance(self) -> bool:
         """Whether shedding at random does clearly less harm than what is in use.
 

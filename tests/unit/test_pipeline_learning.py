@@ -13,7 +13,7 @@ import yaml
 from app.cli.shedding.shed_queries import read_shed_queries
 from app.config.settings import Settings, load_settings
 from app.evaluation.examination import Examination, Lesson
-from app.events.batch import EventBatch
+from app.events.batch import EventBatch, take
 from app.owners.model_store import NONE, Choice, ModelStore
 from app.pipeline.learning import rounds
 from app.pipeline.learning.rounds import Outcome, Wish, learn_round
@@ -102,6 +102,22 @@ def test_what_is_better_than_chance_is_taken_and_stays_until_something_is_clearl
     assert world.store.choice("theft").version == 1
 
 
+@pytest.mark.parametrize(("in_use", "taken"), [(0.205, True), (0.2, True), (0.19, False)])
+def test_where_what_comes_is_other_input_who_is_as_good_is_taken(world, monkeypatch, in_use, taken):
+    """At the overloads that they are judged at a model of other input may still do, and fail where more must go."""
+    says(monkeypatch, 0.2, 0.5, None)
+    world.round()
+    shelves = world.batch.type.values == world.batch.type.values[0]
+    world.batch = take(world.batch, np.flatnonzero(~shelves | (np.arange(len(shelves)) % 2 == 0)))
+    monkeypatch.undo()
+    monkeypatch.setattr(rounds, "newest_of", lambda *_: world.batch)
+    says(monkeypatch, 0.2, 0.5, in_use)
+    (outcome,) = world.round()
+    assert outcome.learned is not None
+    assert "other shares" in outcome.learned.why
+    assert (outcome.result, world.store.choice("theft").version) == (("taken", 2) if taken else ("no better", 1))
+
+
 def test_a_model_that_does_clearly_more_harm_than_chance_is_put_aside(world, monkeypatch):
     says(monkeypatch, 0.2, 0.5, None)
     world.round()
@@ -138,7 +154,7 @@ def test_a_pin_holds_as_long_as_it_fits_the_query(world, monkeypatch):
     world.write("theft", within="3 s")
     (outcome,) = world.round()
     assert (outcome.result, outcome.text.partition(":")[0]) == ("taken", "espice does 20.0% harm, random 50.0%")
-    assert world.store.choice("theft") == Choice(2, at_ms=world.store.choice("theft").at_ms, why="there was no model")
+    assert world.store.choice("theft") == Choice(2, at_ms=world.store.choice("theft").at_ms, why="there was no model", before=1)
     world.store.choose("theft", Choice(NONE, pinned=True))
     assert world.round()[0].result == "pinned", "chance fits every query"
 
