@@ -199,9 +199,10 @@ class Adaptive:
 
     def _cheapest(self, newest: Sample) -> Sequence:
         """The best of all that were found, with what both memories find now."""
+        parts = [Sample(self._constructs, part) for part in self._sampled]
         for one in self._memories:
             one.learn(newest, arrows=self._rules.mode == "hybrid")
-            self._experts.add(one.sequence, [Sample(self._constructs, part) for part in self._sampled])
+            self._experts.add(one.sequence, parts)
         return self._experts.best
 
 

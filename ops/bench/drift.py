@@ -74,7 +74,7 @@ SCHEMA = {
         {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     ],
 }
-WORKLOAD = Workload("drift", "letters", {"steps": QUERY}, {"steps": 3_600_000}, forced=RATIO)
+WORKLOAD = Workload("drift", "letters", {"steps": QUERY}, {"steps": 3_600_000})
 SLOT_S, STRETCH = 5, 4
 WITHIN = 0.03
 LEARNED_S = 20

@@ -182,8 +182,7 @@ class _Lessons:
             return "there was no model"
         if time.time() * 1000 - last.learned_at_ms > self._settings.learning.again:
             return f"version {last.version} is old enough to be judged anew"
-        drifted = Profile(**last.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
-        return drifted or _decline(last, used, examination)
+        return self._drift_since(last, plan) or _decline(last, used, examination)
 
     def _learn(self, examination: Examination, used: tuple[Learned, Model[Any]] | None, choice: Choice, why: str) -> Outcome:
         query = examination.query
@@ -199,7 +198,7 @@ class _Lessons:
             return Outcome(plan.name, "pinned" if now.pinned else "no better", f"{judged}; chosen meanwhile: {now.why}", learned)
         if _holds(choice, used):
             return Outcome(plan.name, "pinned", f"{judged}; version {choice.version} stays", learned)
-        if lesson.worth_taking or (lesson.as_good and used is not None and self._is_of_another_time(plan, used[0])):
+        if lesson.worth_taking or (lesson.as_good and used is not None and self._drift_since(used[0], plan)):
             self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
             return Outcome(plan.name, "taken", judged, replace(learned, taken=True))
         if lesson.better_by_chance or (used is None and choice.version != NONE):
@@ -208,9 +207,9 @@ class _Lessons:
             return Outcome(plan.name, "no better", f"{judged}; it sheds at random from now on", learned)
         return Outcome(plan.name, "no better", judged, learned)
 
-    def _is_of_another_time(self, plan: Plan, used: Learned) -> bool:
-        """Whether what comes no longer looks like what the version in use was learned from: at the overloads that it is judged at it may still do, and fail where more must go."""
-        return Profile(**used.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE))) is not None
+    def _drift_since(self, learned: Learned, plan: Plan) -> str | None:
+        """Why what comes no longer looks like what a version was learned from. At the overloads that it is judged at it may still do, and fail where more must go."""
+        return Profile(**learned.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
 
     def _newest(self, plan: Plan, count: int) -> EventBatch:
         key = (plan.streams, count)

@@ -14,6 +14,7 @@ from app.pipeline.reconcile.identities import Kind
 from app.pipeline.reconcile.live import Live
 from app.pipeline.reconcile.scope import EVER, Interval, hull, needed_for, reached, refusal, scope_of, with_all_read
 from app.query.plan import Catalog, Plan
+from app.query.sampling import sheds_for_its_bound
 
 _WANTS_ALL = "what it finds depends on all that was before; --query {name} compares it from the very beginning of the checkpoint"
 
@@ -108,9 +109,7 @@ def _asked(request: Request, catalog: Catalog) -> Iterator[Plan]:
 
 def _sheds(plan: Plan) -> bool:
     """Whether anything of the query may be shed: for its bound, or because its tuples or partial matches are too many."""
-    shedding = plan.shedding
-    for_its_bound = shedding.shedder != "none" and shedding.latency_bound_ms is not None
-    return for_its_bound or shedding.bounds_memory or shedding.state_bytes is not None
+    return sheds_for_its_bound(plan) or plan.shedding.bounds_memory or plan.shedding.state_bytes is not None
 
 
 def _topics(plan: Plan, live: Live) -> Iterator[tuple[Kind, str]]:
