@@ -1,4 +1,4 @@
-"""Models for an application: learned from the first part of a query's events, judged on the rest as the application would shed there, at equal work. A running one asks it for its newest events, `cep train` for a recording."""
+"""Models for an application: methods that learn from the first part of a query's events are judged on the rest as the application would shed there, at equal work, and the best one learns from all of them. A running one asks it for its newest events, `cep train` for a recording."""
 
 from __future__ import annotations
 
@@ -82,10 +82,11 @@ class Lesson:
     """A model, and how it did.
 
     Attributes:
-        harm: lost and wrong composite events as a share of the true ones, mean of `RATES`.
+        harm: lost and wrong composite events as a share of the true ones, mean of `RATES`; of a model of what was not judged by.
         random: the same of shedding at random.
         in_use: the same of the model in use; None without one.
         true: composite events that were judged by.
+        beside: what ``in_use`` is compared with: ``harm``, or where that one has learned from what it is judged by, the harm of ``model``, which has as well.
     """
 
     model: Model[Any]
@@ -93,6 +94,7 @@ class Lesson:
     random: float
     in_use: float | None
     true: int
+    beside: float
 
     @property
     def shedder(self) -> str:
@@ -103,25 +105,25 @@ class Lesson:
     def worth_taking(self) -> bool:
         """Whether it is better than chance, and clearly better than what is in use.
 
-        >>> [Lesson(None, 0.2, 0.5, used, 100).worth_taking for used in (None, 0.205, 0.3)]
+        >>> [Lesson(None, 0.2, 0.5, used, 100, 0.2).worth_taking for used in (None, 0.205, 0.3)]
         [True, False, True]
         """
-        return self.harm < self.random and (self.in_use is None or _clearly_less(self.harm, self.in_use))
+        return self.harm < self.random and (self.in_use is None or _clearly_less(self.beside, self.in_use))
 
     @property
     def as_good(self) -> bool:
         """Whether it is better than chance, and no worse than what is in use: enough where what comes is no longer what that was learned from.
 
-        >>> [Lesson(None, 0.2, 0.5, used, 100).as_good for used in (None, 0.2, 0.19)]
+        >>> [Lesson(None, 0.2, 0.5, used, 100, 0.2).as_good for used in (None, 0.2, 0.19)]
         [True, True, False]
         """
-        return self.harm < self.random and (self.in_use is None or self.harm <= self.in_use)
+        return self.harm < self.random and (self.in_use is None or self.beside <= self.in_use)
 
     @property
     def better_by_chance(self) -> bool:
         """Whether shedding at random does clearly less harm than what is in use.
 
-        >>> [Lesson(None, 0.6, 0.5, used, 100).better_by_chance for used in (None, 0.505, 0.9)]
+        >>> [Lesson(None, 0.6, 0.5, used, 100, 0.6).better_by_chance for used in (None, 0.505, 0.9)]
         [False, False, True]
         """
         return self.in_use is not None and _clearly_less(self.random, self.in_use)
@@ -169,7 +171,11 @@ class Examination:
             )
         judged = dict(self._judged())
         best = min(judged, key=lambda one: judged[one])
-        return Lesson(self.trained(best), judged[best], self.random, None if in_use is None else self.harm(in_use), self.true)
+        model, harm = self.trained(best), judged[best]
+        if in_use is None:
+            return Lesson(model, harm, self.random, None, self.true, harm)
+        has_seen = in_use.manifest.last_ms >= min(split.begins_ms for split in self._splits)
+        return Lesson(model, harm, self.random, self.harm(in_use), self.true, self.harm(model) if has_seen else harm)
 
     def decline(self, model: Model[Any], then: Promise) -> str | None:
         """Why a model does not do what it did when it was judged last; None where it does, or where there are too few composite events to tell.
@@ -186,13 +192,12 @@ class Examination:
         return f"it does {now.harm:.0%} harm, {then.harm:.0%} when it was judged last (random {now.random:.0%}, {then.random:.0%})"
 
     def trained(self, shedder: str) -> Model[Any]:
-        """A model learned from the first part, or from everything where everything is judged by.
+        """A model learned from everything, the newest events among it: what was judged is its method, by a model of a part.
 
         Raises:
             ValueError: nothing can be learned, or the shedder does not fit the query.
         """
-        first = self._splits[0]
-        return first.trained(shedder) if len(self._splits) == 1 else first.with_all().trained(shedder)
+        return self._splits[0].with_all().trained(shedder)
 
     def harm(self, model: Model[Any]) -> float:
         """See `Lesson.harm`; of a model that comes from elsewhere."""

@@ -101,6 +101,11 @@ class Split:
         """Composite events of what is judged by."""
         return len(self._contest("random").truth)
 
+    @property
+    def begins_ms(self) -> int:
+        """Event time of the first one that is judged by."""
+        return int(self._judging.time[0])
+
     @cached_property
     def _is_candidate(self) -> NDArray[np.bool_]:
         """Of what is judged by."""

@@ -68,8 +68,8 @@ def test_a_model_that_knows_which_values_matter_is_better_than_chance(query):
 
 def test_harm_is_what_the_query_loses_and_invents_among_events_that_were_not_learned_from(query):
     examination = Examination(query)
-    model = examination.lesson(None).model
     cut = int(len(query.batch) * LEARN)
+    model = Split(query, cut, len(query.batch), 0).trained("gspice")
     assert model.manifest.last_ms < query.batch.time[cut]
     batch = take(query.batch, np.arange(cut, len(query.batch)))
     operator, lost = Operator(query.plan, batch), []
@@ -80,7 +80,14 @@ def test_harm_is_what_the_query_loses_and_invents_among_events_that_were_not_lea
         found = set(operator.run(kept).identity.tolist())
         lost.append((len(truth - found) + len(found - truth)) / len(truth))
     assert examination.harm(model) == pytest.approx(np.mean(lost), abs=0.03)
+    assert examination.lesson(None).harm == examination.harm(model)
     assert examination.true == len(truth)
+
+
+def test_what_is_taken_into_use_has_learned_from_everything_also_from_what_its_method_was_judged_by(query):
+    lesson = Examination(query).lesson(None)
+    judged = Split(query, int(len(query.batch) * LEARN), len(query.batch), 0).trained(lesson.shedder)
+    assert lesson.model.manifest.last_ms == query.batch.time[-1] > judged.manifest.last_ms
 
 
 @pytest.mark.parametrize(
@@ -122,8 +129,8 @@ def test_the_model_in_use_stays_unless_the_new_one_is_clearly_better(query):
     examination = Examination(query)
     used = examination.lesson(None).model
     again = Examination(query).lesson(used)
-    assert again.in_use == again.harm
-    assert not again.worth_taking
+    assert (again.in_use, again.worth_taking) == (again.beside, False), "both have learned from what they are judged by"
+    assert again.harm > again.beside
     blind = Examination(query).lesson(unlearned("random", 3))
     assert blind.worth_taking
 

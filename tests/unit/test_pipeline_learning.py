@@ -89,7 +89,7 @@ def says(monkeypatch: pytest.MonkeyPatch, harm: float, random: float, in_use: fl
     own = Examination.lesson
 
     def lesson(self: Examination, used: object) -> Lesson:
-        return Lesson(own(self, None).model, harm, random, None if used is None else in_use, 100)
+        return Lesson(own(self, None).model, harm, random, None if used is None else in_use, 100, harm)
 
     monkeypatch.setattr(Examination, "lesson", lesson)
 
@@ -176,7 +176,7 @@ def test_whoever_chooses_while_a_round_learns_wins(world, monkeypatch):
 
     def lesson(self: Examination, used: object) -> Lesson:
         world.store.choose("theft", Choice(NONE, pinned=True, why="pinned by a person"))
-        return Lesson(own(self, None).model, 0.2, 0.5, None, 100)
+        return Lesson(own(self, None).model, 0.2, 0.5, None, 100, 0.2)
 
     monkeypatch.setattr(Examination, "lesson", lesson)
     (outcome,) = world.round()
