@@ -67,8 +67,7 @@ class Promise:
         >>> [then.broken_by(Promise(harm, random, 400)) for harm, random in ((0.15, 0.5), (0.3, 0.5), (0.2, 0.95))]
         [False, True, False]
         """
-        mean = (self.harm + now.harm) / 2
-        chance = SURELY * sqrt(max(0.0, mean * (1 - mean)) * (1 / self.true + 1 / now.true))
+        chance = _by_chance(self.harm, self.true, now.harm, now.true)
         lost = now.harm * self.random > self.harm * now.random + WORSE * now.random * self.random
         return lost and now.harm - self.harm > max(WORSE, chance)
 
@@ -112,12 +111,13 @@ class Lesson:
 
     @property
     def as_good(self) -> bool:
-        """Whether it is better than chance, and no worse than what is in use: enough where what comes is no longer what that was learned from.
+        """Whether it is better than chance, and not surely worse than what is in use: enough where what comes is no longer what that was learned from.
 
-        >>> [Lesson(None, 0.2, 0.5, used, 100, 0.2).as_good for used in (None, 0.2, 0.19)]
-        [True, True, False]
+        >>> [Lesson(None, 0.2, 0.5, used, 1000, 0.2).as_good for used in (None, 0.2, 0.17, 0.12)]
+        [True, True, True, False]
         """
-        return self.harm < self.random and (self.in_use is None or self.beside <= self.in_use)
+        worse = 0.0 if self.in_use is None else self.beside - self.in_use
+        return self.harm < self.random and worse <= max(BETTER, _by_chance(self.beside, self.true, self.in_use or 0.0, self.true))
 
     @property
     def better_by_chance(self) -> bool:
@@ -127,6 +127,12 @@ class Lesson:
         [False, False, True]
         """
         return self.in_use is not None and _clearly_less(self.random, self.in_use)
+
+
+def _by_chance(harm: float, true: int, other: float, of: int) -> float:
+    """So far apart are shares of so many composite events by chance, hardly ever more."""
+    mean = (harm + other) / 2
+    return SURELY * sqrt(max(0.0, mean * (1 - mean)) * (1 / true + 1 / of))
 
 
 def _clearly_less(harm: float, than: float) -> bool:
