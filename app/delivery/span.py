@@ -16,6 +16,8 @@ from app.errors import DependencyError
 
 AT_ONCE = 20_000
 """Records of one part."""
+MORE = 100
+"""Records of each partition beyond its part: those of one that hardly speaks may be anywhere in the time of the others."""
 WAIT_S = 30.0
 """Without any record, though the end is not reached: the broker is gone."""
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -47,7 +49,7 @@ class Span:
         options: of the client.
         topics: names.
         since_ms: least Kafka timestamp; None: from the beginning.
-        newest: at most so many records, the last ones, equally many of every partition that has them; None: all.
+        newest: about so many records, the last ones, of every partition in proportion to what it holds, so that all of them reach about as far back; None: all.
 
     Raises:
         DependencyError: no answer, or a topic does not exist.
@@ -103,8 +105,8 @@ class Span:
         places = [(topic, partition) for topic in self._topics for partition in sorted(known[topic].partitions)]
         begin, end = bounds(self._consumer, places, since_ms)
         if newest is not None:
-            share = -(-newest // max(1, len(places)))
-            first = {place: end[place] - share for place in places}
+            part = min(1.0, newest / max(1, sum(end[place] - start for place, start in begin.items())))
+            first = {place: end[place] - int((end[place] - begin[place]) * part) - MORE for place in places}
             self._cut = frozenset(place for place in places if first[place] > begin[place])
             begin = {place: max(start, first[place]) for place, start in begin.items()}
         return begin, end

@@ -102,8 +102,8 @@ def test_what_is_better_than_chance_is_taken_and_stays_until_something_is_clearl
     assert world.store.choice("theft").version == 1
 
 
-@pytest.mark.parametrize(("in_use", "taken"), [(0.205, True), (0.2, True), (0.19, False)])
-def test_where_what_comes_is_other_input_who_is_as_good_is_taken(world, monkeypatch, in_use, taken):
+@pytest.mark.parametrize(("in_use", "taken"), [(0.205, True), (0.1, True), (0.02, False)])
+def test_where_what_comes_is_other_input_who_is_not_surely_worse_is_taken(world, monkeypatch, in_use, taken):
     """At the overloads that they are judged at a model of other input may still do, and fail where more must go."""
     says(monkeypatch, 0.2, 0.5, None)
     world.round()
@@ -225,3 +225,19 @@ def test_with_other_panes_a_model_is_another(world, monkeypatch):
     file.write_text(file.read_text().replace("latency_bound", "pane: 9 events, latency_bound"))
     assert world.round()[0].result == "taken"
     assert [one.pane for one in world.store.versions("theft")] == ["", "9 events"]
+
+
+@pytest.mark.parametrize(("in_use", "taken"), [(0.205, True), (0.02, False)])
+def test_a_model_of_a_stream_that_had_just_begun_gives_way_to_one_of_twice_as_many_events(world, monkeypatch, in_use, taken):
+    says(monkeypatch, 0.2, 0.5, None)
+    whole = world.batch
+    world.batch = take(whole, np.arange(0, len(whole), 2))
+    world.round()
+    monkeypatch.undo()
+    world.batch = whole
+    monkeypatch.setattr(rounds, "newest_of", lambda *_: world.batch)
+    says(monkeypatch, 0.2, 0.5, in_use)
+    (outcome,) = world.round()
+    assert outcome.learned is not None
+    assert outcome.learned.why == f"there are {len(whole):,} events, version 1 had {len(whole) // 2:,}"
+    assert (outcome.result, world.store.choice("theft").version) == (("taken", 2) if taken else ("no better", 1))
