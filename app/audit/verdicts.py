@@ -23,6 +23,7 @@ from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, Plan
+from app.query.planning.alternatives import another_may_stand_in
 from app.query.reach import emission_delay_ms, reach_ms
 from app.query.sampling import reads_queries, why_no_sample
 
@@ -136,7 +137,8 @@ def _looks(plan: Plan) -> tuple[bool, bool]:
 
 def others_follow(plan: Plan) -> bool:
     """Whether a query can find something else in the place of what a partial match that was ended would have become."""
-    return can_be_false(plan) and plan.runs is not None and (plan.runs.after != "no-skip" or plan.runs.longest)
+    runs = plan.runs
+    return can_be_false(plan) and runs is not None and (runs.after != "no-skip" or runs.longest or another_may_stand_in(plan))
 
 
 def is_audited(plan: Plan) -> bool:

@@ -402,6 +402,7 @@ def at_first(ending: Ending, times: int) -> Ending:
 FOLLOWED = {
     "the longest": f"{PREVENTING['the longest']}",
     "after a match": "event: SEQ(A a, B b, C c)\nwithin: 30 ms\nwhere: '[k]'\nafter: skip-past-last-event",
+    "another branch": "event: OR(SEQ(A a, B b, C c), SEQ(A d, ANY(B, C) e, C f))\nwithin: 30 ms\nwhere: '[k]'",
 }
 
 
