@@ -42,7 +42,7 @@ class Verdict(IntEnum):
     """On one composite event."""
 
     UNTOUCHED = 0
-    """Nothing was shed that it could have met; nothing is told."""
+    """Nothing was shed that could have prevented it; nothing is told."""
     CONFIRMED = 1
     FALSE_POSITIVE = 2
     UNVERIFIABLE = 3
@@ -170,7 +170,7 @@ class Judge:
         reach_ms: longest time between two events that have to do with one match; `UNBOUNDED_MS` without a bound.
         keys_of: how the group is partitioned.
         rematch: asks the query again.
-        lean: knows what is worth asking about; None: all of it.
+        lean: knows what decides, and is worth asking about; None: all of it.
         judged: what `rematch` finds, and what it is asked about.
     """
 
@@ -186,6 +186,7 @@ class Judge:
     ) -> None:
         self._judged = judged
         self._own, self._keys_of, self._rematch, self._lean = own, keys_of, rematch, lean
+        self._deciding = own if lean is None else lean.negated
         self._positive = [item.index for item in plan.positive]
         self._reach = reach_ms
         self._delay_ms = emission_delay_ms(plan) or 0
@@ -207,7 +208,7 @@ class Judge:
         told = Verdicts(np.zeros(len(matches), np.uint8), np.full((len(matches), 2), -1, np.int64))
         spans = self._spans(matches, keys)
         doubted = spans.since < ended.before_ms
-        if doubted.any() or memory.touched(self._own):
+        if doubted.any() or memory.touched(self._deciding):
             self._judge(matches, spans, memory, doubted, told)
         early = doubted & (spans.until - self._delay_ms >= ended.known_until_ms)  # nothing was left that it would have had to wait for
         told.codes[early & (told.codes != Verdict.FALSE_POSITIVE)] = Verdict.UNVERIFIABLE
@@ -246,10 +247,10 @@ class Judge:
         return Spans(keys, since, np.maximum(last, first + self._reach) if self._looks_ahead else last)
 
     def _touched(self, spans: Spans, recalled: Recalled) -> NDArray[np.bool_]:
-        """Whether an event was shed in a match's partition and time."""
-        if not len(recalled.batch):
+        """Whether an event was shed in a match's partition and time that can decide about it."""
+        shed = np.flatnonzero((recalled.shed & self._deciding).any(axis=1))
+        if not len(shed):
             return np.zeros(len(spans.keys), np.bool_)
-        shed = np.flatnonzero((recalled.shed & self._own).any(axis=1))
         times = recalled.batch.time[shed]
         keys, everywhere = self._keys_of(take(recalled.batch, shed))
         anywhere = np.sort(times[everywhere])
