@@ -68,6 +68,7 @@ class JudgedEvents:
         items: uint64 (events,), bit i: passes the type test and local predicates of item i of the query. Empty: not known.
         key: uint64 (events,), hash of the partition; 0: the event belongs to all of them. Empty: there is one partition.
         period_ms: for how long what is decided about a partition holds; 0: for ever.
+        staying: items, as bits, of which the operator gets every event, whatever is decided about it. Only who goes by what was kept has to know.
     """
 
     identity: NDArray[np.uint64]
@@ -78,6 +79,7 @@ class JudgedEvents:
     items: NDArray[np.uint64] = field(default_factory=_uint64)
     key: NDArray[np.uint64] = field(default_factory=_uint64)
     period_ms: int = 0
+    staying: int = 0
 
     def __len__(self) -> int:
         return len(self.identity)

@@ -106,6 +106,10 @@ class ItemLayout:
         negated = (self.item_words(query, item.index) for item in plan.items if item.negated)
         return sum(negated, np.zeros(self.words, dtype=np.uint64))
 
+    def staying_words(self, query: int, plan: Plan) -> NDArray[np.uint64]:
+        """uint64 (words,): the bits of the query's items of which no event may be dropped."""
+        return self.negated_words(query, plan) if plan.staying else np.zeros(self.words, dtype=np.uint64)
+
     @staticmethod
     def of(catalog: Catalog, stream: str | None) -> ItemLayout:
         """Lays out the items of all queries of the catalog that read the stream (None: of all queries)."""

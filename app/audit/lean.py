@@ -1,6 +1,6 @@
 """What decides about matches of a sequence that takes any events: those that they bind, and those that were shed of its negated items.
 
-More events only give such a query more matches, but for events of negated items: of these none that was kept has prevented a match that was found. So whether it is found among all events is seen from these few; asking
+More events only give such a query more matches, but for events of negated items: of these none that was kept has prevented a match that was found, and where none was shed there is nothing to ask. So whether it is found among all events is seen from these few; asking
 with all of them makes the query find everything again that an unshed run had found, of several windows, to judge what one batch brought.
 """
 

@@ -23,6 +23,7 @@ from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
 from app.query.plan import Catalog, Plan
+from app.query.planning.alternatives import another_may_stand_in
 from app.query.reach import emission_delay_ms, reach_ms
 from app.query.sampling import reads_queries, why_no_sample
 
@@ -41,7 +42,7 @@ class Verdict(IntEnum):
     """On one composite event."""
 
     UNTOUCHED = 0
-    """Nothing was shed that it could have met; nothing is told."""
+    """Nothing was shed that could have prevented it; nothing is told."""
     CONFIRMED = 1
     FALSE_POSITIVE = 2
     UNVERIFIABLE = 3
@@ -136,7 +137,8 @@ def _looks(plan: Plan) -> tuple[bool, bool]:
 
 def others_follow(plan: Plan) -> bool:
     """Whether a query can find something else in the place of what a partial match that was ended would have become."""
-    return can_be_false(plan) and plan.runs is not None and (plan.runs.after != "no-skip" or plan.runs.longest)
+    runs = plan.runs
+    return can_be_false(plan) and runs is not None and (runs.after != "no-skip" or runs.longest or another_may_stand_in(plan))
 
 
 def is_audited(plan: Plan) -> bool:
@@ -168,7 +170,7 @@ class Judge:
         reach_ms: longest time between two events that have to do with one match; `UNBOUNDED_MS` without a bound.
         keys_of: how the group is partitioned.
         rematch: asks the query again.
-        lean: knows what is worth asking about; None: all of it.
+        lean: knows what decides, and is worth asking about; None: all of it.
         judged: what `rematch` finds, and what it is asked about.
     """
 
@@ -184,6 +186,7 @@ class Judge:
     ) -> None:
         self._judged = judged
         self._own, self._keys_of, self._rematch, self._lean = own, keys_of, rematch, lean
+        self._deciding = own if lean is None else lean.negated
         self._positive = [item.index for item in plan.positive]
         self._reach = reach_ms
         self._delay_ms = emission_delay_ms(plan) or 0
@@ -205,7 +208,7 @@ class Judge:
         told = Verdicts(np.zeros(len(matches), np.uint8), np.full((len(matches), 2), -1, np.int64))
         spans = self._spans(matches, keys)
         doubted = spans.since < ended.before_ms
-        if doubted.any() or memory.touched(self._own):
+        if doubted.any() or memory.touched(self._deciding):
             self._judge(matches, spans, memory, doubted, told)
         early = doubted & (spans.until - self._delay_ms >= ended.known_until_ms)  # nothing was left that it would have had to wait for
         told.codes[early & (told.codes != Verdict.FALSE_POSITIVE)] = Verdict.UNVERIFIABLE
@@ -244,10 +247,10 @@ class Judge:
         return Spans(keys, since, np.maximum(last, first + self._reach) if self._looks_ahead else last)
 
     def _touched(self, spans: Spans, recalled: Recalled) -> NDArray[np.bool_]:
-        """Whether an event was shed in a match's partition and time."""
-        if not len(recalled.batch):
+        """Whether an event was shed in a match's partition and time that can decide about it."""
+        shed = np.flatnonzero((recalled.shed & self._deciding).any(axis=1))
+        if not len(shed):
             return np.zeros(len(spans.keys), np.bool_)
-        shed = np.flatnonzero((recalled.shed & self._own).any(axis=1))
         times = recalled.batch.time[shed]
         keys, everywhere = self._keys_of(take(recalled.batch, shed))
         anywhere = np.sort(times[everywhere])

@@ -100,6 +100,7 @@ class GroupAudit:
         self.reach_ms = max(self._reaches.values())
         self._most_bytes = catalog.audit_bytes
         self.memory = Memory(self._layout.words, self._keys_of, self._most_bytes)
+        self._followed = {query for query, plan in self._plans.items() if others_follow(plan)}
         self._ended_before: dict[int, int] = {}
         """By query that finds something else where partial matches were ended: before which time events of these are."""
         self._watermark_ms = NEVER
@@ -234,8 +235,7 @@ class GroupAudit:
     def _note_endings(self, news: Sequence[Found]) -> None:
         """What of the events that came so far became of ended partial matches nobody knows."""
         for found in news:
-            plan = self._plans.get(found.query)
-            if plan is not None and found.shed[1] and others_follow(plan):
+            if found.shed[1] and found.query in self._followed:
                 self._ended_before[found.query] = self.memory.last_fed_ms + 1
 
     def endings(self) -> dict[str, int]:

@@ -128,7 +128,6 @@ class Thinning:
         self._chains = {query: one for query, one in made.items() if one is not None}
         self._plans = {query: own[query] for query in self._chains}
         self._may_lose = {query: self._bits_to_lose(query) for query in self._chains}
-        self._must_stay = {query: _items_that_stay(plan) for query, plan in self._plans.items()}
         self._unknown: set[int] = set()
         """Queries whose engines go on with what nobody remembers."""
 
@@ -152,7 +151,10 @@ class Thinning:
             rows, items = selected.of_query(query)
             if not len(rows):
                 continue
-            rank = np.where(items & self._must_stay[query], STAYS, _ranks(batch, self._plans[query], rows))
+            staying = np.uint64(
+                self._plans[query].staying
+            )  # the engine gets them, and would be kept from what follows in vain if the memory took them for dropped
+            rank = np.where(items & staying, STAYS, _ranks(batch, self._plans[query], rows))
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
             lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost
@@ -223,13 +225,7 @@ class Thinning:
 
     def _bits_to_lose(self, query: int) -> NDArray[np.uint64]:
         """uint64 (words,): the bits that go with an event; not those of negated items, where no false positive is allowed."""
-        own, plan = self._layout.own_words(query), self._plans[query]
-        return own if plan.shedding.allow_false_positives else own & ~self._layout.negated_words(query, plan)
-
-
-def _items_that_stay(plan: Plan) -> np.uint64:
-    """Bit i: an event that can be item i stays: a negated one where no false positive is allowed. Its engine gets it anyway, and would be kept from what follows in vain if the memory took it for dropped."""
-    return np.uint64(0 if plan.shedding.allow_false_positives else sum(1 << item.index for item in plan.items if item.negated))
+        return self._layout.own_words(query) & ~self._layout.staying_words(query, self._plans[query])
 
 
 def _name(plan: Plan) -> str:

@@ -164,6 +164,7 @@ class Decider:
             "idle": incoming.memory,
             "levels": self._levels.snapshot(),
             "decisions": self._decisions.snapshot(),
+            "quality": self._quality.snapshot(),
         }
         return memory if self._sequences is None else {**memory, "selection": self._sequences.snapshot()}
 

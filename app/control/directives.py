@@ -230,7 +230,7 @@ DIRECTIVE_READERS: Mapping[int, Callable[[Mapping[str, Any]], Directive]] = {1: 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A directive and what the driver must remember to go on after it (the watchdogs' and idle detection's memory)."""
+    """A directive and what the driver must remember to go on after it (the watchdogs' and idle detection's memory, what is known of recall and precision)."""
 
     directive: Directive
     memory: Mapping[str, Any] = field(default_factory=dict)

@@ -5,7 +5,8 @@ What ``/queries`` answers is put together when somebody asks (`app.control.query
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from app.control.batch_metrics import FinishedBatch, count_batch
 from app.control.directives import OF_EVENTS
@@ -55,8 +56,9 @@ class Display:
         if query_set.outcome in GOOD and query_set.read_at_ms is not None:
             self._metrics.set("cep_config_last_reload_success_timestamp_seconds", query_set.read_at_ms / 1000)
 
-    def show_first(self, now_ms: int) -> None:
-        """The first catalog counts as a reading of the query files that went well."""
+    def show_first(self, now_ms: int, quality: Mapping[str, Any]) -> None:
+        """The first catalog counts as a reading of the query files that went well; what is known of recall and precision goes on from the checkpoint's memory."""
+        self._quality.restore(quality, now_ms)
         self._metrics.set("cep_config_reload_success", 1)
         self._metrics.set("cep_config_last_reload_success_timestamp_seconds", now_ms / 1000)
 

@@ -160,7 +160,7 @@ class ControlPlane:
             self._decider.open(running, sequences, memory, first=first)
             if first:
                 self._inflow.restore(memory.get("idle", {}), now)
-                self._display.show_first(now)
+                self._display.show_first(now, memory.get("quality", {}))
             self._display.show_catalog(running, self._catalog, self._decider.watchdog)
             self._catalog, self._opened_at_ms = running, now
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ from app.query.plan import Plan
 PERIOD_MS = 10 * 60_000
 """What is older says nothing of now."""
 SLOT_MS = 60_000
+FORMAT = 1
+"""Of what is remembered of them."""
 METRICS = {"recall": "cep_shed_recall_estimate_ratio", "precision": "cep_shed_precision_estimate_ratio"}
 
 
@@ -35,6 +37,18 @@ class _Slot:
     refuted: int = 0
     unverifiable: int = 0
     shed: bool = False
+
+    def to_plain(self) -> list[int]:
+        """For JSON, short: a sample that found nothing is left out."""
+        counts = self.sample.ravel().tolist() if self.sample.any() else []
+        return [self.number, self.found, self.refuted, self.unverifiable, int(self.shed), *counts]
+
+    @staticmethod
+    def from_plain(plain: Sequence[int]) -> _Slot:
+        """The slot that `to_plain` was told of."""
+        number, found, refuted, unverifiable, shed, *counts = plain
+        sample = np.array(counts or [0] * (2 * GROUPS), np.int64).reshape(2, GROUPS)
+        return _Slot(number, sample, found, refuted, unverifiable, bool(shed))
 
 
 class Quality:
@@ -52,6 +66,21 @@ class Quality:
         fingerprints = {plan.name: plan.fingerprint for plan in running.catalog.current}
         self._slots = {query: slots for query, slots in self._slots.items() if fingerprints.get(query) == self._fingerprints.get(query)}
         self._deployment, self._fingerprints = running.deployment, fingerprints
+
+    def snapshot(self) -> dict[str, Any]:
+        """For the directive's memory: at most two kilobytes a query, and nothing of those that have shed nothing of late, of which there is nothing to tell."""
+        told = {query: slots for query, slots in self._slots.items() if any(slot.shed for slot in slots)}
+        known = {query: [self._fingerprints.get(query, ""), [slot.to_plain() for slot in slots]] for query, slots in told.items()}
+        return {"format": FORMAT, "reported_ms": self._reported_ms, "queries": known}
+
+    def restore(self, snapshot: Mapping[str, Any], now_ms: int) -> None:
+        """Goes on from a snapshot, before a catalog is opened; of one of another format, or of none, from nothing."""
+        if snapshot.get("format") != FORMAT:
+            return
+        self._reported_ms = snapshot["reported_ms"]
+        self._fingerprints = {query: fingerprint for query, (fingerprint, _) in snapshot["queries"].items()}
+        self._slots = {query: deque(map(_Slot.from_plain, slots)) for query, (_, slots) in snapshot["queries"].items()}
+        self._forget(now_ms)
 
     def observe(self, now_ms: int, totals: BatchTotals, directive: Directive) -> None:
         """A batch is over. One of another catalog than that which runs says nothing of queries that have changed, and is passed over.
@@ -73,9 +102,7 @@ class Quality:
                 slot.refuted += tally.refuted - tally.withheld - tally.refuted_timeouts
                 slot.unverifiable += tally.unverifiable - tally.unverifiable_timeouts
                 slot.shed |= query in shed
-        for slots in self._slots.values():
-            while slots and slots[0].number * SLOT_MS < now_ms - PERIOD_MS:
-                slots.popleft()
+        self._forget(now_ms)
 
     def estimates(self, query: str) -> dict[str, Estimate]:
         """By `METRICS`, what is known of the last minutes, those without shedding among them; nothing of a query that has shed nothing in them, or whose sample found nothing."""
@@ -118,6 +145,11 @@ class Quality:
             )
             for query, known in told.items()
         )
+
+    def _forget(self, now_ms: int) -> None:
+        for slots in self._slots.values():
+            while slots and slots[0].number * SLOT_MS < now_ms - PERIOD_MS:
+                slots.popleft()
 
     def _slot(self, query: str, now_ms: int) -> _Slot:
         slots = self._slots.setdefault(query, deque())

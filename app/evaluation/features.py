@@ -90,7 +90,7 @@ class Features:
         key = partitions_of(self.plan, batch, np.arange(len(batch)))
         earlier, period = Predecessors() if before is None else before, decision_period(self.plan)
         identity = identities(batch.source, batch.offset)
-        return JudgedEvents(identity, batch.time, self.kinds(batch), self.values(batch), earlier, items, key, period)
+        return JudgedEvents(identity, batch.time, self.kinds(batch), self.values(batch), earlier, items, key, period, self.plan.staying)
 
     def values(self, batch: EventBatch) -> NDArray[np.float64]:
         """float64 (attributes, events): numbers; NaN where an event has none."""

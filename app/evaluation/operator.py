@@ -112,10 +112,7 @@ def candidate_items(plan: Plan, batch: EventBatch) -> NDArray[np.uint64]:
 
 def protected_events(plan: Plan, batch: EventBatch) -> NDArray[np.bool_]:
     """Bool (events,): events that must not be dropped, because a negation asks for them and the query allows no false positives."""
-    negated = sum(1 << item.index for item in plan.items if item.negated)
-    if not negated or plan.shedding.allow_false_positives:
-        return np.zeros(len(batch), np.bool_)
-    return candidate_items(plan, batch) & np.uint64(negated) != 0
+    return candidate_items(plan, batch) & np.uint64(plan.staying) != 0 if plan.staying else np.zeros(len(batch), np.bool_)
 
 
 class Places:

@@ -44,7 +44,7 @@ def _without_pairs(plan: Plan) -> str | None:
     return (
         None
         if only_loses(plan)
-        else "this query could find what is not so: nobody could tell (it can under skip-till-any-match, without until, after or timeouts)"
+        else "this query could find what is not so: nobody could tell (it can under skip-till-any-match, without until, after, timeouts, or an OR whose branches can bind the same events)"
     )
 
 

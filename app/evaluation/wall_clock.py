@@ -8,7 +8,7 @@ windows) is known when it arrives, as decoding tells it; panes, utilities, selec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -162,8 +162,15 @@ class Candidates:
 
 def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:
     own = slice(start, stop)
-    return JudgedEvents(
-        events.identity[own], events.time[own], events.type[own], events.values[:, own], before, events.items[own], events.key[own]
+    return replace(
+        events,
+        identity=events.identity[own],
+        time=events.time[own],
+        type=events.type[own],
+        values=events.values[:, own],
+        before=before,
+        items=events.items[own],
+        key=events.key[own],
     )
 
 

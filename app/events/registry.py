@@ -30,8 +30,8 @@ LARGEST_ID = (1 << 31) - 1
 AUTHORITY = "ssl.ca.location"
 """The property that names a file of certificates."""
 MOST_UNKNOWN = 300
-"""Ids that may count as unknown at a time; further ones do too, unasked. Records of another format that happen to begin with a zero byte
-can hold a new id each, and a question takes some 3 ms. Decoders ask in ascending order, so true ids come before random ones."""
+"""Ids that are remembered to be unknown, the newest ones; and so many questions about such may be asked at once, and again in the time for which one is remembered. Further ids count as unknown, unasked. Records of another format that happen to begin
+with a zero byte can hold a new id each, and a question takes some 3 ms. Questions come back one by one: decoders ask in ascending order, so true ids come before random ones, and a schema that is new is asked for in the next batch, whatever flood was before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,9 @@ class Registry:
         self._mark: Mark = ()
         self._known: dict[int | str, AvroSchema] = {}
         self._unknown: dict[int | str, float] = {}
+        """Until when each counts as unknown; the oldest first."""
+        self._questions, self._counted_s = float(MOST_UNKNOWN), clock()
+        """About unknown ids that may be asked now, and when that was reckoned."""
 
     def __reduce__(self) -> tuple[type[Registry], tuple[RegistrySettings]]:
         return Registry, (self._settings,)
@@ -117,24 +120,31 @@ class Registry:
             return known
         if self._unknown.get(key, 0.0) > self._clock():
             return None
-        if (isinstance(key, int) and key > LARGEST_ID) or self._too_many_unknown():
+        if (isinstance(key, int) and key > LARGEST_ID) or not self._may_ask():
             return None
         found = self._asked(
             lambda client: client.get_schema(key) if isinstance(key, int) else client.get_schema_by_guid(key), unknown=(400, 404, 405, 422)
         )
         if found is None:
-            self._unknown[key] = self._clock() + self._settings.unknown_for_s
+            self._remember_unknown(key)
             return None
         parsed = self._parsed(found)
         self._known[key] = parsed
         self._unknown.pop(key, None)
         return parsed
 
-    def _too_many_unknown(self) -> bool:
-        if len(self._unknown) >= MOST_UNKNOWN:
-            now = self._clock()
-            self._unknown = {key: until for key, until in self._unknown.items() if until > now}
-        return len(self._unknown) >= MOST_UNKNOWN
+    def _may_ask(self) -> bool:
+        now = self._clock()
+        back = (now - self._counted_s) * MOST_UNKNOWN / self._settings.unknown_for_s
+        self._questions, self._counted_s = min(float(MOST_UNKNOWN), self._questions + back), now
+        return self._questions >= 1
+
+    def _remember_unknown(self, key: int | str) -> None:
+        self._questions -= 1
+        self._unknown.pop(key, None)  # it goes behind the others
+        self._unknown[key] = self._clock() + self._settings.unknown_for_s
+        if len(self._unknown) > MOST_UNKNOWN:
+            del self._unknown[next(iter(self._unknown))]
 
     def latest(self, subject: str) -> Registered | None:
         """The newest version of a subject; None if there is no such subject.

@@ -61,7 +61,7 @@ def shedding_gate(catalog: Catalog, selection: Selection, directive: Directive, 
         for query, own in active:
             learns = METHODS[own.shedder].learns
             kept = candidates.kept_by_model(learned(query), own) if learns else candidates.kept(own, directive.seed, catalog.plans[query])
-            withdraw(shed.bitmaps, selected.own_words(query), kept, protected=_guarded(catalog, selection, query))
+            withdraw(shed.bitmaps, selected.own_words(query), kept, protected=selection.layout.staying_words(query, catalog.plans[query]))
         return shed.without_empty()
 
     return gate
@@ -125,10 +125,3 @@ class _Candidates:
     def kept_by_model(self, learned: Learned, orders: QueryShedding) -> Mask:
         """By a model, which drops the ordered share of the candidates."""
         return self._judged.kept(learned.model, learned.features, orders.drop_ratio)[self._relevant]
-
-
-def _guarded(catalog: Catalog, selection: Selection, query: int) -> NDArray[np.uint64] | None:
-    """The bits of items whose events must stay: negated ones, when the query allows no false positives."""
-    plan = catalog.plans[query]
-    guarded = selection.layout.negated_words(query, plan)
-    return None if plan.shedding.allow_false_positives or not guarded.any() else guarded

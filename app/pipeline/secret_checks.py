@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from app.config.loopback import is_loopback
 from app.config.settings import Settings
 from app.delivery.client_options import reach_of
 from app.delivery.security import unfit_files
 from app.errors import ConfigurationError, Finding
 from app.observe.logs import get_logger
-
-LOOPBACK = ("127.", "localhost", "::1")
 
 log = get_logger(__name__)
 
@@ -52,7 +51,7 @@ def _only_here(settings: Settings) -> list[Finding]:
     ]
     if http.task_token is None:
         found.append(Finding("http.task_token_file is needed where executors are on other machines", hint=hint))
-    if (http.control.host or http.host).startswith(LOOPBACK):
+    if is_loopback(http.control.host or http.host):
         hint = "0.0.0.0 listens on all interfaces"
         found.append(Finding("http.host: executors on other machines ask the driver, and it listens on its own machine only", hint=hint))
     return found

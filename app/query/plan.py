@@ -333,6 +333,11 @@ class Plan:
         return tuple(item for item in self.items if not item.negated and not item.asked)
 
     @property
+    def staying(self) -> int:
+        """Items, as bits, of which no event may be dropped: negated ones, where the query allows no false positives."""
+        return 0 if self.shedding.allow_false_positives else sum(1 << item.index for item in self.items if item.negated)
+
+    @property
     def pattern(self) -> Pattern:
         """The pattern, whichever evaluator runs it; that of the stacks evaluator is the sequence of its items."""
         if self.runs is not None:

@@ -19,10 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from app.delivery.security import client_options
 from app.events.batch import Column, Dictionary, EventBatch
 from app.events.registry import Registry, RegistrySettings
 from app.events.types import Kind
+from app.local.application import PROGRAM, answer_of, start_application
 from app.local.embedded import Embedded, embedded_services
 from app.local.generators.json_lines import json_lines
 from app.local.outlets import outlet_of
@@ -185,12 +186,8 @@ class Application:
         """
         if self.process.poll() is not None:
             raise RuntimeError("the application ended:\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-20:]))
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.settings.http.port}/{what}", timeout=10) as answer:
-                found: str = answer.read().decode()
-                return found
-        except OSError:
-            return ""
+        status, text = answer_of(self.settings.http.port, f"/{what}", timeout_s=10)
+        return text if status == HTTPStatus.OK else ""
 
     def total(self, metric: str) -> float:
         """Of a counter, whatever its labels are."""
@@ -221,18 +218,17 @@ def running(file: Path, *, sheds: bool) -> Iterator[Application]:
     """The application, from when it is ready on; it is ended as Kubernetes ends it."""
     settings = load_settings(file, {})
     apply_topics(settings)
-    command = [sys.executable, *(["-c", HELD] if sheds else ["-m", "app"]), "run", "--settings", str(file)]
-    with (told := file.parent / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        application = Application(settings, process, told)
-        try:
-            while not application.asked("readyz"):
-                time.sleep(0.5)
-            yield application
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
-        finally:
-            process.kill()
+    process = start_application(file, log := file.parent / "log", program=("-c", HELD) if sheds else PROGRAM)
+    application = Application(settings, process, log)
+    try:
+        while not application.asked("readyz"):
+            time.sleep(0.5)
+        yield application
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def live(place: Place, stream: EventBatch, rate: float) -> tuple[Settings, float, float]:

@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -32,9 +30,10 @@ import yaml
 from app.bootstrap.class_archive import make_class_archive
 from app.config.settings import Settings
 from app.control.batch_log import BatchLog
+from app.local.application import start_application
 from app.local.embedded import embedded_services
 from app.storage.open import open_store
-from ops.bench.pipeline import ROOT, apply_topics, bench_settings, one_core_busy, send_paced
+from ops.bench.pipeline import apply_topics, bench_settings, one_core_busy, send_paced
 
 YOUNG_S = 1.0
 DECILES = 10
@@ -109,10 +108,8 @@ def measured(rate: int, before: float, seconds: float, *, busy: bool, show_log: 
             for path in Path(folder).glob("settings-*.yaml")
             if yaml.safe_load(path.read_text())["checkpoint"]["path"] == settings.checkpoint.path
         )
-        with (Path(folder) / "application.log").open("wb") as log:
-            started_s = time.time()
-            command = [sys.executable, "-m", "app", "run", "--settings", str(file)]
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        started_s = time.time()
+        process = start_application(file, Path(folder) / "application.log")
         cleanup.callback(process.wait)
         cleanup.callback(process.send_signal, signal.SIGTERM)
         done = watched(settings, started_s, seconds)

@@ -42,6 +42,8 @@ _LEAST_USEFUL = 2
 _GRID = 257
 """Thresholds at which the share of dropped events is measured."""
 _CLASSES = 4
+STAYS = float(_CLASSES)
+"""Rank of an event that reaches every threshold, whatever its class is."""
 MOST_ITEMS = 48
 """Items of a pattern; with an event's type they make one 64-bit number."""
 _RANGE = float(1 << 53)
@@ -159,9 +161,11 @@ class PrefixGate:
     thinned: float = 0.0
 
     def ranks(self, events: JudgedEvents) -> NDArray[np.float64]:
-        """float64 (events,), in [0, 1): what events are worth, see `PrefixModel.ranks`; nothing, where chance takes them."""
+        """float64 (events,), in [0, 1): what events are worth, see `PrefixModel.ranks`; nothing, where chance takes them; `STAYS` of those that must."""
         ranks = self.model.ranks(events)
-        return ranks if self.thinned <= 0 else np.where(self.model.chance(events, again=True) < self.thinned, 0.0, ranks)
+        if self.thinned > 0:
+            ranks = np.where(self.model.chance(events, again=True) < self.thinned, 0.0, ranks)
+        return np.where(events.items & np.uint64(events.staying), STAYS, ranks) if events.staying else ranks
 
     def keep(self, candidates: JudgedEvents) -> Mask:
         """Keeps chains of sufficient worth."""
@@ -280,7 +284,9 @@ class _Chains:
     @staticmethod
     def of(gate: PrefixGate, events: JudgedEvents) -> _Chains:
         before = events.before if len(events.before.items) == len(events.before) else Predecessors()
-        past = JudgedEvents(before.identity, before.time, before.type, before.values, items=before.items, key=before.key)
+        past = JudgedEvents(
+            before.identity, before.time, before.type, before.values, items=before.items, key=before.key, staying=events.staying
+        )
         items, time = np.concatenate([past.items, events.items]), np.concatenate([past.time, events.time])
         key = np.concatenate([past.key, events.key]) if len(events.key) else np.ones(len(items), np.uint64)
         place = np.arange(len(items), dtype=np.int64) if gate.model.shape.by_rank else time

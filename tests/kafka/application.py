@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from app.events.batch import source_number
 from app.events.decoder import BatchDecoder
 from app.events.registry import Registry, RegistrySettings
 from app.events.topics import topic_numbers
+from app.local.application import answer_of, start_application
 from app.local.ports import free_ports
 from app.owners.deployment import Deployment, load_deployment
 from tests.naive.composites import CompositeEvent, composite_events
@@ -98,13 +97,11 @@ class Application:
         self.file = folder / "settings.yaml"
         self.file.write_text(yaml.safe_dump(self.settings))
         self.log = folder / "application.log"
-        self.env = {**os.environ, **(env or {}), "PYTHONPATH": str(ROOT)}
+        self.env = dict(env or {})
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "app", "run", "--settings", str(self.file)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=self.env, start_new_session=True)
+        self.process = start_application(self.file, self.log, self.env)
 
     def started(self) -> None:
         self.start()
@@ -114,21 +111,17 @@ class Application:
         assert self.process is not None and self.process.poll() is None, self.log.read_text()[-5000:]
 
     def get(self, path: str) -> int:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
-                return answer.status
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return 0
+        return answer_of(self.port, path)[0]
 
     def text(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
-            return answer.read().decode()
+        status, text = answer_of(self.port, path)
+        if status != 200:
+            raise OSError(f"{path}: {status} {text}")
+        return text
 
     def kill(self) -> None:
         """As a machine that loses power: driver, JVM and workers at once."""
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(20)
 

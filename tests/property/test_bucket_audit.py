@@ -231,6 +231,46 @@ def test_queries_that_shedding_makes_find_what_is_not_so(kind: Outcome, text: st
     assert seen[kind, Verdict.CONFIRMED] > 0
 
 
+ONLY_NEGATED = {
+    "in between": "event: SEQ(A a, !(B b), C c)\nwithin: 30 ms\nwhere: '[k]'",
+    "with a condition": "event: SEQ(A a, !(B b), C c)\nwithin: 30 ms\nwhere: '[k] AND b.v > 1'",
+    "at the end": "event: SEQ(A a, C c, !(B b))\nwithin: 30 ms\nwhere: '[k]'",
+    "timeouts": "event: SEQ(A a, !(B b), C c)\nwithin: 30 ms\nwhere: '[k]'\non_timeout: emit",
+}
+
+
+@pytest.mark.parametrize("text", ONLY_NEGATED.values(), ids=ONLY_NEGATED)
+def test_of_a_plain_sequence_is_spoken_only_where_what_it_forbids_was_shed(text: str) -> None:
+    """All other events can only add to what it finds. The definition: is there a shed event of the negated item in the partition, and within a window of what is bound?"""
+    spoken = silent = 0
+    for seed in range(20):
+        chance, time, lines = random.Random(seed), 0, []
+        for _ in range(60):
+            time += chance.randrange(7)
+            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
+        shares = {"A": 0.3, "B": 0.0 if seed % 2 else 0.4, "C": 0.3}
+        gone = [chance.random() < shares[line["type"]] for line in lines]
+        case = case_of(f"name: q\n{text}\n", lines, [0] * 60, gone)
+        assert case is not None
+        forbidding = [
+            line for line, one in zip(lines, gone, strict=True) if one and line["type"] == "B" and ("b.v" not in text or line["v"] > 1)
+        ]
+        steps = [[take(case.batch, np.arange(at, at + 10))] for at in range(0, 60, 10)]
+        checked(case, steps, 1 + seed % 2, set())
+        for one in fed(case.catalog, TimeRules(case.plan.streams[0], 20), steps, shedding(case.gone), 1, set()):
+            for matches, verdicts in ((one.matches, one.verdicts), (one.timeouts, one.timeout_verdicts)):
+                if matches is None or not len(matches):
+                    continue
+                codes = np.zeros(len(matches), np.uint8) if verdicts is None else verdicts.codes
+                bound = matches.constituents([item.index for item in case.plan.positive])
+                for code, start, stop in zip(codes.tolist(), bound.starts[:-1].tolist(), bound.starts[1:].tolist(), strict=True):
+                    opener = lines[int(matches.events.offset[bound.rows[start:stop]].min())]
+                    near = [line for line in forbidding if line["k"] == opener["k"] and abs(line["time"] - opener["time"]) <= 30]
+                    assert code == Verdict.UNTOUCHED or near
+                    spoken, silent = spoken + (code != Verdict.UNTOUCHED), silent + (code == Verdict.UNTOUCHED)
+    assert min(spoken, silent) > 10
+
+
 def test_what_is_known_to_be_false_is_not_told_where_the_query_holds_it_back() -> None:
     lines = [{"type": kind, "time": time, "k": int(key), "v": 0} for time, (kind, key) in enumerate(["A0", "A1", "B0", "C0", "C1"])]
     text = f"name: q\n{PREVENTING['a negation in between']}\noutput: {{hold_for_verdict: true}}\n"
@@ -402,6 +442,7 @@ def at_first(ending: Ending, times: int) -> Ending:
 FOLLOWED = {
     "the longest": f"{PREVENTING['the longest']}",
     "after a match": "event: SEQ(A a, B b, C c)\nwithin: 30 ms\nwhere: '[k]'\nafter: skip-past-last-event",
+    "another branch": "event: OR(SEQ(A a, B b, C c), SEQ(A d, ANY(B, C) e, C f))\nwithin: 30 ms\nwhere: '[k]'",
 }
 
 

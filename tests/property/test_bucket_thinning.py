@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +16,16 @@ from app.bucket.bucket import Bucket
 from app.bucket.hold import Progress, TimeRules
 from app.bucket.ingress import IngressPlan
 from app.bucket.thinning import RANK
-from app.evaluation.observing import shape_of
-from app.evaluation.operator import candidate_items
+from app.evaluation.features import Features
+from app.evaluation.observing import event_observations, shape_of
+from app.evaluation.operator import Operator, candidate_items, protected_events
 from app.events.batch import Column, EventBatch
 from app.events.types import Kind
 from app.owners.chains import chains_of
 from app.query.plan import Catalog, Plan, Shedding
+from shedding.events.prefix import PrefixGate
+from shedding.interface import Training
+from shedding.registry import method
 from tests.naive.arrival import on_time
 from tests.naive.language import Equivalence, Event, Item, Query, yaml_text
 from tests.naive.matching import matches
@@ -68,7 +72,13 @@ def catalog_of(query: Query, *, allow_false_positives: bool = True) -> Catalog:
 
 
 def found(
-    catalog: Catalog, steps: list[list[list[Event]]], rules: TimeRules, buckets: int, restarts: set[int], *thresholds: float
+    catalog: Catalog,
+    steps: list[list[list[Event]]],
+    rules: TimeRules,
+    buckets: int,
+    restarts: set[int],
+    *thresholds: float,
+    riders: Callable[[EventBatch, SelectedEvents], Mapping[int, Mapping[str, Column]]] = riders,
 ) -> tuple[Counter, int]:
     """Answers of all steps, and how many events were lost; thresholds hold in turn, a step each."""
     plan = IngressPlan(catalog, rules, buckets)
@@ -193,6 +203,34 @@ def test_what_a_negation_has_ended_costs_no_match_where_the_query_allows_none_th
     own, lost = found(catalog_of(query, allow_false_positives=False), steps, TimeRules("input"), 1, set(), 1.4, 1.4, 0.0)
     assert own == expected(matches(query, arrivals), LIVELY)
     assert (own.total(), lost) == (1, 0)
+
+
+def dense(events: int, seed: int) -> list[Event]:
+    """Of three partitions, many events to a window."""
+    chance = np.random.default_rng(seed)
+    kinds, keys, times = chance.choice(list(LIVELY), events), chance.integers(1, 4, events), np.cumsum(chance.integers(0, 3, events))
+    drawn = enumerate(zip(kinds.tolist(), keys.tolist(), times.tolist(), strict=True))
+    return [{"type": kind, "time": time, "source": 0, "offset": place, "attributes": {"k": key}} for place, (kind, key, time) in drawn]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
+def test_who_judges_a_model_keeps_what_buckets_keep(query: Query, *, allowed: bool) -> None:
+    """`cep evaluate` and `cep replay` on a recording, the application on a stream, by the same model at the same threshold: also of events that must stay."""
+    catalog = catalog_of(query, allow_false_positives=allowed)
+    plan, features = catalog.plans[0], Features.of(catalog.plans[0])
+    observed = event_observations(plan, features, event_batch(dense(400, 1), LIVELY))
+    model, events = method("prefix").train(observed, Training(0, plan.fingerprint)), dense(300, 2)
+    batch = event_batch(events, LIVELY)
+    for threshold in THRESHOLDS:
+        gate = PrefixGate(model, threshold)
+
+        def ranked(part: EventBatch, _: SelectedEvents, gate: PrefixGate = gate) -> Mapping[int, Mapping[str, Column]]:
+            return {0: {f"{RANK}q": Column(Kind.FLOAT, gate.ranks(features.judged(part)))}}
+
+        own, _ = found(catalog, [[events]], TimeRules("input"), 1, set(), threshold, riders=ranked)
+        kept = gate.keep(features.judged(batch)) | protected_events(plan, batch)
+        assert Counter(one for step in Operator(plan, batch).found(kept) for one in answers(plan, step.matches)) == own, threshold
 
 
 @pytest.mark.parametrize("described", [True, False])

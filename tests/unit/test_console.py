@@ -33,7 +33,7 @@ from app.delivery.tail import Tail, TailRecord
 from app.errors import DependencyError, Finding, Location
 from app.events.avro import parse_schema
 from app.query.compile import read_queries
-from app.query.plan import Catalog
+from app.query.plan import Catalog, Shedding
 from app.query.resolved.vocabulary import UNKNOWN
 from tests.unit.test_control_plane import World, a_plan
 
@@ -283,6 +283,24 @@ def test_a_model_is_told_with_its_age(console):
     told = console.json("/queries/q/console.json")["model"]
     assert (told["method"], told["age_ms"], told["events"]) == ("gspice", 7_200_000, 5000)
     assert f"gspice, {duration(7_200_000)} old" in console.ask("/queries/q/")[2]
+
+
+@pytest.mark.parametrize(
+    ("plan", "share", "why"),
+    [
+        (PLAN, 0.01, "nothing is shed for a latency bound"),
+        (replace(PLAN, shedding=Shedding("random", 1000), equivalence=()), 0.01, "it has no partition attribute"),
+        (replace(PLAN, shedding=Shedding("random", 1000)), 0.0, "audit.sample is 0"),
+        (replace(PLAN, shedding=Shedding("random", 1000)), 0.01, None),
+    ],
+)
+def test_where_there_is_no_live_recall_the_page_says_why(console, plan, share, why):
+    console.world.plane.open(RunningCatalog(replace(Catalog.of((plan,)), sample=share), "sampled"))
+    page = console.ask("/queries/price-run/")[2]
+    (recall,) = re.findall(r"<dt>Recall</dt><dd>(.*?)</dd>", page)
+    assert console.json("/queries/price-run/console.json")["sample"] == (why or "possible")
+    assert (f"no control sample: {why}" if why else "") in recall
+    assert ("no control sample" in recall) == (why is not None)
 
 
 def test_of_a_thousand_queries_a_page_shows_the_worst(console):

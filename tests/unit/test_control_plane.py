@@ -223,10 +223,13 @@ def test_overload_raises_the_ratio_and_the_next_directive_reports_it(world: Worl
     assert (told[0].reason, told[0].query, told[0].drop_ratio > 0) == ("SHEDDING_BEGINS", "q", True)
     assert len(told) < sum(world.plane.directive(batch).drop_ratio("q") > 0 for batch in range(13)), "not once per batch"
     world.plane.settle()
+    (known,) = world.plane.queries()
     # A killed and restarted driver knows what was decided, and decides on by what was known.
     world.plane.close()
     world.start(shedder="random", latency_bound_ms=4_000)
     assert world.plane.directive(12) == last
+    assert world.plane.queries()[0]["precision"] == known["precision"], "and what shedding has cost"
+    assert world.plane.metrics.value("cep_shed_precision_estimate_ratio", query="q", bound="upper") == known["precision"][2]
     assert not world.plane.directive(13).decisions, "what was told is not told again"
     assert world.plane.directive(13).drop_ratio("q") == pytest.approx(last.drop_ratio("q"), abs=0.1)
 

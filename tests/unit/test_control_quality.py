@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import orjson
 import pytest
 
 from app.audit.sample import GROUPS
@@ -76,3 +77,65 @@ def test_what_is_known_of_a_query_is_not_told_of_the_one_that_it_has_become():
     observed(quality, 1, 10, shed=True, deployment="third")
     assert quality.estimates("q")["recall"].value == 1.0
     assert quality.estimates("other")["recall"].value == pytest.approx(0.7)
+
+
+def restarted(snapshot, minute):
+    quality = Quality()
+    quality.restore(orjson.loads(orjson.dumps(snapshot)), minute * MINUTE)
+    quality.open(running())
+    return quality
+
+
+def test_a_restart_forgets_nothing_of_the_last_minutes():
+    quality = begun()
+    observed(quality, 0, 10, shed=False)
+    observed(quality, 1, 4, shed=True)
+    again = restarted(quality.snapshot(), 5)
+    assert again.estimates("q") == quality.estimates("q") != {}
+    for one in (quality, again):
+        observed(one, 6, 8, shed=True)
+        assert one.estimates("q")["recall"].value == pytest.approx(22 / 30)
+    assert again.snapshot() == quality.snapshot()
+
+
+def test_what_was_known_before_a_long_outage_is_not_told_after_it():
+    quality = begun()
+    observed(quality, 0, 4, shed=True)
+    assert restarted(quality.snapshot(), PERIOD_MS // MINUTE).estimates("q") != {}
+    assert restarted(quality.snapshot(), 1 + PERIOD_MS // MINUTE).estimates("q") == {}
+
+
+def test_nor_is_what_was_known_of_another_query_by_that_name():
+    quality = Quality()
+    quality.open(running(fingerprint="e" * 16))
+    observed(quality, 0, 4, shed=True)
+    again = restarted(quality.snapshot(), 1)
+    assert again.estimates("q") == {}
+    assert again.estimates("other")["recall"].value == pytest.approx(0.4)
+
+
+def test_a_restart_does_not_tell_again_within_the_minute():
+    quality, plans = begun(), {"q": a_plan()}
+    observed(quality, 10, 4, shed=True)
+    assert len(quality.reports(3, 10 * MINUTE, plans)) == 1
+    again = restarted(quality.snapshot(), 10)
+    assert again.reports(4, 10 * MINUTE + 30_000, plans) == ()
+    assert len(again.reports(5, 11 * MINUTE, plans)) == 1
+
+
+@pytest.mark.parametrize("memory", [{}, {"format": 99, "queries": 7}])
+def test_where_nothing_is_remembered_it_begins_anew(memory):
+    quality = restarted(memory, 1)
+    assert quality.estimates("q") == {}
+    observed(quality, 1, 4, shed=True)
+    assert quality.estimates("q")["recall"].value == pytest.approx(0.4)
+
+
+def test_what_is_remembered_is_small_and_nothing_of_queries_that_shed_nothing():
+    quality = begun()
+    for minute in range(30):
+        observed(quality, minute, 9, shed=False)
+    assert quality.snapshot()["queries"] == {}
+    for minute in range(30, 60):
+        observed(quality, minute, 9, shed=True)
+    assert len(orjson.dumps(quality.snapshot())) < 2 * 2048

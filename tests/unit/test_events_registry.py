@@ -48,6 +48,32 @@ def test_a_flood_of_random_ids_is_no_flood_of_requests():
     assert len(questions) == MOST_UNKNOWN + 1, "later others get their turn"
 
 
+def test_a_schema_that_is_new_is_found_while_a_flood_of_random_ids_is_remembered():
+    now = [0.0]
+    registry = Registry(RegistrySettings("mock://new", unknown_for_s=10), clock=lambda: now[0])
+    for key in range(1000, 3000):
+        assert registry.schema(key) is None
+    schema_id = registry.register("quotes-value", QUOTE)
+    registry._known.clear()  # another process has registered it
+    now[0] = 1.0
+    for key in (schema_id, *range(3000, 5000)):  # a decoder asks in ascending order
+        assert (registry.schema(key) is not None) == (key == schema_id)
+
+
+def test_a_flood_that_goes_on_is_a_bounded_rate_of_requests_and_of_memory():
+    now = [0.0]
+    registry = Registry(RegistrySettings("mock://ongoing", unknown_for_s=10), clock=lambda: now[0])
+    questions = []
+    asked = registry._asked
+    registry._asked = lambda *a, **k: (questions.append(1), asked(*a, **k))[1]
+    for step in range(200):
+        now[0] = step / 10
+        for key in range(1000 + 100 * step, 1100 + 100 * step):
+            assert registry.schema(key) is None
+    assert MOST_UNKNOWN * 2.9 < len(questions) <= MOST_UNKNOWN * 3, "at once, and once more every ten seconds"
+    assert len(registry._unknown) <= MOST_UNKNOWN
+
+
 def test_ids_beyond_31_bit_are_never_asked_for():
     registry = Registry(RegistrySettings("http://127.0.0.1:9", {"max.retries": 0, "timeout": 1}))
     assert registry.schema(1 << 31) is None

@@ -243,6 +243,10 @@ def test_what_drops_from_single_windows_drops_whole_events_where_all_windows_agr
         (CHAINED.replace("within: 60 s", "within: 60 events"), "it goes by windows of time"),
         (WINDOWED.replace("SHEDDER", "hspice"), "windows of their own, with `within`"),
         (CHAINED.replace("prefix", "hspice") + "strategy: skip-till-next-match\n", "this query could find what is not so"),
+        (
+            CHAINED.replace("prefix", "hspice").replace("ExitReading e)", "OR(ExitReading e, ANY(ExitReading, CounterReading) c))"),
+            "this query could find what is not so",
+        ),
         (CHAINED.replace("prefix", "hspice") + "limits: {state_bytes: 100000}\n", "cannot be told apart"),
         (CHAINED.replace("SEQ(ShelfReading s, ExitReading e)", "AND(ShelfReading s, ExitReading e)"), "one sequence with a window"),
     ],

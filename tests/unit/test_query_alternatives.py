@@ -18,7 +18,7 @@ from app.events.batch import Column, EventBatch, events_of_types
 from app.events.types import Attribute, EventType, Kind, StreamSchema
 from app.query.compile import compile_texts
 from app.query.plan import Plan, Shedding
-from app.query.planning.alternatives import MOST, alternatives_of, obstacles
+from app.query.planning.alternatives import MOST, alternatives_of, another_may_stand_in, obstacles
 
 OWN = (Attribute("k", Kind.INTEGER), Attribute("v", Kind.INTEGER))
 STREAM = StreamSchema("s", tuple(EventType(name, OWN) for name in "ABCDEFGHIJ"))
@@ -209,3 +209,29 @@ def test_what_a_feed_did_is_told_of_all_alternatives_together() -> None:
     assert (tally.events, tally.candidates, tally.timeouts, tally.pending) == (5, 4, 0, 0)
     # the first two events are on the stacks of both, the last ones of a match are kept for it
     assert (tally.stored, tally.live_events, tally.pushed) == (6, 6, 4)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ("SEQ(A a, OR(B b, B c))", True),
+        ("OR(SEQ(A a, B b), SEQ(A c, ANY(B, C) d))", True),
+        ("SEQ(A a, OR(SEQ(B b, B c), SEQ(C d, B e), SEQ(B f, B g)))", True),
+        ("SEQ(A a, OR(B+ b[], SEQ(A c, B d)))", True),
+        ("AND(OR(A a, A b), C c)", True),
+        ("OR(OR(A a, B b), OR(C c, B d))", True),
+        # the same event can be no item of another branch, or not at the same place
+        (LAST, False),
+        ("OR(SEQ(A a, B b), SEQ(B c, A d))", False),
+        ("SEQ(A a, OR(SEQ(B b, C c), B d))", False),
+        ("SEQ(A a, OR(B+ b[], SEQ(A c, C d)))", False),
+        ("SEQ(A a, OR(SEQ(!(B n), C c), D d), B b)", False),
+        # it is the same composite event
+        ("SEQ(A a, OR(B b, ANY(B, C) b))", False),
+        # no OR
+        ("SEQ(A a, A b, A c)", False),
+        ("AND(A a, A b)", False),
+    ],
+)
+def test_another_branch_stands_in_only_where_it_can_bind_the_very_same_events(event: str, *, expected: bool) -> None:
+    assert another_may_stand_in(plan_of(event, more="evaluator: runs\n")) is expected

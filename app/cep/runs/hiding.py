@@ -16,6 +16,7 @@ from app.cep.cells.arrays import Integers
 from app.cep.runs import arrays as at
 from app.cep.runs.engine import RunsEngine
 from app.query.plan import Either, Every, Ordered, Pattern, Plan, Repeated, Take
+from app.query.planning.alternatives import another_may_stand_in
 
 MOST_ITEMS = 11
 """Items of a pattern: what an event can be is looked up by all of them at once."""
@@ -37,9 +38,9 @@ def pairs_by(plan: Plan, bins: int) -> tuple[int, int, int]:
 
 
 def only_loses(plan: Plan) -> bool:
-    """Whether a query whose events are hidden from partial matches finds a part of what it would find, and nothing else: when partial matches stay as they are whatever they take, and nothing is told of their end."""
+    """Whether a query whose events are hidden from partial matches finds a part of what it would find, and nothing else: when partial matches stay as they are whatever they take, and nothing is told in their place or of their end."""
     runs = plan.runs
-    if runs is None or plan.on_timeout == "emit" or runs.longest or runs.after != "no-skip":
+    if runs is None or plan.on_timeout == "emit" or runs.longest or runs.after != "no-skip" or another_may_stand_in(plan):
         return False
     ways = [runs.ways[item.bound_to] for item in plan.positive]
     free = all(strategy == "skip-till-any-match" for one in ways for strategy in (one.first, one.further))

@@ -23,12 +23,12 @@ from app.cli.running.asking import Asked, token_in
 from app.cli.screen import screen
 from app.cli.settings_file import SettingsFile
 from app.config.durations import format_duration
+from app.config.loopback import is_loopback
 from app.config.settings import Settings, load_settings
 from app.observe.scrape import Scrape, between, quantile
 
 SHARE = 0.99
 NOT_READY = 503
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def server_of(settings: Settings | None, url: str | None, token_file: Path | Non
     control = settings.http.control
     secret = control.token.get_secret_value() if control.token is not None and control.read_with_token else ""
     address, certificate = (url or settings.http.control_url).rstrip("/"), ca_file or control.certificate_file
-    here = urlsplit(address).hostname in LOOPBACK  # through a forwarded port as well, where no certificate's name fits
+    here = is_loopback(urlsplit(address).hostname)  # through a forwarded port as well, where no certificate's name fits
     return Asked(address, token_in(token_file) or secret, certificate, own=here and ca_file is None)
 
 

@@ -7,6 +7,7 @@ fields null, as ever (query-language.md, section 4). `app.cep.alternatives` runs
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
@@ -93,6 +94,25 @@ def obstacles(plan: Plan) -> list[str]:
 def last_ones_differ(alternatives: Sequence[Alternative]) -> bool:
     """Whether no event can be the last one of two alternatives."""
     return all(_never_both(*(one.plan.positive[-1] for one in pair)) for pair in combinations(alternatives, 2))
+
+
+def another_may_stand_in(plan: Plan) -> bool:
+    """Whether a match can be reported only because that of an earlier branch of an OR, which binds the very same events by other names, is not found.
+
+    Types are asked, item by item of alternatives that are sequences; of other patterns (closures, AND) whether any event can be an item of two branches.
+    """
+    branches = branches_of(plan.pattern)
+    ways = [[item] for item in branches]
+    with suppress(Obstacle):
+        _check(plan.pattern)
+        if _count(plan.pattern) <= MOST:
+            ways = [[item for item in sequence if not plan.items[item].negated] for sequence in _sequences(plan.pattern)]
+    return any(
+        not _differ(plan, first, second)
+        and (precedes(branches, first, second) or precedes(branches, second, first))
+        and any(plan.items[one].variable != plan.items[other].variable for one, other in zip(first, second, strict=True))
+        for first, second in combinations(ways, 2)
+    )
 
 
 def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
