@@ -162,16 +162,8 @@ class Candidates:
 
 def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:
     own = slice(start, stop)
-    return replace(
-        events,
-        identity=events.identity[own],
-        time=events.time[own],
-        type=events.type[own],
-        values=events.values[:, own],
-        before=before,
-        items=events.items[own],
-        key=events.key[own],
-    )
+    parts = {name: getattr(events, name)[own] for name in ("identity", "time", "type", "items", "key")}
+    return replace(events, **parts, values=events.values[:, own], before=before)
 
 
 class EventShedding:
