@@ -161,17 +161,8 @@ class Candidates:
 
 
 def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:
-    own = slice(start, stop)
-    return replace(
-        events,
-        identity=events.identity[own],
-        time=events.time[own],
-        type=events.type[own],
-        values=events.values[:, own],
-        before=before,
-        items=events.items[own],
-        key=events.key[own],
-    )
+    parts = {name: getattr(events, name)[..., start:stop] for name in ("identity", "time", "type", "values", "items", "key")}
+    return replace(events, before=before, **parts)
 
 
 class EventShedding:
