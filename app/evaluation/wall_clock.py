@@ -161,9 +161,8 @@ class Candidates:
 
 
 def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:
-    own = slice(start, stop)
-    parts = {name: getattr(events, name)[own] for name in ("identity", "time", "type", "items", "key")}
-    return replace(events, **parts, values=events.values[:, own], before=before)
+    parts = {name: getattr(events, name)[..., start:stop] for name in ("identity", "time", "type", "values", "items", "key")}
+    return replace(events, before=before, **parts)
 
 
 class EventShedding:
