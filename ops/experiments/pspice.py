@@ -31,6 +31,7 @@ from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import four_symbols
+from ops.experiments.pspice_ablations import ablated
 from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_default import Auto
@@ -158,12 +159,13 @@ def _soccer(size: Size, seed: int) -> Iterator[tuple[str, EventBatch]]:
 
 
 def e_b(size: Size, seed: int) -> Iterator[Point]:
-    """E-b: quality over the rate."""
+    """E-b: quality over the rate; on soccer with what S8 may fail by."""
     one = contest(queries.p1(5000), _steps(size, seed), size.learning, seed)
     yield from _with_windows(judged(one, "Eb-Q1", with_default(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
     for name, players in _soccer(size, seed):
-        one = _players(4, players, seed)
-        yield from _with_windows(judged(one, f"Eb-Q3-{name}", with_default(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
+        one, rates = _players(4, players, seed), _settings(RATES, RATES_BETWEEN, seed)
+        yield from _with_windows(judged(one, f"Eb-Q3-{name}", with_default(*USUAL), rates))
+        yield from ablated(one, f"Eb-Q3-{name}", rates)
 
 
 def e_c(size: Size, seed: int) -> Iterator[Point]:
