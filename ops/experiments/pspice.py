@@ -31,9 +31,10 @@ from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import four_symbols
+from ops.experiments.pspice_ablations import ablated
 from ops.experiments.pspice_verdicts import pspice_verdicts
 from ops.experiments.shedding_command import Paper, Size, command
-from ops.experiments.shedding_default import Auto
+from ops.experiments.shedding_default import Auto, Longer
 from ops.experiments.shedding_figures import Plot, Point, Points, known
 from ops.experiments.shedding_runs import Shedders, candidates, judged, shedders, under
 from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY, own_table
@@ -72,10 +73,10 @@ def terms(seed: int, *, fixed: bool = True) -> Terms:
     )
 
 
-def with_default(*names: str) -> Shedders:
-    """These methods, and the default one among those of them that learn and count their work alike."""
+def with_default(*names: str, longer: Longer | None = None) -> Shedders:
+    """These methods, and the default one among those of them that learn and count their work alike; ``longer``: see `Auto`."""
     among = [name for name in names if METHODS[name].learns and name not in BY_PAIR]
-    return {**shedders(*names), AUTO: Auto({name: method(name) for name in among})}
+    return {**shedders(*names), AUTO: Auto({name: method(name) for name in among}, longer)}
 
 
 def contest(plan: Plan, batch: EventBatch, learning: int, seed: int, *, fixed: bool = True) -> Contest:
@@ -89,6 +90,11 @@ def _settings(main: tuple[Any, ...], between: tuple[Any, ...], seed: int) -> tup
 
 def _steps(size: Size, seed: int) -> EventBatch:
     return data.steps(size.learning + size.judging, seed)
+
+
+def _longer(size: Size, seed: int) -> Longer:
+    """Steps of another stretch than those that are judged by."""
+    return lambda times: data.steps(times * size.learning, seed + 1_000)
 
 
 def _players(count: int, players: EventBatch, seed: int) -> Contest:
@@ -115,19 +121,19 @@ def _with_windows(points: Iterator[Point]) -> Iterator[Point]:
             yield replace(point, curve=BY_WINDOW, lost=point.lost - point.wrong, wrong=0.0)
 
 
-def _varied(figure: str, one: Contest, x: float, taking_part: Sequence[str] = USUAL) -> Iterator[Point]:
+def _varied(figure: str, one: Contest, x: float, taking_part: Sequence[str] = USUAL, longer: Longer | None = None) -> Iterator[Point]:
     if not known(figure, PROBABILITY, x, one.terms.seed):
         yield _probability(one, figure, x)
-    yield from _with_windows(judged(one, figure, with_default(*taking_part), (1.2,), x))
+    yield from _with_windows(judged(one, figure, with_default(*taking_part, longer=longer), (1.2,), x))
 
 
 def e_a(size: Size, seed: int) -> Iterator[Point]:
     """E-a: quality over match probability, which the window or the number of events varies."""
-    batch = _steps(size, seed)
+    batch, longer = _steps(size, seed), _longer(size, seed)
     for events in _settings(Q1_WINDOWS, Q1_BETWEEN, seed):
-        yield from _varied("Ea-Q1", contest(queries.p1(events), batch, size.learning, seed), events)
+        yield from _varied("Ea-Q1", contest(queries.p1(events), batch, size.learning, seed), events, longer=longer)
     for events in _settings(Q2_WINDOWS, Q2_BETWEEN, seed):
-        yield from _varied("Ea-Q2", contest(queries.p2(events), batch, size.learning, seed), events)
+        yield from _varied("Ea-Q2", contest(queries.p2(events), batch, size.learning, seed), events, longer=longer)
     for name, players in _soccer(size, seed):
         for count in _settings(DEFENDERS, DEFENDERS_BETWEEN, seed):
             yield from _varied(f"Ea-Q3-{name}", _players(count, players, seed), count)
@@ -158,12 +164,13 @@ def _soccer(size: Size, seed: int) -> Iterator[tuple[str, EventBatch]]:
 
 
 def e_b(size: Size, seed: int) -> Iterator[Point]:
-    """E-b: quality over the rate."""
+    """E-b: quality over the rate; on soccer with what S8 may fail by."""
     one = contest(queries.p1(5000), _steps(size, seed), size.learning, seed)
-    yield from _with_windows(judged(one, "Eb-Q1", with_default(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
+    yield from _with_windows(judged(one, "Eb-Q1", with_default(*USUAL, longer=_longer(size, seed)), _settings(RATES, RATES_BETWEEN, seed)))
     for name, players in _soccer(size, seed):
-        one = _players(4, players, seed)
-        yield from _with_windows(judged(one, f"Eb-Q3-{name}", with_default(*USUAL), _settings(RATES, RATES_BETWEEN, seed)))
+        one, rates = _players(4, players, seed), _settings(RATES, RATES_BETWEEN, seed)
+        yield from _with_windows(judged(one, f"Eb-Q3-{name}", with_default(*USUAL), rates))
+        yield from ablated(one, f"Eb-Q3-{name}", rates)
 
 
 def e_c(size: Size, seed: int) -> Iterator[Point]:
@@ -190,7 +197,7 @@ def e_c(size: Size, seed: int) -> Iterator[Point]:
 def e_d(size: Size, seed: int) -> Iterator[Point]:
     """E-d: latency and quality in virtual time."""
     one = contest(queries.p1(5000), _steps(size, seed), size.learning, seed, fixed=False)
-    yield from judged(one, "Ed-Q1", with_default(*USUAL), (1.2, 1.4, 2.0))
+    yield from judged(one, "Ed-Q1", with_default(*USUAL, longer=_longer(size, seed)), (1.2, 1.4, 2.0))
     for name, players in _soccer(size, seed):
         one = _players(4, players, seed)
         yield from judged(

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ops.experiments.shedding_figures import Points, difference, gap_told, surely_least
-from ops.experiments.shedding_verdicts import BY_WINDOW, PROBABILITY, Verdict, decided, default_method, falling, rising, verdict
+from ops.experiments.shedding_verdicts import (
+    BY_WINDOW,
+    FORESEEING,
+    NOTHING_FREE,
+    PROBABILITY,
+    Verdict,
+    decided,
+    default_method,
+    falling,
+    rising,
+    verdict,
+)
 
 
 def _s7(figure: str) -> Callable[[Points], Verdict]:
@@ -33,22 +44,46 @@ def _s7(figure: str) -> Callable[[Points], Verdict]:
     return rule
 
 
-def _s8(figure: str) -> Callable[[Points], Verdict]:
+def _s8(figure: str, *, own: str = "pspice", events: str = "e-bl", ablation: str = "") -> Callable[[Points], Verdict]:
+    """Which line is lower at every rate.
+
+    Args:
+        figure: over rates.
+        own: the line of pSPICE.
+        events: that of E-BL.
+        ablation: what is otherwise in one of them.
+    """
+
     def rule(points: Points) -> Verdict:
-        others = ("pm-random", "e-bl")
-        lines = {name: points.line(figure, name) for name in ("pspice", *others)}
-        own, xs = lines["pspice"], points.xs(figure, "pspice")
-        sure = [surely_least(points, figure, "pspice", others, x) for x in xs]
-        gaps = {name: [difference(points, figure, "pspice", name, x) for x in xs] for name in others}
+        others = ("pm-random", events)
+        lines = {name: points.line(figure, name) for name in (own, *others)}
+        line, xs = lines[own], points.xs(figure, own)
+        sure = [surely_least(points, figure, own, others, x) for x in xs]
+        gaps = {name: [difference(points, figure, own, name, x) for x in xs] for name in others}
         numbers = f"lost at {', '.join(f'{x:g}' for x in xs)} %: " + "; ".join(f"{name} {points.told_line(figure, name)}" for name in lines)
         numbers += f". Least beyond doubt at {sum(sure)} of {len(xs)} rates; less " + "; less ".join(
-            f"{name} {', '.join(map(gap_told, line))}" for name, line in gaps.items()
+            f"{name} {', '.join(map(gap_told, gap))}" for name, gap in gaps.items()
         )
-        text = "what pSPICE loses grows with the rate and is least at all rates"
-        first = own[0] < min(lines[name][0] for name in others)
-        return verdict(f"S8, {figure}", text, numbers, figures=rising(own) and all(sure), shape=rising(own) and first)
+        text = "what pSPICE loses grows with the rate and is least at all rates" + (f" ({ablation})" if ablation else "")
+        first = line[0] < min(lines[name][0] for name in others)
+        changed = ", ".join(name for name in (own, events) if name in {NOTHING_FREE, FORESEEING})
+        return verdict(
+            f"S8, {figure}" + (f", ablation: {changed}" if changed else ""),
+            text,
+            numbers,
+            figures=rising(line) and all(sure),
+            shape=rising(line) and first,
+        )
 
     return rule
+
+
+def _s8_ablations(figure: str) -> list[Callable[[Points], Verdict]]:
+    """What E-BL has that pSPICE has not, taken from it, and the other way about."""
+    return [
+        _s8(figure, events=NOTHING_FREE, ablation="E-BL has nothing to drop for free: events that open windows are none of the others'"),
+        _s8(figure, own=FORESEEING, ablation="in place of pSPICE's chain what really becomes of each partial match"),
+    ]
 
 
 def _s9(points: Points) -> Verdict:
@@ -98,4 +133,5 @@ def pspice_verdicts(points: Points) -> list[Verdict]:
     varied = ("Ea-Q1", "Ea-Q2", "Ea-Q3-generated", "Ea-Q3-POR-SUI-2019", "Ea-Q4-generated", "Ea-Q4-KCM-2026", "Ea-Q4-MTA-2017")
     rates = ("Eb-Q1", "Eb-Q3-generated", "Eb-Q3-POR-SUI-2019", "Ed-Q1")
     virtual = ("Ed-Q1", "Ed-Q3-generated", "Ed-Q3-POR-SUI-2019")
-    return decided([*map(_s7, varied), *map(_s8, rates), _s9, _s10, *map(_latency, virtual), _building, default_method], points)
+    ablations = [rule for figure in ("Eb-Q3-generated", "Eb-Q3-POR-SUI-2019") for rule in _s8_ablations(figure)]
+    return decided([*map(_s7, varied), *map(_s8, rates), *ablations, _s9, _s10, *map(_latency, virtual), _building, default_method], points)

@@ -14,10 +14,10 @@ import numpy as np
 
 from app.query.text.keys import AUTO
 from ops.experiments.shedding_figures import LEAST_SEEDS, Point, Points, difference, mean_told, read
-from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, PROBABILITY
+from ops.experiments.shedding_verdicts import BY_PAIR, BY_WINDOW, NO_SHEDDER
 
 OWN = (AUTO, "prefix", "stateful")
-_NO_SHEDDER = ("oracle", "laws", PROBABILITY, BY_WINDOW)
+_NO_SHEDDER = ("laws", *NO_SHEDDER)
 _NO_QUALITY = ("-work", "Ee", "Ef", "E1-charged")
 """Figures that show something else than what is lost, or are read off the processor's clock."""
 PAPERS = ("gspice", "pspice", "sharp")

@@ -96,7 +96,9 @@ def own_table(own: str, others: Sequence[str], left_out: Sequence[str] = ()) -> 
 PROBABILITY = "match probability"
 BY_WINDOW = "e-bl, by window"
 """E-BL, where any match of a window counts as the window's; see `ops.experiments.pspice`."""
-NO_SHEDDER = ("oracle", PROBABILITY, BY_WINDOW)
+NOTHING_FREE, FORESEEING = "e-bl, nothing free", "pspice, foreseeing"
+"""Ablations of pSPICE's S8; see `ops.experiments.pspice_ablations`."""
+NO_SHEDDER = ("oracle", PROBABILITY, BY_WINDOW, NOTHING_FREE, FORESEEING)
 NEAR = 2.0
 """Points of harm by which the default method may be behind the best other."""
 PUBLISHED = (

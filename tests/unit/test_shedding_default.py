@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from app.events.batch import EventBatch
 from app.query.text.keys import AUTO
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import fixed
-from ops.experiments.shedding_default import Auto
+from ops.experiments.shedding_default import MOST_TIMES, Auto
 from ops.experiments.shedding_figures import Point, Points
 from ops.experiments.shedding_runs import contest_of, judged, under
 from ops.experiments.shedding_verdicts import default_method
@@ -23,6 +24,34 @@ def test_it_is_whoever_does_least_harm_on_what_it_learned_from() -> None:
     assert auto.chosen(under(contest, fixed(1))) is chosen
     own, alone = (list(judged(contest, "F", {name: one}, (2.0,))) for name, one in ((AUTO, auto), ("prefix", method("prefix"))))
     assert [(one.curve, one.lost, one.wrong) for one in own] == [(AUTO, one.lost, one.wrong) for one in alone]
+
+
+def test_with_too_few_composite_events_it_is_chosen_by_a_longer_stretch_of_the_stream() -> None:
+    asked: list[int] = []
+
+    def longer(times: int) -> EventBatch:
+        asked.append(times)
+        return data.letters("DS1", 40 if times == 2 else 3_000, 0)
+
+    auto = Auto({name: method(name) for name in ("bl", "prefix", "e-bl")}, longer)
+    few = contest_of(queries.g1(), data.letters("DS1", 60, 0), 0.5, fixed(0))
+    assert auto.chosen(few).name == "prefix"
+    assert asked == [2, 4], "until there are enough"
+    enough = contest_of(queries.g1(), data.letters("DS1", 4_000, 0), 0.75, fixed(0))
+    assert auto.chosen(enough).name == "prefix"
+    assert asked == [2, 4], "what the contest gives is enough"
+
+
+def test_a_stream_without_composite_events_is_not_waited_for_forever() -> None:
+    asked: list[int] = []
+
+    def longer(times: int) -> EventBatch:
+        asked.append(times)
+        return data.letters("DS1", 60, 0)
+
+    contest = contest_of(queries.g1(where="a.v > 10"), data.letters("DS1", 60, 0), 0.5, fixed(0))
+    Auto({"bl": method("bl")}, longer).chosen(contest)
+    assert asked[-1] == MOST_TIMES
 
 
 def test_who_cannot_learn_is_left_out_and_nobody_is_an_error() -> None:
