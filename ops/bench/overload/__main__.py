@@ -37,6 +37,8 @@ from ops.bench.overload.workloads import WORKLOADS, Place, Workload
 
 SHARES = (1.2, 1.4, 1.6, 1.8, 2.0)
 SHEDDERS = ("random", "bl", "espice", "gspice", "pspice", "prefix")
+STOP = "120s"
+"""Batches of a run without shedding may take longer than the application's 20 s until it is stopped."""
 TOLD_BEFORE_S = 600
 """Of sending, about: what is learned from and foretold by lies before it."""
 COLUMNS = (
@@ -78,6 +80,7 @@ def main() -> None:
         folder = Path(name)
         with embedded_services() as services:
             spark = start_session(Place(folder, services).settings(WORKLOADS["engine"], "session", None))
+            spark.conf.set("spark.sql.streaming.stopTimeout", STOP)
         for workload, shedders in by_evaluator([WORKLOADS[one] for one in chosen.workload], chosen.shedder):
             rows = to_be_foretold(figures, workload, shedders) if chosen.foretell else []
             if chosen.foretell and not rows:
