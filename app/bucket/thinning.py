@@ -151,10 +151,9 @@ class Thinning:
             rows, items = selected.of_query(query)
             if not len(rows):
                 continue
-            staying = np.uint64(
-                self._plans[query].staying
-            )  # the engine gets them, and would be kept from what follows in vain if the memory took them for dropped
-            rank = np.where(items & staying, STAYS, _ranks(batch, self._plans[query], rows))
+            plan = self._plans[query]
+            # the engine gets what stays, and would be kept from what follows in vain if the memory took it for dropped
+            rank = np.where(items & np.uint64(plan.staying), STAYS, _ranks(batch, plan, rows))
             gone = rows[~chains.keep(items, named[rows], batch.time[rows], rank, thresholds.get(query, 0.0))]
             lost = bitmaps[gone] & self._may_lose[query]
             taken[gone] |= lost

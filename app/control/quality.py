@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ FORMAT = 1
 METRICS = {"recall": "cep_shed_recall_estimate_ratio", "precision": "cep_shed_precision_estimate_ratio"}
 
 
-@dataclass(slots=True)
+@dataclass
 class _Slot:
     """The counts of one minute."""
 
@@ -37,6 +38,11 @@ class _Slot:
     refuted: int = 0
     unverifiable: int = 0
     shed: bool = False
+
+    @cached_property
+    def finished(self) -> list[int]:
+        """`to_plain` of a minute that is over: each batch asks for all of them."""
+        return self.to_plain()
 
     def to_plain(self) -> list[int]:
         """For JSON, short: a sample that found nothing is left out."""
@@ -49,6 +55,12 @@ class _Slot:
         number, found, refuted, unverifiable, shed, *counts = plain
         sample = np.array(counts or [0] * (2 * GROUPS), np.int64).reshape(2, GROUPS)
         return _Slot(number, sample, found, refuted, unverifiable, bool(shed))
+
+
+def _plain(slots: Sequence[_Slot]) -> list[list[int]]:
+    """Of one query; only the newest minute is still counted."""
+    *over, newest = slots
+    return [*(slot.finished for slot in over), newest.to_plain()]
 
 
 class Quality:
@@ -70,7 +82,7 @@ class Quality:
     def snapshot(self) -> dict[str, Any]:
         """For the directive's memory: at most two kilobytes a query, and nothing of those that have shed nothing of late, of which there is nothing to tell."""
         told = {query: slots for query, slots in self._slots.items() if any(slot.shed for slot in slots)}
-        known = {query: [self._fingerprints.get(query, ""), [slot.to_plain() for slot in slots]] for query, slots in told.items()}
+        known = {query: [self._fingerprints.get(query, ""), _plain(slots)] for query, slots in told.items()}
         return {"format": FORMAT, "reported_ms": self._reported_ms, "queries": known}
 
     def restore(self, snapshot: Mapping[str, Any], now_ms: int) -> None:

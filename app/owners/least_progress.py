@@ -8,9 +8,8 @@ import numpy as np
 
 from app.control.levels import LEAST_PROGRESS
 from shedding.candidates import JudgedMatches, Mask
-from shedding.identity import shuffled
 from shedding.interface import Manifest
-from shedding.partial_matches.selection import all_but_least
+from shedding.partial_matches.selection import all_but_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +38,4 @@ class LeastProgress:
         """
         left = 0.5 * candidates.remaining / (1.0 + candidates.remaining.max(initial=0.0))
         worth = candidates.state.astype(np.float64) + left
-        return all_but_least(worth, shuffled(candidates.identity, self.seed), round(self.share * len(candidates)))
+        return all_but_share(worth, candidates, self.share, self.seed)

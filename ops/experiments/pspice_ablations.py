@@ -16,10 +16,10 @@ from ops.experiments.shedding_runs import judged, point_of
 from ops.experiments.shedding_verdicts import FORESEEING, NOTHING_FREE
 from shedding.candidates import JudgedMatches, Mask
 from shedding.events.baseline import TypeModel, e_bl
-from shedding.identity import identities, shuffled
+from shedding.identity import identities
 from shedding.interface import Json, Level, Manifest, Training
 from shedding.observations import WindowObservations
-from shedding.partial_matches.selection import all_but_least
+from shedding.partial_matches.selection import all_but_share
 from shedding.registry import method
 
 
@@ -109,8 +109,7 @@ class ForeseeingGate:
 
     def keep(self, candidates: JudgedMatches) -> Mask:
         """Which stay."""
-        ties = shuffled(candidates.identity, self.model.manifest.seed)
-        return all_but_least(self.model.utilities(candidates), ties, round(self.drop_ratio * len(candidates)))
+        return all_but_share(self.model.utilities(candidates), candidates, self.drop_ratio, self.model.manifest.seed)
 
 
 def ablated(contest: Contest, figure: str, rates: Sequence[float]) -> Iterator[Point]:

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from app.evaluation.features import Features
 from ops.experiments.sharp_streams import DS1_TYPES, QUERIES, plan_of
 from shedding.candidates import JudgedMatches, Mask
-from shedding.identity import shuffled
 from shedding.interface import Manifest
-from shedding.partial_matches.selection import all_but_least
+from shedding.partial_matches.selection import all_but_share
 
 Floats = NDArray[np.float64]
 
@@ -169,7 +168,7 @@ class LawsGate:
         """Which partial matches stay."""
         worth = self.utilities(candidates)
         if self.drop_ratio:
-            return all_but_least(worth, shuffled(candidates.identity, 0), round(self.drop_ratio * len(candidates)))
+            return all_but_share(worth, candidates, self.drop_ratio, 0)
         return worth >= self.price
 
     def utilities(self, matches: JudgedMatches) -> Floats:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from app.evaluation.contest import Contest
 from app.evaluation.partial_matches import MatchOperator
 from shedding.candidates import JudgedMatches, Mask
-from shedding.identity import shuffled
 from shedding.interface import Manifest
-from shedding.partial_matches.selection import all_but_least
+from shedding.partial_matches.selection import all_but_share
 
 Integers = NDArray[np.int64]
 
@@ -74,5 +73,4 @@ class OracleGate:
 
     def keep(self, candidates: JudgedMatches) -> Mask:
         """All but the least."""
-        count = round(self.drop_ratio * len(candidates))
-        return all_but_least(self.oracle.utilities(candidates), shuffled(candidates.identity, 0), count)
+        return all_but_share(self.oracle.utilities(candidates), candidates, self.drop_ratio, 0)

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches, Mask
-from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations
 from shedding.partial_matches.kernels_look_up import look_up
 from shedding.partial_matches.markov import Chain, chain_of, prospects
-from shedding.partial_matches.selection import all_but_least
+from shedding.partial_matches.selection import all_but_share
 
 _LEAST_TIME = 1e-6
 """Share of the longest remaining time that divides at least: none left is not an infinite utility."""
@@ -50,8 +49,7 @@ class PspiceGate:
 
     def keep(self, candidates: JudgedMatches) -> Mask:
         """Which partial matches stay; how many go is rounded to the nearest whole number."""
-        utilities = self.table.look_up(candidates)
-        return all_but_least(utilities, shuffled(candidates.identity, self.seed), round(self.drop_ratio * len(candidates)))
+        return all_but_share(self.table.look_up(candidates), candidates, self.drop_ratio, self.seed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

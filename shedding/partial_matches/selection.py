@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shedding.candidates import Mask
+from shedding.candidates import JudgedMatches, Mask
+from shedding.identity import shuffled
 from shedding.observations import Succession
 
 PRICES = 100
@@ -40,6 +41,18 @@ def all_but_least(utilities: NDArray[np.float64], ties: NDArray[np.uint64], coun
     going = count - (len(kept) - int(np.count_nonzero(kept)))
     kept[tied[np.argpartition(ties[tied], going - 1)[:going]]] = False
     return kept
+
+
+def all_but_share(utilities: NDArray[np.float64], candidates: JudgedMatches, share: float, seed: int) -> Mask:
+    """The same for a share of the candidates, rounded to the nearest whole number of them; of equal utilities some go by chance, the same ones whatever the share.
+
+    Args:
+        utilities: float64 (candidates,).
+        candidates: partial matches of the moment.
+        share: of them, to be dropped.
+        seed: of chance.
+    """
+    return all_but_least(utilities, shuffled(candidates.identity, seed), round(share * len(candidates)))
 
 
 def prices_that_leave(worth: NDArray[np.float64], succession: Succession | None) -> NDArray[np.float64]:

@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches, Mask
 from shedding.events.gspice_trees import Trees, compiled
-from shedding.identity import shuffled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations
 from shedding.partial_matches.branching import BranchingOutlook, learned
 from shedding.partial_matches.forest_rows import always, asked, rows_of, types_of
 from shedding.partial_matches.markov import prospects
 from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
-from shedding.partial_matches.selection import all_but_least, price_at, prices_that_leave
+from shedding.partial_matches.selection import all_but_share, price_at, prices_that_leave
 
 _MOST_ROWS = 200_000
 """Outcomes that are learned from; more are left out by chance."""
@@ -81,8 +80,7 @@ class StatefulGate:
 
     def keep(self, candidates: JudgedMatches) -> Mask:
         """Which partial matches stay; how many go is rounded to the nearest whole number."""
-        ties = shuffled(candidates.identity, self.seed)
-        return all_but_least(self.outlook.utilities(candidates), ties, round(self.drop_ratio * len(candidates)))
+        return all_but_share(self.outlook.utilities(candidates), candidates, self.drop_ratio, self.seed)
 
 
 class Promising(Protocol):

@@ -124,6 +124,15 @@ class Case:
         return self.catalog.plans[0]
 
 
+def letters(chance: random.Random, count: int, gap: int, keys: int) -> list[dict[str, Any]]:
+    """So many events of types A, B and C, less than ``gap`` ms apart."""
+    time, lines = 0, []
+    for _ in range(count):
+        time += chance.randrange(gap)
+        lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(keys), "v": chance.randrange(4)})
+    return lines
+
+
 def case_of(
     text: str, lines: Sequence[Mapping[str, object]], sources: Sequence[int], shed: Sequence[bool], *, shedder: str = "random"
 ) -> Case | None:
@@ -215,10 +224,8 @@ WAITED_FOR = {
 def test_queries_that_shedding_makes_find_what_is_not_so(kind: Outcome, text: str) -> None:
     seen: Counter[tuple[Outcome, Verdict]] = Counter()
     for seed in range(30):
-        chance, time, lines = random.Random(seed), 0, []
-        for _ in range(60):
-            time += chance.randrange(7)
-            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
+        chance = random.Random(seed)
+        lines = letters(chance, 60, 7, 2)
         case = case_of(f"name: q\n{text}\n", lines, chance.choices([0, 1], k=60), chance.choices([True, False, False], k=60))
         assert case is not None
         if "[k]" not in text:  # without partitions there is no sample, whatever the setting says
@@ -244,10 +251,8 @@ def test_of_a_plain_sequence_is_spoken_only_where_what_it_forbids_was_shed(text:
     """All other events can only add to what it finds. The definition: is there a shed event of the negated item in the partition, and within a window of what is bound?"""
     spoken = silent = 0
     for seed in range(20):
-        chance, time, lines = random.Random(seed), 0, []
-        for _ in range(60):
-            time += chance.randrange(7)
-            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
+        chance = random.Random(seed)
+        lines = letters(chance, 60, 7, 2)
         shares = {"A": 0.3, "B": 0.0 if seed % 2 else 0.4, "C": 0.3}
         gone = [chance.random() < shares[line["type"]] for line in lines]
         case = case_of(f"name: q\n{text}\n", lines, [0] * 60, gone)
@@ -371,11 +376,9 @@ def test_the_control_sample_says_what_shedding_has_lost(text: str, monkeypatch: 
     """Whatever is worked off between which batches; after a restart, of nothing that lies before it."""
     lost = kept = 0
     for seed in range(60):
-        chance, time, lines = random.Random(seed), 0, []
+        chance = random.Random(seed)
         monkeypatch.setattr("app.bucket.beside.FIRST_PIECE", chance.choice([1, 3, 100]))
-        for _ in range(80):
-            time += chance.randrange(10)
-            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(6), "v": chance.randrange(4)})
+        lines = letters(chance, 80, 10, 6)
         ordered = seed % 4 == 3  # each key is one source's, and nothing is held back
         sources = [int(line["k"]) % 2 for line in lines] if ordered else chance.choices([0, 1], k=80)
         case = case_of(f"name: q\n{text}\n", lines, sources, chance.choices([True, False, False], k=80))
@@ -406,10 +409,8 @@ def test_the_control_sample_says_what_ended_partial_matches_have_lost() -> None:
     """Of a query that loses no event at all."""
     lost = kept = 0
     for seed in range(40):
-        chance, time, lines = random.Random(seed), 0, []
-        for _ in range(80):
-            time += chance.randrange(10)
-            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(6), "v": chance.randrange(4)})
+        chance = random.Random(seed)
+        lines = letters(chance, 80, 10, 6)
         text = "name: q\nevent: SEQ(A a, B b, C c)\nwithin: 60 ms\nwhere: '[k]'\n"
         case = case_of(text, lines, chance.choices([0, 1], k=80), [False] * 80, shedder="pm-random")
         assert case is not None
@@ -452,10 +453,8 @@ def test_what_is_found_in_the_place_of_ended_partial_matches_is_never_passed_ove
     """No event is shed in half of the streams, and what is known goes through a restart at every step; of the longest match the query itself is asked, what follows on other matches nobody can tell."""
     seen, by_events = Counter[Verdict](), 0
     for seed in range(24):
-        chance, time, lines = random.Random(seed), 0, []
-        for _ in range(80):
-            time += chance.randrange(7)
-            lines.append({"type": chance.choice("ABC"), "time": time, "k": chance.randrange(2), "v": chance.randrange(4)})
+        chance = random.Random(seed)
+        lines = letters(chance, 80, 7, 2)
         gone = chance.choices([True, False, False, False], k=80) if seed % 2 else [False] * 80
         case = case_of(f"name: q\n{text}\n{more}", lines, chance.choices([0, 1], k=80), gone, shedder="random" if more else "pm-random")
         assert case is not None

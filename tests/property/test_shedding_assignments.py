@@ -43,6 +43,8 @@ within: 20 s
 return: {tag_id: e.tag_id}
 shedding: {shedder: SHEDDER, latency_bound: 1 s}
 """
+NEXT_MATCH = QUERY.replace("within: 20 s", "within: 1 s\nstrategy: skip-till-next-match")
+"""Every event can decide about what it finds. Of the other one only counters can, of which gspice sheds none here, so nothing would be judged."""
 EVENTS, STEPS, PARTITIONS, BUCKETS, SAMPLE = 1500, 3, 5, 3, 0.3
 START_MS = 1_780_000_000_000
 Place = tuple[int, int, int, int, bytes, bool]
@@ -58,9 +60,9 @@ class World:
 
 
 @lru_cache(maxsize=8)
-def world_of(shedder: str, folder: Path) -> World:
+def world_of(shedder: str, query: str, folder: Path) -> World:
     """A query with this shedder, a model where it needs one, and micro-batches of events over some topic partitions."""
-    (folder / "theft.yaml").write_text(QUERY.replace("SHEDDER", shedder))
+    (folder / "theft.yaml").write_text(query.replace("SHEDDER", shedder))
     rng, lines = np.random.default_rng(5), []
     for k, kind in enumerate(rng.choice(KINDS, EVENTS, p=[0.6, 0.2, 0.2]).tolist()):
         own = {"shelf_id": int(rng.integers(1, 21))} if kind == "ShelfReading" else {}
@@ -139,9 +141,12 @@ def places(bucket: int, packed: bytes) -> Iterator[Place]:
 ALONE = [[0] * PARTITIONS] * STEPS
 
 
-@pytest.fixture(scope="module", params=["random", "bl", "gspice", "espice"])
+@pytest.fixture(
+    scope="module", params=[("random", QUERY), ("bl", QUERY), ("gspice", NEXT_MATCH), ("espice", QUERY)], ids=lambda param: param[0]
+)
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return world_of(request.param, tmp_path_factory.mktemp(request.param))
+    shedder, query = request.param
+    return world_of(shedder, query, tmp_path_factory.mktemp(shedder))
 
 
 @settings(max_examples=max(5, settings.default.max_examples // 20), deadline=None)
@@ -161,8 +166,5 @@ def test_there_is_something_to_depend_on(world: World) -> None:
     kept = {place for place in shed.sent if not place[-1]}
     assert 0.3 < len(kept) / len(whole.sent) < 0.8
     assert len(shed.sent) > len(kept), "shed events travel to be judged by"
-    harder = run(world, 0.9, ALONE)
-    codes = {code for _, code in (*shed.told, *harder.told)}
-    # a query like this is asked about shed counters only, and gspice keeps what is of use here
-    assert codes > {0} or world.shedder == "gspice", "verdicts of several kinds"
+    assert {code for _, code in shed.told} > {0}, "verdicts of several kinds"
     assert shed.sampled.sum() > 0

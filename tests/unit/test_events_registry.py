@@ -10,6 +10,13 @@ from app.events.registry import MOST_UNKNOWN, Registry, RegistrySettings
 QUOTE = (Path(__file__).parents[2] / "schemas" / "Quote.avsc").read_text()
 
 
+def questions_of(registry):
+    """One for each time that the registry is asked from now on."""
+    questions, asked = [], registry._asked
+    registry._asked = lambda *a, **k: (questions.append(1), asked(*a, **k))[1]
+    return questions
+
+
 def test_a_registered_schema_is_found_by_its_id_and_as_the_latest_of_its_subject():
     registry = Registry(RegistrySettings("mock://events"))
     schema_id = registry.register("quotes-value", QUOTE)
@@ -21,9 +28,7 @@ def test_a_registered_schema_is_found_by_its_id_and_as_the_latest_of_its_subject
 def test_an_unknown_id_is_asked_for_again_only_after_a_while():
     now = [0.0]
     registry = Registry(RegistrySettings("mock://unknown", unknown_for_s=10), clock=lambda: now[0])
-    questions = []
-    asked = registry._asked
-    registry._asked = lambda *a, **k: (questions.append(1), asked(*a, **k))[1]
+    questions = questions_of(registry)
     assert registry.schema(1) is None
     assert registry.schema(1) is None
     assert len(questions) == 1
@@ -36,9 +41,7 @@ def test_a_flood_of_random_ids_is_no_flood_of_requests():
     now = [0.0]
     registry = Registry(RegistrySettings("mock://flood", unknown_for_s=10), clock=lambda: now[0])
     schema_id = registry.register("quotes-value", QUOTE)
-    questions = []
-    asked = registry._asked
-    registry._asked = lambda *a, **k: (questions.append(1), asked(*a, **k))[1]
+    questions = questions_of(registry)
     for key in range(1000, 3000):
         assert registry.schema(key) is None
     assert len(questions) == MOST_UNKNOWN
@@ -63,9 +66,7 @@ def test_a_schema_that_is_new_is_found_while_a_flood_of_random_ids_is_remembered
 def test_a_flood_that_goes_on_is_a_bounded_rate_of_requests_and_of_memory():
     now = [0.0]
     registry = Registry(RegistrySettings("mock://ongoing", unknown_for_s=10), clock=lambda: now[0])
-    questions = []
-    asked = registry._asked
-    registry._asked = lambda *a, **k: (questions.append(1), asked(*a, **k))[1]
+    questions = questions_of(registry)
     for step in range(200):
         now[0] = step / 10
         for key in range(1000 + 100 * step, 1100 + 100 * step):

@@ -185,7 +185,7 @@ class _Lessons:
             return "there was no model"
         if time.time() * 1000 - last.learned_at_ms > self._settings.learning.again:
             return f"version {last.version} is old enough to be judged anew"
-        return self._drift_since(last, plan) or self._more_since(last, plan) or _decline(last, used, examination)
+        return self._outdated(last, plan) or _decline(last, used, examination)
 
     def _learn(self, examination: Examination, used: tuple[Learned, Model[Any]] | None, choice: Choice, why: str) -> Outcome:
         query = examination.query
@@ -201,9 +201,7 @@ class _Lessons:
             return Outcome(plan.name, "pinned" if now.pinned else "no better", f"{judged}; chosen meanwhile: {now.why}", learned)
         if _holds(choice, used):
             return Outcome(plan.name, "pinned", f"{judged}; version {choice.version} stays", learned)
-        if lesson.worth_taking or (
-            lesson.as_good and used is not None and (self._drift_since(used[0], plan) or self._more_since(used[0], plan))
-        ):
+        if lesson.worth_taking or (lesson.as_good and used is not None and self._outdated(used[0], plan)):
             self._store.choose(plan.name, Choice(learned.version, at_ms=learned.learned_at_ms, why=why))
             return Outcome(plan.name, "taken", judged, replace(learned, taken=True))
         if lesson.better_by_chance or (used is None and choice.version != NONE):
@@ -212,12 +210,10 @@ class _Lessons:
             return Outcome(plan.name, "no better", f"{judged}; it sheds at random from now on", learned)
         return Outcome(plan.name, "no better", judged, learned)
 
-    def _drift_since(self, learned: Learned, plan: Plan) -> str | None:
-        """Why what comes no longer looks like what a version was learned from. At the overloads that it is judged at it may still do, and fail where more must go."""
-        return Profile(**learned.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE)))
-
-    def _more_since(self, learned: Learned, plan: Plan) -> str | None:
-        """Why there is much more to learn from than a version had."""
+    def _outdated(self, learned: Learned, plan: Plan) -> str | None:
+        """Why what there is to learn from is other input than a version was learned from, or much more of it: at the overloads that it is judged at it may still do, and fail where more must go."""
+        if drift := Profile(**learned.profile).drift_to(Profile.of(plan, self._newest(plan, SAMPLE))):
+            return drift
         if MORE * learned.events > self._settings.learning.events * len(plan.streams):
             return None
         there = len(self._newest(plan, self._settings.learning.events))
