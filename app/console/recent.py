@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from app.events.wire import MAGIC_ID
 from app.query.plan import Plan
 
 MOST_SHOWN = 20
+MOST_AUDIT_RECORDS = 2000
+"""That are looked through for a query's verdicts. The audit topic is everybody's, and has a shed report with every batch: 200 of its records are half a minute."""
 LONGEST_TEXT = 500
 """Of a field's value."""
 MOST_CONSTITUENTS = 50
@@ -40,22 +42,23 @@ class Recent:
     def composite_events(self, plan: Plan, topic: str) -> dict[str, Any]:
         """The newest composite events of a query, as JSON values."""
         tail = self._tails.last(topic)
-        name = f"{NAMESPACE}.{record_name(plan.name)}"
-        read = ((record, value) for record, found, value in self._read(tail) if found == name and value.get("query") == plan.name)
-        return _told(tail, [_composite_event(record, value) for record, value in read])
+        read = self._read(tail.records, f"{NAMESPACE}.{record_name(plan.name)}")
+        return _told(tail, [_composite_event(record, value) for record, value in read if value.get("query") == plan.name])
 
     def verdicts(self, query: str, topic: str) -> dict[str, Any]:
         """The newest verdicts on a query's composite events, as JSON values."""
-        tail = self._tails.last(topic)
-        own = ((name, value) for record, name, value in self._read(tail) if record.key == query.encode() and value.get("query") == query)
-        return _told(tail, [value for name, value in own if name == VERDICT])
+        tail = self._tails.last(topic, MOST_AUDIT_RECORDS)
+        own = [record for record in tail.records if record.key == query.encode()]
+        return _told(tail, [value for _, value in self._read(own, VERDICT) if value.get("query") == query])
 
-    def _read(self, tail: Tail) -> Iterator[tuple[TailRecord, str, dict[str, Any]]]:
-        """Those records that are what they should be: with the names of their schemas, and as JSON values."""
-        for record in tail.records:
+    def _read(self, records: Iterable[TailRecord], name: str) -> Iterator[tuple[TailRecord, dict[str, Any]]]:
+        """The records of a schema of this name that are what it says, as JSON values."""
+        for record in records:
             schema = self._schema(record.value)
-            if schema is not None and (value := decoded(record.value or b"", schema)) is not None:
-                yield record, str(schema.records()[0].get("name", "")), value
+            if schema is None or str(schema.records()[0].get("name", "")) != name:
+                continue
+            if (value := decoded(record.value or b"", schema)) is not None:
+                yield record, value
 
     def _schema(self, value: bytes | None) -> AvroSchema | None:
         if value is None or len(value) < 5 or value[0] != MAGIC_ID:

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from app.errors import ConfigurationError
 
 MOST_RECORDS = 200
-"""Of a topic, from all its topic partitions together (and at least `FEWEST` of each)."""
+"""Of a topic, unless more are asked for."""
 FEWEST = 5
 MOST_BYTES = 4 << 20
 """Of keys and values; what is beyond is left unread."""
@@ -67,8 +67,8 @@ class Tails:
         self._consumer: Consumer | None = None
         self._known: OrderedDict[str, Tail] = OrderedDict()
 
-    def last(self, topic: str) -> Tail:
-        """The last records of a topic, as of some seconds ago at most."""
+    def last(self, topic: str, most: int = MOST_RECORDS) -> Tail:
+        """The last records of a topic, as of some seconds ago at most: `most` of all its topic partitions together, and at least `FEWEST` of each."""
         known = self._known.get(topic)
         if known is not None and time.monotonic() - known.read_at_s < AGAIN_S:
             return known
@@ -77,7 +77,7 @@ class Tails:
         try:
             known = self._known.get(topic)  # who waited for somebody who read the same topic need not read it again
             if known is None or time.monotonic() - known.read_at_s >= AGAIN_S:
-                self._known[topic] = known = self._read(topic)
+                self._known[topic] = known = self._read(topic, most)
                 while len(self._known) > KEPT:
                     self._known.popitem(last=False)
             return known
@@ -94,13 +94,13 @@ class Tails:
             self._consumer.close()
             self._consumer = None
 
-    def _read(self, topic: str) -> Tail:
+    def _read(self, topic: str, most: int) -> Tail:
         deadline = time.monotonic() + PATIENCE_S
         found: list[TailRecord] = []
         problem = ""
         try:
             consumer = self._ready()
-            spans = _spans(consumer, topic, deadline)
+            spans = _spans(consumer, topic, most, deadline)
             if spans:
                 consumer.assign([TopicPartition(topic, partition, start) for partition, (start, _) in spans.items()])
                 problem = _swept(consumer, {partition: end for partition, (_, end) in spans.items()}, deadline, found)
@@ -130,12 +130,12 @@ class Tails:
         return self._consumer
 
 
-def _spans(consumer: Consumer, topic: str, deadline: float) -> dict[int, tuple[int, int]]:
+def _spans(consumer: Consumer, topic: str, most: int, deadline: float) -> dict[int, tuple[int, int]]:
     """By topic partition that has records, where to begin, and where its end is now."""
     told = consumer.list_topics(topic, timeout=_left(deadline)).topics[topic]
     if told.error is not None:
         raise KafkaException(told.error)
-    each = max(FEWEST, MOST_RECORDS // max(1, len(told.partitions)))
+    each = max(FEWEST, most // max(1, len(told.partitions)))
     spans = {}
     for partition in sorted(told.partitions):
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_left(deadline))

@@ -240,7 +240,7 @@ def test_a_querys_page_shows_its_hour_its_automaton_what_it_found_and_what_becam
     assert [one["variable"] for one in found["events"]] == ["a", "b", "c"]
     assert all(one["topic"] == f"{NAME}.stocks" and one["offset"] >= 0 for one in found["events"])
     words = browser.run("return [...document.querySelectorAll('[aria-labelledby=verdicts] .verdict')].map((one) => one.textContent)")
-    assert words
+    assert words, story.told("/queries/volume-spike/console.json")["verdicts"]
     assert set(words) <= {"confirmed", "false positive", "unverifiable"}
     decided = story.told("/queries/volume-spike/console.json")["decisions"]
     assert "SHEDDING_BEGINS" in {one["reason"] for one in decided} or len(decided) == 20

@@ -42,6 +42,13 @@ def test_the_last_records_of_all_topic_partitions_come_newest_first(tails: Tails
     assert [record.timestamp_ms for record in found.records] == sorted((record.timestamp_ms for record in found.records), reverse=True)
 
 
+def test_whoever_asks_for_more_gets_more(tails: Tails, bootstrap_servers: str, make_topic: Callable[..., str]):
+    topic = make_topic("tail")
+    write(bootstrap_servers, topic, [b"%d" % k for k in range(4 * MOST_RECORDS)])
+    found = tails.last(topic, 3 * MOST_RECORDS)
+    assert [record.value for record in found.records] == [b"%d" % k for k in reversed(range(MOST_RECORDS, 4 * MOST_RECORDS))]
+
+
 def test_who_asks_often_is_told_the_same_and_later_what_came(
     tails: Tails, bootstrap_servers: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -28,8 +28,9 @@ from app.control.history import SLOTS
 from app.control.http import HARDENING
 from app.control.query_set import QuerySet
 from app.control.running_catalog import RunningCatalog
+from app.control.shed_reports import ShedReport
 from app.delivery.composite_schema import composite_schema
-from app.delivery.tail import Tail, TailRecord
+from app.delivery.tail import MOST_RECORDS, Tail, TailRecord
 from app.errors import DependencyError, Finding, Location
 from app.events.avro import parse_schema
 from app.query.compile import read_queries
@@ -40,7 +41,7 @@ from tests.unit.test_control_plane import World, a_plan
 ROOT = Path(__file__).parents[2]
 EVIL = "<script>alert(1)</script>\"'&"
 SHIPPED = {plan.name: plan for plan in read_queries([ROOT / "queries"], UNKNOWN).catalog.plans}
-VERDICT = json.loads((ROOT / "schemas" / "Verdict.avsc").read_text())
+VERDICT, SHED_REPORT = (json.loads((ROOT / "schemas" / f"{name}.avsc").read_text()) for name in ("Verdict", "ShedReport"))
 
 
 class Topics:
@@ -52,8 +53,8 @@ class Topics:
         self.problem = ""
         self.down = False
 
-    def last(self, topic: str) -> Tail:
-        return Tail(tuple(reversed(self.records.get(topic, []))), self.problem)
+    def last(self, topic: str, most: int = MOST_RECORDS) -> Tail:
+        return Tail(tuple(reversed(self.records.get(topic, [])[-most:])), self.problem)
 
     def schema(self, number: int) -> Any:
         if self.down:
@@ -237,6 +238,17 @@ def test_composite_events_are_shown_with_constituents_and_verdicts_and_nothing_i
     assert page.count("&lt;script&gt;alert(1)") >= 4
     assert "stocks.quotes/1/2" in page
     assert "false positive" in page
+
+
+def test_verdicts_are_found_behind_a_thousand_audit_records_of_other_kinds(console):
+    verdict = {"time": 1, "query": "price-run", "version": 1, "batch_id": 4, "composite_event": f"{1:032x}", "verdict": "CONFIRMED"}
+    console.topics.write("cep.audit", 8, VERDICT, {**verdict, "refuted_by": None}, b"price-run")
+    report = ShedReport(0, "price-run", 1, 7, "random", 0.5, considered=4, dropped=1).to_avro()
+    for _ in range(5 * MOST_RECORDS):
+        console.topics.write("cep.audit", 9, SHED_REPORT, report, b"price-run")
+    told = console.json("/queries/price-run/console.json")["verdicts"]
+    assert [one["verdict"] for one in told["records"]] == ["CONFIRMED"]
+    assert told["looked_at"] == 5 * MOST_RECORDS + 1
 
 
 def test_records_of_others_and_rubbish_are_passed_over(console):
