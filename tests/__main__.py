@@ -31,8 +31,8 @@ SELECTIONS = {
     "--fast": {"pytest": ["-m", "not (slow or spark or kafka or image)"]},
     "--nightly": {"pytest": ["--timeout", "14400"]},
     "": {
-        "pytest, Spark and Kafka": ["-m", "(spark or kafka) and not image"],
-        "pytest, all others": ["-m", "not (spark or kafka or image)"],
+        "pytest, Spark and Kafka": ["-m", "(spark or kafka) and not image", "--durations=20"],
+        "pytest, all others": ["-m", "not (spark or kafka or image)", "--durations=20"],
     },
 }
 """Selections of tests that run beside each other, by what they are called."""
