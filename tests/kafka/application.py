@@ -114,7 +114,7 @@ class Application:
         return answer_of(self.port, path)[0]
 
     def text(self, path: str) -> str:
-        status, text = answer_of(self.port, path)
+        status, text = answer_of(self.port, path, timeout_s=30)
         if status != 200:
             raise OSError(f"{path}: {status} {text}")
         return text
