@@ -35,7 +35,7 @@ class RunParts:
 
     def world(self) -> Integers:
         """The tables as they stand now."""
-        return world_of(self.tables, self.machine, self.store.memory(), self.hiding)
+        return world_of(self.tables, self.machine, self.store.memory(), self.hiding, self.store.addresses)
 
 
 def chains(world: Integers, nodes: Integers) -> Constituents:

@@ -16,7 +16,7 @@ from app.cep.partitions import arrays as stacks
 from app.cep.partitions.kernels_slots import refill_slots
 from app.cep.partitions.slots import empty_slots, key_places, slots_for
 from app.cep.runs import arrays as at
-from app.cep.runs.arrays import RunMachine, RunMemory, RunTables, world_of
+from app.cep.runs.arrays import Addresses, RunMachine, RunMemory, RunTables, world_of
 from app.cep.runs.kernels_outside import mark_newest
 from app.cep.runs.kernels_sweep import least_window, mark, mark_negated, mark_slots, move, number_marked
 from app.cep.runs.layout import RunLayout
@@ -61,6 +61,8 @@ class RunStore:
         self.expired = np.zeros((ROOM, 3), np.int64)
         self.spotted: set[int] = set()
         """Cells that were not present in some event so far."""
+        self.addresses = Addresses()
+        """Of what kernels get, as of the last time."""
         self.rows_stay = False
         """While matches that were handed over in this feed name rows by their number."""
         self._grow_cells(1, layout)
