@@ -324,7 +324,8 @@ class MatchOperator:
     def fed(self, engine: RunsEngine, start: int, stop: int, *, ends: bool) -> Found:
         """The same with what the engine tells beside matches."""
         part = rows_between(self.batch, start, stop)
-        watermarks = Watermarks(FOREVER, end_ms=int(part.time[-1])) if ends else Watermarks(int(part.time[-1]))
+        newest_ms = int(part.time[-1]) if len(part) else 0
+        watermarks = Watermarks(FOREVER, end_ms=newest_ms) if ends else Watermarks(newest_ms)
         matches, tally = engine.feed(part, self._items[start:stop], watermarks)
         return Found(0, matches, tally, part, engine.timeouts)
 

@@ -78,14 +78,19 @@ class EventFile:
         Raises:
             OSError: the file cannot be opened.
         """
-        return pa.input_stream(str(self.path), compression=self.packing or None)
+        return pa.input_stream(self._readable(), compression=self.packing or None)
 
     def seekable(self) -> pa.NativeFile:
         """The bytes in any order; of a packed file all are in memory then."""
         if not self.packing:
-            return pa.OSFile(str(self.path))
+            return pa.OSFile(self._readable())
         with self.stream() as stream:
             return pa.BufferReader(self._read(stream, -1))
+
+    def _readable(self) -> str:
+        """The path, of a file that can be opened: Arrow's errors name no file, and say no short reason."""
+        self.path.open("rb").close()
+        return str(self.path)
 
     def _read(self, stream: pa.NativeFile, size: int) -> bytes:
         try:

@@ -114,6 +114,24 @@ def test_a_missing_file_is_a_sentence(cep) -> None:
     assert err.startswith("nowhere.jsonl: cannot be read")
 
 
+@pytest.mark.parametrize("name", ["Nowhere.jsonl", "Nowhere.csv", "Nowhere.avro", "Nowhere.parquet", "Nowhere.arrow", "Nowhere.jsonl.gz"])
+def test_of_several_files_the_one_that_is_missing_is_named(cep, name) -> None:
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(quote(0, 1.0)))
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--events", name)
+    assert (code, err) == (1, f"{name}: cannot be read: no such file or directory\n")
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.gz", "o.zst", "o.parquet", "o.arrow", "o.feather", "o.avro"])
+def test_an_output_that_cannot_be_written_is_a_sentence(cep, name) -> None:
+    write("q.yaml", QUERY)
+    write("e.jsonl", events(quote(0, 1.0)))
+    Path(name).mkdir()
+    code, _, err = cep("replay", "--queries", "q.yaml", "--events", "e.jsonl", "--out", name)
+    assert code == 78
+    assert err.startswith(f"{name}: is a directory\nhint: ")
+
+
 CONFIG = "streams:\n  quotes:\n    allowed_lateness: 2 s\n"
 
 

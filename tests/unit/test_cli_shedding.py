@@ -129,6 +129,18 @@ def test_training_needs_a_shedder_that_learns_and_queries_that_find_something(ce
     assert 'there is no query "plains"' in told
 
 
+@pytest.mark.parametrize("shedder", ["gspice", "hspice", "auto"])
+@pytest.mark.parametrize("kind", ["Z", "A"])
+def test_nothing_is_learned_for_a_query_that_finds_nothing(cep, tmp_path, shedder, kind):
+    """No candidates; candidates without a match."""
+    (tmp_path / "e.jsonl").write_text("\n".join(json.dumps({"type": kind, "time": k, "v": 1}) for k in range(4)))
+    (tmp_path / "q.yaml").write_text("name: q\nfrom: s\nevent: SEQ(A a, B b)\nwithin: 20 s\n")
+    code, _, told = cep("train", "--queries", "q.yaml", "--events", "e.jsonl", "--shedder", shedder, "--out", "m")
+    assert (code, (tmp_path / "m").exists()) == (1, False)
+    assert "query q: " in told
+    assert "learn" in told
+
+
 def test_auto_trains_whoever_does_best_on_the_recording(cep, files, tmp_path):
     model = tmp_path / "auto.model"
     code, _, told = cep("train", *options(files), "--query", "windowed", "--shedder", "auto", "--out", str(model))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -117,6 +118,27 @@ def test_nobody_there_is_69_with_the_next_step(shell):
     assert ended.code == 69
     assert "nobody answers at http://127.0.0.1:" in ended.err
     assert "hint: is the application running (cep run)?" in ended.err
+
+
+@pytest.mark.parametrize("address", ["localhost:8080", "driver", "", "http://[::1", "http://a b:80"])
+def test_no_address_is_nobody_there(shell, address):
+    ended = shell("status", "--url", address)
+    assert ended.code == 69
+    assert ended.err.startswith(f"nobody answers at {address}: ")
+
+
+def test_who_does_not_speak_http_is_somebody_else(shell):
+    class Greets(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            self.request.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Greets) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ended = shell("status", "--url", f"http://127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+    assert ended.code == 69
+    assert "is no cep" in ended.err
 
 
 class _Stranger(BaseHTTPRequestHandler):

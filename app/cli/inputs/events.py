@@ -211,7 +211,7 @@ def gather_input(paths: Sequence[Path], settings: Settings | None, choices: Choi
             gathered = gather(files, {file: file_format(file, settings, choices) for file in files}, advance)
     except OSError as error:
         name = error.filename or ", ".join(map(str, paths))
-        raise CepError(f"{name}: cannot be read: {(error.strerror or 'unknown reason').lower()}") from error
+        raise CepError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from error
     _take_asked_kinds(gathered, choices.queries)
     return gathered
 

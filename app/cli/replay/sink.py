@@ -70,17 +70,18 @@ def opened(out: Path | None, catalog: Catalog, *, identities: bool = False) -> I
             yield _Lines(file)
         return
     _require_plain(out, catalog, identities=identities)
-    if suffix == ".avro":
-        with out.open("wb") as file:
+    schema = None if suffix == ".avro" else table_schema(catalog)
+    with out.open("wb") as file:
+        if schema is None:
             yield AvroFile(file, catalog)
-        return
-    schema = table_schema(catalog)
-    with pq.ParquetWriter(out, schema) if suffix == ".parquet" else ipc.new_file(str(out), schema) as writer:
-        yield _Table(writer, schema)
+            return
+        with pq.ParquetWriter(file, schema) if suffix == ".parquet" else ipc.new_file(file, schema) as writer:
+            yield _Table(writer, schema)
 
 
 def _lines_file(out: Path, suffix: str) -> Any:
-    return pa.output_stream(str(out), compression=PACKED[suffix]) if suffix in PACKED else out.open("wb")
+    file = out.open("wb")
+    return pa.CompressedOutputStream(file, PACKED[suffix]) if suffix in PACKED else file
 
 
 def _require_plain(out: Path, catalog: Catalog, *, identities: bool) -> None:

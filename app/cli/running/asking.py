@@ -6,6 +6,7 @@ import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
 
 from app.errors import AccessRefusedError, CepError, DependencyError
@@ -41,8 +42,8 @@ class Asked:
             AccessRefusedError: it wants another token.
             DependencyError: nobody answers, or somebody else.
         """
-        request = urllib.request.Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.token}"} if self.token else {})
         try:
+            request = urllib.request.Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.token}"} if self.token else {})
             with self._opener().open(request, timeout=TIMEOUT_S) as answer:
                 return int(answer.status), answer.read().decode()
         except urllib.error.HTTPError as error:
@@ -52,13 +53,15 @@ class Asked:
                 hint = "name a file with the right token: --token-file"
                 raise AccessRefusedError(f"{self.url} refuses access: {error.reason}\nhint: {hint}") from error
             raise self.stranger() from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, InvalidURL) as error:
             reason = str(getattr(error, "reason", None) or error)
             hint = (
                 "is the application running (cep run)? --url, or http.port of the settings, says where; "
                 "in Kubernetes kubectl port-forward to the driver first; a certificate of your own: --ca-file"
             )
             raise DependencyError(f"nobody answers at {self.url}: {reason}\nhint: {hint}") from error
+        except HTTPException as error:  # a broker, say, which speaks something else
+            raise self.stranger() from error
 
     def stranger(self) -> DependencyError:
         """The error for an answer that no application gives."""

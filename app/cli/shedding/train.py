@@ -15,6 +15,7 @@ from app.cli.shedding.shed_queries import chosen_shedders, read_shed_queries
 from app.errors import CepError
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.operator import Operator
 from app.evaluation.shed_query import ShedQuery
 from app.query.text.keys import AUTO
 from shedding.model_file import save
@@ -77,6 +78,10 @@ def _file(out: Path, query: ShedQuery, *, several: bool) -> Path:
 def _train(query: ShedQuery, shedder: str, file: Path, seed: int) -> dict[str, Any]:
     """Learns, and says on standard error what; returns the same as JSON values."""
     started = time.perf_counter()
+    if not len(Operator(query.plan, query.batch).run()):
+        raise CepError(
+            f"query {query.plan.name}: it finds nothing in the recording, so there is nothing to learn\nhint: does cep replay find something?"
+        )
     try:
         contest = Contest(query.plan_for(shedder), query.batch, query.batch, Terms(seed=seed))
         model = contest.train(query.method(shedder))
