@@ -39,6 +39,7 @@ class TailRecord:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +172,5 @@ def _left(deadline: float) -> float:
 
 
 def _record(message: Message) -> TailRecord:
-    return TailRecord(message.topic(), message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value())
+    place = message.topic(), message.partition(), message.offset()
+    return TailRecord(*place, message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ()))

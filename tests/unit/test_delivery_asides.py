@@ -44,6 +44,9 @@ class Said:
     def value(self) -> bytes:
         return b"%d" % self._offset
 
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return [("ce_type", b"t")] if self._offset else None
+
 
 class Client:
     """A consumer that says some things in turn, and then nothing more."""
@@ -110,7 +113,8 @@ def test_a_topic_partition_that_does_not_answer_is_not_one_without_records_from_
 def test_the_last_records_come_also_to_who_may_not_join_a_group(monkeypatch):
     monkeypatch.setattr(tail, "Consumer", lambda _: Client(Said(code=NO_GROUP), Said(0), Said(1)))
     found = Tails(dict).last("a")
-    assert ([record.value for record in found.records], found.problem) == ([b"1", b"0"], "")
+    told = [(record.value, record.headers) for record in found.records]
+    assert (told, found.problem) == ([(b"1", (("ce_type", b"t"),)), (b"0", ())], "")
 
 
 def test_what_keeps_records_from_coming_is_told(monkeypatch):
