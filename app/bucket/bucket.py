@@ -304,8 +304,11 @@ class Bucket:
             raise SnapshotError(f"bucket {self.number}: a chunk was made under another catalog")
         batch, bitmaps = section.batch, section.bitmaps
         if section.hidden:
-            on_time = np.flatnonzero(batch.time >= self._floor(state, stream))
-            state.hide(take(batch, on_time), bitmaps[on_time], clock)
+            on_time = batch.time >= self._floor(state, stream)
+            if state.order is not None:
+                on_time &= ~state.order.behind(self._order_keys(state, batch), batch.time)
+            rows = np.flatnonzero(on_time)
+            state.hide(take(batch, rows), bitmaps[rows], clock)
             return
         batch, bitmaps = _without(batch, bitmaps, batch.time < self._floor(state, stream), late)
         if state.order is not None and len(section.keys):
@@ -327,12 +330,15 @@ class Bucket:
         if state.order is None:
             return in_match_order(*state.held.release(min(self._watermark[stream] for stream in group.streams)))
         batch, bitmaps = state.held.release_all_in_arrival_order()
-        keys = partition_keys(batch, np.arange(len(batch)), key_group(group, self._rules[group.streams[0]]))
-        is_late = state.order.late(keys.hashes, np.ascontiguousarray(batch.time), times_before(batch), state.floor)
+        is_late = state.order.late(self._order_keys(state, batch), np.ascontiguousarray(batch.time), times_before(batch), state.floor)
         for hashes, times in state.told:
             state.order.late(hashes, times, floor=state.floor)
         state.told = []
         return _without(batch, bitmaps, is_late, late)
+
+    def _order_keys(self, state: GroupState, batch: EventBatch) -> NDArray[np.uint64]:
+        group = state.matching.group
+        return partition_keys(batch, np.arange(len(batch)), key_group(group, self._rules[group.streams[0]])).hashes
 
     def _pass_on(self, state: GroupState, news: Sequence[Found], watermarks: Watermarks) -> None:
         """Hands what queries found to the queries that read them, whose turn comes later in the same step."""

@@ -220,6 +220,14 @@ class KeyOrder:
         self._used = kernels.judge_keys(keys, times, known, self._keys, self._times, self._used, late)
         return late
 
+    def behind(self, keys: NDArray[np.uint64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which events are earlier than what is known of their keys, bool (events,); arguments as of `late`. Nothing is learned."""
+        own, last = np.maximum(keys, np.uint64(1)), np.uint64(len(self._keys) - 1)
+        place = own & last
+        while (taken := (self._keys[place] != 0) & (self._keys[place] != own)).any():
+            place[taken] = (place[taken] + np.uint64(1)) & last
+        return (self._keys[place] == own) & (times < self._times[place])
+
     def contents(self, floor: int = NEVER) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Keys, ascending, and their last times, those that are to be forgotten left out: for snapshots."""
         kept = np.flatnonzero((self._keys != 0) & (self._times > floor))

@@ -177,6 +177,13 @@ def key_history(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_], s
     return KeyHistory(before, *KeyOrder(hashes[told], times[told]).contents(), routed)
 
 
+def behind_keys(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Bool (events,): on time, and yet earlier than an event before it of the same key; arguments as of `key_history`."""
+    rows, behind = np.flatnonzero(~late), np.zeros(len(batch), dtype=np.bool_)
+    behind[rows] = KeyOrder().late(partition_keys(batch, rows, group).hashes, batch.time[rows])
+    return behind
+
+
 def times_before(batch: EventBatch) -> NDArray[np.int64]:
     """Of trusted groups, int64 (events,): the greatest time of each event's predecessors that were not sent with it."""
     column = batch.columns.get(BEFORE)
@@ -337,9 +344,9 @@ class IngressPlan:
     def _send_hidden(
         self, way: _Way, batch: EventBatch, withdrawn: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
     ) -> None:
-        """Puts what was shed of a group's events into sections of their own, for its audit."""
+        """Puts what was shed of a group's events into sections of their own, for its audit; without those that would have been late for their key."""
         rows, bitmaps = withdrawn.of_group(way.group.number)
-        sent = ~late[rows]
+        sent = ~(late if way.key_group is None else late | behind_keys(batch, way.key_group, late))[rows]
         if not way.audited:
             hashes = partition_keys(batch, rows, way.group).hashes
             sent &= np.logical_or.reduce([sample.holds(hashes, batch.time[rows]) for sample in way.samples])

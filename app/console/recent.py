@@ -24,6 +24,8 @@ LONGEST_TEXT = 500
 MOST_CONSTITUENTS = 50
 """A match of a closure can have thousands."""
 VERDICT = "cep.audit.Verdict"
+RETRACTED = b".retracted"
+"""What `ce_type` ends in where a reconciliation has taken a composite event back."""
 
 SchemaOf = Callable[[int], AvroSchema | None]
 
@@ -43,7 +45,8 @@ class Recent:
         """The newest composite events of a query, as JSON values."""
         tail = self._tails.last(topic)
         read = self._read(tail.records, f"{NAMESPACE}.{record_name(plan.name)}")
-        return _told(tail, [_composite_event(record, value) for record, value in read if value.get("query") == plan.name])
+        own = [(record, value) for record, value in read if value.get("query") == plan.name]
+        return _told(tail, [_composite_event(record, value) for record, value in _standing(own)])
 
     def verdicts(self, query: str, topic: str) -> dict[str, Any]:
         """The newest verdicts on a query's composite events, as JSON values."""
@@ -101,6 +104,16 @@ def plain(value: Any) -> Any:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+def _standing(newest_first: Iterable[tuple[TailRecord, dict[str, Any]]]) -> Iterator[tuple[TailRecord, dict[str, Any]]]:
+    """Of each composite event the newest record, unless that takes it back; a batch that is repeated writes it once more."""
+    known = set[str]()
+    for record, value in newest_first:
+        if (identity := str(value.get("id"))) not in known:
+            known.add(identity)
+            if not (dict(record.headers).get("ce_type") or b"").endswith(RETRACTED):
+                yield record, value
 
 
 def _composite_event(record: TailRecord, value: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from time import monotonic
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from app.delivery.originals import NO_MATTER, PASSING
 from app.errors import DependencyError
 
 ANSWER_S = 30.0
@@ -44,7 +45,7 @@ class Positions:
             places = [(topic, partition) for topic in topics for partition in sorted(known[topic].partitions)]
             found = {place: self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWER_S) for place in places}
         except KafkaException as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error.args[0]) from error
         return {place: (low, high) for place, (low, high) in found.items()}
 
     def at(self, times_ms: Mapping[Place, int]) -> dict[Place, int | None]:
@@ -59,18 +60,32 @@ class Positions:
         try:
             answers = self._consumer.offsets_for_times(asked, timeout=ANSWER_S)
         except KafkaException as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error.args[0]) from error
+        for one in answers:
+            if one.error is not None:
+                raise self._unreachable(one.error)
         return {(one.topic, one.partition): None if one.offset < 0 else one.offset for one in answers}
 
     def time_at(self, place: Place, offset: int) -> int | None:
-        """The Kafka timestamp of the first record from an offset on, ms; None where there is none."""
+        """The Kafka timestamp of the first record from an offset on, ms; None where there is none.
+
+        Raises:
+            DependencyError: no answer: whether there is one nobody knows.
+        """
         deadline = monotonic() + ANSWER_S
         self._consumer.assign([TopicPartition(*place, offset)])
         while monotonic() < deadline:
             message = self._consumer.poll(1.0)
-            if message is not None:
-                return None if message.error() is not None else message.timestamp()[1]
-        return None
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                return message.timestamp()[1]
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
+                return None
+            if error.code() != NO_MATTER and error.code() not in PASSING:
+                raise self._unreachable(error)
+        raise DependencyError(f"no answer from the brokers {self._servers}: nothing of {place[0]}, partition {place[1]}, in {ANSWER_S:g} s")
 
-    def _unreachable(self, error: KafkaException) -> DependencyError:
-        return DependencyError(f"no answer from the brokers {self._servers}: {error.args[0].str()}")
+    def _unreachable(self, error: KafkaError) -> DependencyError:
+        return DependencyError(f"no answer from the brokers {self._servers}: {error.str()}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from app.delivery.originals import NO_MATTER
 from app.errors import ConfigurationError
 
 MOST_RECORDS = 200
@@ -38,6 +39,7 @@ class TailRecord:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def _swept(consumer: Consumer, ends: dict[int, int], deadline: float, found: lis
                     del ends[partition]
             elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
                 ends.pop(partition, None)  # what follows the last record are markers of transactions
-            elif error is not None:
+            elif error is not None and error.code() != NO_MATTER:
                 return str(error.str())
         if size > MOST_BYTES:
             return "records are large: these are some of the last"
@@ -170,4 +172,5 @@ def _left(deadline: float) -> float:
 
 
 def _record(message: Message) -> TailRecord:
-    return TailRecord(message.topic(), message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value())
+    place = message.topic(), message.partition(), message.offset()
+    return TailRecord(*place, message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ()))

@@ -61,15 +61,15 @@ class Topics:
             raise DependencyError("the registry is away")
         return self.schemas.get(number)
 
-    def write(self, topic: str, number: int, schema: dict[str, Any], value: dict[str, Any], key: bytes = b"") -> None:
+    def write(self, topic: str, number: int, schema: dict[str, Any], value: dict[str, Any], key: bytes = b"", kind: bytes = b"") -> None:
         self.schemas[number] = parse_schema(json.dumps(schema))
         stream = io.BytesIO()
         fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
-        self.raw(topic, b"\0" + number.to_bytes(4, "big") + stream.getvalue(), key)
+        self.raw(topic, b"\0" + number.to_bytes(4, "big") + stream.getvalue(), key, kind)
 
-    def raw(self, topic: str, value: bytes | None, key: bytes = b"") -> None:
+    def raw(self, topic: str, value: bytes | None, key: bytes = b"", kind: bytes = b"") -> None:
         records = self.records.setdefault(topic, [])
-        records.append(TailRecord(topic, 0, len(records), len(records), key, value))
+        records.append(TailRecord(topic, 0, len(records), len(records), key, value, (("ce_type", kind),) if kind else ()))
 
 
 PLAN = replace(SHIPPED["price-run"], streams=("retail",))
@@ -238,6 +238,17 @@ def test_composite_events_are_shown_with_constituents_and_verdicts_and_nothing_i
     assert page.count("&lt;script&gt;alert(1)") >= 4
     assert "stocks.quotes/1/2" in page
     assert "false positive" in page
+
+
+def test_what_a_reconciliation_took_back_is_not_shown_and_what_was_written_twice_is_shown_once(console):
+    schema, kind = composite_schema(PLAN), b"cep.price-run.v1"
+    written = [(1, kind), (2, kind), (3, kind), (3, kind), (2, kind + b".retracted"), (4, kind + b".reconciled")]
+    written += [(5, kind), (5, kind + b".retracted"), (5, kind + b".reconciled")]
+    for number, own in written:
+        console.topics.write("cep.price-run", 7, schema, composite(number), kind=own)
+    found = console.json("/queries/price-run/console.json")["composite_events"]
+    assert [event["id"] for event in found["records"]] == [f"{number:032x}" for number in (5, 4, 3, 1)]
+    assert found["looked_at"] == len(written)
 
 
 def test_verdicts_are_found_behind_a_thousand_audit_records_of_other_kinds(console):
