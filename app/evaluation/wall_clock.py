@@ -8,7 +8,7 @@ windows) is known when it arrives, as decoding tells it; panes, utilities, selec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,17 +20,17 @@ from app.bucket.recording import rows_between
 from app.cep.door import RunsEngine, count_live, end_runs, hide_limits, limits_of, live_runs, pairs_met
 from app.cep.engine import Watermarks
 from app.cep.matches import Matches
+from app.evaluation.deciding import Candidates, Remembering
 from app.evaluation.operator import Operator, Outcome
 from app.evaluation.paced import Clock, EventDetector, Pace, Step
 from app.evaluation.partial_matches import MatchOperator
-from app.evaluation.shares import Asked, as_asked
 from app.evaluation.windows import EventWindows, expanded, in_recording, partitioned_by_window
 from app.events.batch import EventBatch
 from app.query.plan import Catalog, Plan
-from shedding.candidates import JudgedEvents, JudgedInWindows, JudgedMatches, Mask, Predecessors
+from shedding.candidates import JudgedMatches, Mask
 from shedding.detector_matches import Curve, fitted, matches_to_drop
+from shedding.events.prefix import PrefixModel
 from shedding.interface import Gate, Model
-from shedding.panes import Pane
 
 _WARM = 0.5
 """Share of a calibration that is not measured: windows and partial matches must be there first."""
@@ -117,54 +117,6 @@ class WholeStream:
         return Operator(self._plan, self._batch).outcome(self._found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
-    """What may be dropped of each batch: events, or pairs of events and windows.
-
-    Attributes:
-        events: of the whole recording.
-        windows: of the recording, for shedders that drop from windows.
-        pane: what a model must know of an event's predecessors.
-        taken: bool (events,), those that cost anything: what selection lets through; None: all.
-        ratio: what a model is asked for so that a share of these goes.
-    """
-
-    events: JudgedEvents
-    windows: EventWindows | None = None
-    pane: Pane | None = None
-    taken: Mask | None = None
-    ratio: Asked = as_asked
-
-    def between(self, start: int, stop: int) -> JudgedEvents | JudgedInWindows:
-        """Those of some rows; views."""
-        events = _cut(self.events, start, stop, self._before(start))
-        if self.windows is None:
-            return events
-        own, windows = self.windows.between(start, stop), self.windows
-        return JudgedInWindows(events, windows.event[own] - start, windows.window[own], windows.position[own], windows.size[own])
-
-    def passing(self, start: int, stop: int, kept: Mask) -> float:
-        """The share of those that cost anything that is kept."""
-        if self.taken is not None:
-            own = self.taken[start:stop]
-            kept = kept[own if self.windows is None else own[self.windows.event[self.windows.between(start, stop)] - start]]
-        return float(kept.mean()) if len(kept) else 1.0
-
-    def _before(self, start: int) -> Predecessors:
-        if self.pane is None or not start:
-            return Predecessors()
-        first = start - self.pane.events
-        if not self.pane.events:
-            first = int(np.searchsorted(self.events.time, self.events.time[start] - self.pane.time_ms))
-        part = _cut(self.events, max(0, first), start, Predecessors())
-        return Predecessors(part.type, part.time, part.identity, part.items, part.key, part.values)
-
-
-def _cut(events: JudgedEvents, start: int, stop: int, before: Predecessors) -> JudgedEvents:
-    parts = {name: getattr(events, name)[..., start:stop] for name in ("identity", "time", "type", "values", "items", "key")}
-    return replace(events, before=before, **parts)
-
-
 class EventShedding:
     """Events, or pairs of event and window, are dropped before the operator.
 
@@ -183,7 +135,9 @@ class EventShedding:
         self, operator: WorkingOperator, candidates: Candidates, model: Model[Any] | None, detector: EventDetector, clock: Clock
     ) -> None:
         self.operator = operator
-        self._candidates, self._model, self._detector, self._clock = candidates, model, detector, clock
+        self._memory = Remembering(model.shape) if isinstance(model, PrefixModel) else None
+        self._candidates = candidates if self._memory is None else replace(candidates, pane=None)
+        self._model, self._detector, self._clock = model, detector, clock
         self._gates: dict[float, Gate[Any]] = {}
         self._seen = self._lost = 0.0
 
@@ -196,7 +150,9 @@ class EventShedding:
         began = self._clock.now()
         events, kept, ratio = stop - start, None, 0.0
         if self._model is not None and (ratio := self._detector.ratio(waiting_s)) > 0:
-            kept = self._gate(self._model, self._candidates.ratio(ratio)).keep(self._candidates.between(start, stop))
+            kept = self._kept(self._gate(self._model, self._candidates.ratio(ratio)), start, stop)
+        elif self._memory is not None:
+            self._memory.pass_by(self._candidates.events, stop)
         decided = self._clock.now()
         self.operator.feed(start, stop, kept)
         passed = events * (1.0 if kept is None else self._candidates.passing(start, stop, kept))
@@ -204,6 +160,10 @@ class EventShedding:
         self._detector.learn(events, passed, deciding_s, self._clock.now() - decided)
         self._seen, self._lost = self._seen + events, self._lost + events - passed
         return Step(ratio, deciding_s)
+
+    def _kept(self, gate: Gate[Any], start: int, stop: int) -> Mask:
+        events = self._candidates.between(start, stop)
+        return gate.keep(events) if self._memory is None else self._memory.keep(gate, events, start)  # type: ignore[arg-type]
 
     def _gate(self, model: Model[Any], ratio: float) -> Gate[Any]:
         if ratio not in self._gates:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from app.bucket.recording import rows_between
 from app.cep.door import hide, pairs_by, pairs_met
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.deciding import Candidates
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.evaluation.paced import CLOCKS, Clock, EventDetector, Pace, PacedCourse, Worker, paced, pinned
@@ -30,7 +31,6 @@ from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.quality import Quality
 from app.evaluation.shares import Asked, as_asked, of_candidates
 from app.evaluation.wall_clock import (
-    Candidates,
     EventShedding,
     MatchDetector,
     MatchShedding,

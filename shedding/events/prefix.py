@@ -21,6 +21,7 @@ Source: this project, ops/decisions/0020; the idea to judge events together with
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,14 +248,21 @@ def _rank(shares: UtilityShares, worth: NDArray[np.float64], chance: NDArray[np.
 
 def _saved(items: NDArray[np.uint64], shape: Shape) -> NDArray[np.float64]:
     """float64 (events,), 1 or more: how many events of a match need not be kept when this one goes: it, and those that would follow it."""
-    depth = [0] * len(shape.needs)
-    for item, before in enumerate(shape.needs):
+    length, savings = _savings(shape.needs)
+    saved = np.full(len(items), float(length))
+    for bit, saving in savings:
+        saved[items & bit != 0] = saving
+    return saved
+
+
+@lru_cache(maxsize=1024)
+def _savings(needs: tuple[int, ...]) -> tuple[int, list[tuple[np.uint64, int]]]:
+    """How many items follow each other, and by item's bit how many events go with its own; the least last, which decides. Remembered: it took longer than a small batch of events."""
+    depth = [0] * len(needs)
+    for item, before in enumerate(needs):
         depth[item] = 0 if before < 0 else depth[before] + 1
     length = max(depth) + 1
-    saved = np.full(len(items), float(length))
-    for item in np.argsort(depth, kind="stable").tolist():
-        saved[items & np.uint64(1 << item) != 0] = length - depth[item]
-    return saved
+    return length, [(np.uint64(1 << item), length - depth[item]) for item in np.argsort(depth, kind="stable").tolist()]
 
 
 _ITEMS = np.uint64((1 << MOST_ITEMS) - 1)

@@ -9,10 +9,11 @@ import pytest
 
 from app.bucket.recording import rows_between
 from app.evaluation.contest import Contest, Terms
+from app.evaluation.deciding import Candidates, Remembering
 from app.evaluation.operator import Operator, candidate_items
 from app.evaluation.paced import EventDetector, Pace, ProcessorClock, Step, WallClock, paced, pinned
 from app.evaluation.partial_matches import MatchOperator
-from app.evaluation.wall_clock import Candidates, MatchDetector, MatchShedding, PairShedding, WholeStream, WindowsApart
+from app.evaluation.wall_clock import MatchDetector, MatchShedding, PairShedding, WholeStream, WindowsApart
 from app.evaluation.windows import EventWindows, WindowedOperator, shed_window
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
@@ -20,6 +21,7 @@ from ops.experiments import wall_clock
 from ops.experiments.shedding_figures import Point, Points, read
 from ops.experiments.wall_verdicts import wall_verdicts
 from shedding.candidates import JudgedEvents
+from shedding.events.prefix import PrefixGate
 from shedding.registry import method
 
 
@@ -163,6 +165,31 @@ def test_decisions_batch_by_batch_are_those_about_the_whole(name: str) -> None:
     same = np.mean(np.concatenate(pieces) == whole)
     assert 0.2 < whole.mean() < 0.6
     assert same > 0.97 if name == "prefix" else same == 1.0  # prefix sees a window of predecessors, and no longer what preceded these
+
+
+@pytest.mark.parametrize("size", [1, 90, 1000])
+def test_who_remembers_decides_batch_by_batch_as_about_the_whole(size: int) -> None:
+    plan, batch = queries.g1(), data.letters("DS1", 4000, 0)
+    judging = rows_between(batch, 3000, 4000)
+    contest = Contest(plan, rows_between(batch, 0, 3000), judging, Terms())
+    model = contest.train(method("prefix"))
+    judged, gate, memory = contest.features.judged(judging), model.gate(0.6), Remembering(model.shape)
+    candidates = Candidates(judged)
+    kept = [memory.keep(gate, candidates.between(start, min(start + size, 1000)), start) for start in range(0, 1000, size)]
+    assert np.array_equal(np.concatenate(kept), gate.keep(judged))
+
+
+def test_who_did_not_look_lets_everything_be_extended() -> None:
+    plan, batch = queries.g1(), data.letters("DS1", 4000, 0)
+    judging = rows_between(batch, 3000, 4000)
+    contest = Contest(plan, rows_between(batch, 0, 3000), judging, Terms())
+    model, judged = contest.train(method("prefix")), contest.features.judged(judging)
+    second = int(np.flatnonzero(judged.items[500:] == 1 << 1)[0]) + 500
+    event, useful = Candidates(judged).between(second, second + 1), PrefixGate(model, 1.0)
+    memory = Remembering(model.shape)
+    memory.pass_by(judged, second)
+    assert memory.keep(useful, event, second).tolist() == [True]
+    assert Remembering(model.shape).keep(useful, event, second).tolist() == [False], "nothing was before it"
 
 
 def test_what_can_only_be_asked_of_partial_matches_finds_the_same() -> None:
