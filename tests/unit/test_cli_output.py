@@ -76,3 +76,17 @@ def test_explain_calls_its_format_output_as_well(query, shell):
 
 def test_a_wrong_value_is_a_wrong_command_line(query, shell):
     assert shell("validate", query, "--output", "xml").code == 2
+
+
+@pytest.mark.parametrize("line", ["no JSON", "[]", '{"query": "rise"}', '{"query": 5, "fields": {}}'])
+def test_a_score_of_what_is_no_composite_event_is_a_sentence_with_its_line(line, shell, tmp_path):
+    found = tmp_path / "found.jsonl"
+    found.write_text('{"query": "rise", "fields": {}}\n' + line + "\n")
+    ended = shell("generate", "stocks", "--events", "10", "--score", found)
+    assert ended.code == 1
+    assert f"{found}:2:1: no composite event" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_no_stream_begins_where_times_end(shell):
+    assert shell("generate", "stocks", "--events", "10", "--start-ms", str(1 << 63)).code == 2

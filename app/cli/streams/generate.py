@@ -11,17 +11,22 @@ import orjson
 import typer
 
 from app.cli.output import require_folders
-from app.errors import ConfigurationError, Finding
+from app.errors import ConfigurationError, Finding, FindingsError, Location
 from app.local.generators import KINDS, GeneratedStream
 from app.local.generators import generate as generate_stream
 from app.local.generators.json_lines import json_lines
+
+LATEST_MS = 1 << 53
+"""So far from the epoch a stream may begin: some 285,000 years, and any stream has room behind it."""
 
 
 def generate(  # noqa: PLR0917 - the command's options
     kind: Annotated[str, typer.Argument(help=f"What to generate: {', '.join(KINDS)}.")],
     events: Annotated[int, typer.Option(min=1, help="How many events.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds, equal streams.")] = 0,
-    start_ms: Annotated[int, typer.Option(help="Time of the first event, milliseconds since the epoch.")] = 0,
+    start_ms: Annotated[
+        int, typer.Option(min=-LATEST_MS, max=LATEST_MS, help="Time of the first event, milliseconds since the epoch.")
+    ] = 0,
     rate: Annotated[float, typer.Option(min=0.001, help="Events per second of event time.")] = 1000.0,
     out: Annotated[Path | None, typer.Option(help="File of JSON lines; standard output when not given.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Write what the shipped queries have to find, as JSON.")] = None,
@@ -58,12 +63,24 @@ def _truth_json(stream: GeneratedStream) -> bytes:
 def _scores(stream: GeneratedStream, path: Path) -> str:
     found: dict[str, list[dict[str, object]]] = {name: [] for name in stream.truth}
     with path.open("rb") as file:
-        for line in file:
-            composite = orjson.loads(line)
-            if composite["query"] in found:
-                found[composite["query"]].append(composite["fields"])
+        for number, line in enumerate(file, 1):
+            query, fields = _composite(line, path, number)
+            if query in found:
+                found[query].append(fields)
     lines = []
     for name, truth in sorted(stream.truth.items()):
         precision, recall = truth.score(found[name])
         lines.append(f"{name}: {len(truth.expected)} expected, {len(found[name])} found, precision {precision:.4f}, recall {recall:.4f}")
     return "\n".join(lines)
+
+
+def _composite(line: bytes, path: Path, number: int) -> tuple[str, dict[str, object]]:
+    """The query and the fields of a composite event as `cep replay` writes it."""
+    try:
+        match orjson.loads(line):
+            case {"query": str(query), "fields": dict(fields)}:
+                return query, fields
+    except orjson.JSONDecodeError:
+        pass
+    place = Location(str(path), number, 1)
+    raise FindingsError([Finding("no composite event as `cep replay` writes it", place, "write them with `cep replay --out FILE.jsonl`")])
