@@ -346,6 +346,8 @@ class IngressPlan:
     ) -> None:
         """Puts what was shed of a group's events into sections of their own, for its audit; without those that would have been late for their key."""
         rows, bitmaps = withdrawn.of_group(way.group.number)
+        if not len(rows):
+            return
         sent = ~(late if way.key_group is None else late | behind_keys(batch, way.key_group, late))[rows]
         if not way.audited:
             hashes = partition_keys(batch, rows, way.group).hashes

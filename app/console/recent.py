@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-from app.delivery.composite_schema import NAMESPACE, record_name
+from app.delivery.composite_schema import NAMESPACE, RETRACTED, record_name
 from app.delivery.tail import Tail, TailRecord, Tails
 from app.errors import DependencyError
 from app.events.avro import AvroSchema, SchemaError
@@ -24,8 +24,6 @@ LONGEST_TEXT = 500
 MOST_CONSTITUENTS = 50
 """A match of a closure can have thousands."""
 VERDICT = "cep.audit.Verdict"
-RETRACTED = b".retracted"
-"""What `ce_type` ends in where a reconciliation has taken a composite event back."""
 
 SchemaOf = Callable[[int], AvroSchema | None]
 
@@ -112,7 +110,7 @@ def _standing(newest_first: Iterable[tuple[TailRecord, dict[str, Any]]]) -> Iter
     for record, value in newest_first:
         if (identity := str(value.get("id"))) not in known:
             known.add(identity)
-            if not (dict(record.headers).get("ce_type") or b"").endswith(RETRACTED):
+            if not (dict(record.headers).get("ce_type") or b"").endswith(RETRACTED.encode()):
                 yield record, value
 
 

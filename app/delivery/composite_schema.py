@@ -14,6 +14,8 @@ from app.events.types import Kind
 from app.query.plan import Plan, ReturnField
 
 NAMESPACE = "cep"
+RECONCILED, RETRACTED = ".reconciled", ".retracted"
+"""What ``ce_type`` ends in where a reconciliation has added a composite event, or taken it back."""
 AVRO_TYPES: dict[Kind, Any] = {
     Kind.BOOLEAN: "boolean",
     Kind.INTEGER: "long",

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from app.config.settings import Settings
+from app.delivery.composite_schema import RECONCILED, RETRACTED
 from app.delivery.originals import Original, OriginalReader
 from app.delivery.security import shipped_consumer_options
 from app.owners.egress import Headers
 from app.pipeline.publisher import Publisher
 from app.pipeline.reconcile.found import TYPE, Found
-from app.pipeline.reconcile.identities import RECONCILED, RETRACTED, Difference, Kind
+from app.pipeline.reconcile.identities import Difference, Kind
 
 REASON = "cep.reason"
 MISSED, FALSE = b"shed", b"false-positive"

@@ -10,8 +10,6 @@ from app.delivery.positions import Place
 
 Correction = Literal["", "reconciled", "retracted"]
 """What a record on a topic is: one of the application itself, or what a reconciliation added to it, or took back."""
-RECONCILED, RETRACTED = ".reconciled", ".retracted"
-"""What ``ce_type`` then ends in."""
 
 
 class Kind(NamedTuple):
