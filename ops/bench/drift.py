@@ -48,6 +48,7 @@ from app.local.generators.json_lines import json_lines
 from app.local.outlets import outlet_of
 from app.local.ports import free_ports
 from app.local.sending import Sender, at_rate
+from app.observe.scrape import Scrape
 from ops.bench.overload.runs import audits_of, composites_of
 from ops.bench.overload.workloads import Workload
 from ops.bench.pipeline import ROOT, apply_topics
@@ -191,8 +192,7 @@ class Application:
 
     def total(self, metric: str) -> float:
         """Of a counter, whatever its labels are."""
-        lines = (one for one in self.asked("metrics").splitlines() if one.startswith(f"{metric}{{"))
-        return sum(float(one.rpartition(" ")[2]) for one in lines)
+        return Scrape.of(self.asked("metrics")).total(metric)
 
     @property
     def realised(self) -> float:

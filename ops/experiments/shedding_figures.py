@@ -39,6 +39,7 @@ class Point:
         late: share of the events above the bound, percent.
         shedding: share of the operator's busy time that decisions took, percent; on a clock only.
         capacity: events per second without shedding, measured on a clock; 0 in virtual time.
+        unsteady: by how much the capacity was another one behind the run, percent; on a clock only.
     """
 
     figure: str
@@ -56,6 +57,7 @@ class Point:
     late: float = 0.0
     shedding: float = 0.0
     capacity: float = 0.0
+    unsteady: float = 0.0
 
 
 class Points:

@@ -3,7 +3,7 @@
     python -m ops.experiments.wall_clock FOLDER [--clock wall|processor] [--quick] [--only NAME] [--seeds N] [--judge]
 
 Both papers: gSPICE's Q1 and Q3 on DS1, its Q4 on GF-2015 and Q6 on POR-SUI-2019 (played again and again), pSPICE's Q1. One thread, on one core where the system allows it; events arrive as the clock
-says, at 120 and 200 % of a capacity that is measured without shedding for each query, stream and seed; the bound is 1 s, shedding begins at 0.8 s, and the queue has that length when a run begins.
+says, at 120 and 200 % of a capacity that is measured without shedding before each run, and again behind it (`ops.experiments.wall_steady`); the bound is 1 s, shedding begins at 0.8 s, and the queue has that length when a run begins.
 ``--clock processor`` counts the time that this thread works instead of the time that passes: for machines that are busy with other things. Writes plots (PNG, SVG), all points
 (``wall.json``) and tables with verdicts (``wall.md``), named by the clock; none of it is virtual time.
 """
@@ -15,6 +15,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ from ops.experiments import shedding_queries as queries
 from ops.experiments.gspice import PANE_STOCKS, all_symbols
 from ops.experiments.shedding_command import Paper, Size, command
 from ops.experiments.shedding_figures import Plot, Point
+from ops.experiments.wall_steady import steady
 from ops.experiments.wall_verdicts import means, wall_verdicts
 from shedding.events.baseline import drop_shares
 from shedding.interface import Method, Model
@@ -57,6 +59,8 @@ from shedding.registry import method
 
 SECONDS = 5.0
 """How long events arrive in a run; those that wait at its beginning come on top."""
+MEASURED_S = 0.5
+"""A capacity is measured for so long at least: behind selection a round takes a tenth of a second."""
 MOST_EVENTS = 400_000
 """Of a run, which ends sooner where an operator is so fast (behind selection): all pairs of event and window are in memory."""
 FULL = Size(10, 20_000, 12_000)
@@ -116,14 +120,20 @@ def _windows(setting: Setting, batch: EventBatch) -> EventWindows | None:
     return EventWindows.of(shed_window(setting.plan), batch) if setting.apart else None
 
 
-def _calibrated(setting: Setting, clock: Clock, batch_s: float = BATCH_S) -> tuple[float, int]:
-    """Events per second without shedding, and events of a batch."""
-    windows, batch, capacity = _windows(setting, setting.learning), 100, 0.0
-    for _ in range(2):
+def _throughput(setting: Setting, clock: Clock, batch: int) -> float:
+    """Events per second without shedding: the median of as many rounds as `MEASURED_S` has room for."""
+    windows, rounds = _windows(setting, setting.learning), list[float]()
+    until = clock.now() + MEASURED_S
+    while not rounds or clock.now() < until:
         operator = _operator(setting, setting.learning, windows)
-        capacity = throughput(len(setting.learning), batch, lambda start, stop, own=operator: own.feed(start, stop, None), clock)  # type: ignore[misc]
-        batch = batch_for(capacity, batch_s)
-    return capacity, batch
+        rounds.append(throughput(len(setting.learning), batch, lambda start, stop, own=operator: own.feed(start, stop, None), clock))  # type: ignore[misc]
+    return float(np.median(rounds))
+
+
+def _calibrated(setting: Setting, clock: Clock, batch_s: float = BATCH_S) -> tuple[float, int]:
+    """The same, and events of a batch."""
+    batch = batch_for(_throughput(setting, clock, 100), batch_s)
+    return _throughput(setting, clock, batch), batch
 
 
 def events_shed(setting: Setting, figure: str, seed: int, clock: Clock) -> Iterator[Point]:
@@ -135,15 +145,18 @@ def events_shed(setting: Setting, figure: str, seed: int, clock: Clock) -> Itera
     windows, truth = _windows(setting, stream), Operator(setting.plan, stream).run()
     judged = Features.of(setting.plan).judged(stream)
     taken, asked = _behind_selection(setting, stream, models)
-    for rate in setting.rates:
+
+    def run(rate: float, name: str, capacity: float) -> list[Point]:
         pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
-        events = min(len(stream), _needed(capacity, rate))
-        for name, one in setting.methods.items():
-            pairs = windows if one is not None and one.level == "events per window" else None
-            candidates = Candidates(judged, pairs, getattr(models[name], "pane", None), taken, asked[name])
-            worker = EventShedding(_operator(setting, stream, windows), candidates, models[name], EventDetector(pace), clock)
-            course = _run(events, pace, worker, clock)
-            yield from _points(figure, name, pace, seed, course, _quality(truth, worker.operator.outcome(), events), worker.dropped)
+        events, one = min(len(stream), _needed(capacity, rate)), setting.methods[name]
+        pairs = windows if one is not None and one.level == "events per window" else None
+        candidates = Candidates(judged, pairs, getattr(models[name], "pane", None), taken, asked[name])
+        worker = EventShedding(_operator(setting, stream, windows), candidates, models[name], EventDetector(pace), clock)
+        course = _run(events, pace, worker, clock)
+        return list(_points(figure, name, pace, seed, course, _quality(truth, worker.operator.outcome(), events), worker.dropped))
+
+    for rate, name in product(setting.rates, setting.methods):
+        yield from steady(lambda: _throughput(setting, clock, size), partial(run, rate, name))
 
 
 def _behind_selection(
@@ -212,26 +225,28 @@ def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
     known = data.steps(measure, seed + 1_000, LEADERS)
     setting = Setting(plan, known, lambda events: data.steps(events, seed, LEADERS), {}, apart=False)
     capacity, size = _calibrated(setting, clock, MATCH_BATCH_S)
-    free = MatchShedding(WholeStream(plan, known), MatchOperator(plan, known), None, None, clock)
-    for start in range(0, measure, size):
-        free.work(start, min(start + size, measure), 0.0)
     stream = setting.judging(_needed(capacity, max(RATES)))
     truth, matches, judged = Operator(plan, stream).run(), MatchOperator(plan, stream), Features.of(plan).judged(stream)
     hidden, asking_s = {name: _hidden(plan, models[name][1], known) for name in OF_PAIRS}, _asking_s(plan, known, size, clock)
-    for rate in RATES:
+
+    def run(rate: float, name: str, capacity: float) -> list[Point]:
         pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
-        events = min(len(stream), _needed(capacity, rate))
-        for name, (one, model) in models.items():
-            operator = WholeStream(plan, stream)
-            worker: EventShedding | MatchShedding | PairShedding
-            if name in OF_PAIRS:
-                worker = PairShedding(operator, hidden[name], EventDetector(pace), clock, asking_s)
-            elif one.level == "events":
-                worker = EventShedding(operator, Candidates(judged), model, EventDetector(pace), clock)
-            else:
-                worker = MatchShedding(operator, matches, model, MatchDetector(pace, free.samples), clock)
-            course = _run(events, pace, worker, clock)
-            yield from _points(figure, name, pace, seed, course, _quality(truth, operator.outcome(), events), worker.dropped)
+        events, operator, (one, model) = min(len(stream), _needed(capacity, rate)), WholeStream(plan, stream), models[name]
+        worker: EventShedding | MatchShedding | PairShedding
+        if name in OF_PAIRS:
+            worker = PairShedding(operator, hidden[name], EventDetector(pace), clock, asking_s)
+        elif one.level == "events":
+            worker = EventShedding(operator, Candidates(judged), model, EventDetector(pace), clock)
+        else:
+            free = MatchShedding(WholeStream(plan, known), MatchOperator(plan, known), None, None, clock)
+            for start in range(0, measure, size):
+                free.work(start, min(start + size, measure), 0.0)
+            worker = MatchShedding(operator, matches, model, MatchDetector(pace, free.samples), clock)
+        course = _run(events, pace, worker, clock)
+        return list(_points(figure, name, pace, seed, course, _quality(truth, operator.outcome(), events), worker.dropped))
+
+    for rate, name in product(RATES, models):
+        yield from steady(lambda: _throughput(setting, clock, size), partial(run, rate, name))
 
 
 def _needed(capacity: float, rate: float) -> int:

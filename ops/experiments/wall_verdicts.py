@@ -18,6 +18,7 @@ _COLUMNS = {
     "late": "above the bound, %",
     "shedding": "deciding, % of the work",
     "capacity": "capacity, events/s",
+    "unsteady": "another one behind the run, by %",
 }
 MATCH_CURVES = ("pspice", "stateful", "hspice", "pm-random", "e-bl", "bl")
 OURS = ("prefix", "stateful")

@@ -19,6 +19,7 @@ from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
 from ops.experiments import wall_clock
 from ops.experiments.shedding_figures import Point, Points, read
+from ops.experiments.wall_steady import steady
 from ops.experiments.wall_verdicts import wall_verdicts
 from shedding.candidates import JudgedEvents
 from shedding.events.prefix import PrefixGate
@@ -260,6 +261,19 @@ def test_a_short_run_sheds_and_is_written(tmp_path: Path, monkeypatch: pytest.Mo
     assert all(run.dropped > 10 and run.capacity > 0 and run.latency_ms > 500 and run.true > 100 for run in runs.values())
     assert (tmp_path / f"{clock}-Q3-course.png").stat().st_size > 1000
     assert f"{clock}-Q3, gspice | 200" in (tmp_path / f"{clock}.md").read_text()
+
+
+def test_a_run_counts_whose_capacity_was_the_same_behind_it() -> None:
+    measured = iter([100.0, 150.0, 80.0, 60.0, 90.0, 95.0, 1.0])
+    points = steady(lambda: next(measured), lambda capacity: [Point("f", "c", 200, 0, capacity)])
+    assert [(point.lost, round(point.unsteady, 1)) for point in points] == [(90.0, 5.6)]
+    assert next(measured) == 1.0, "nothing was measured behind it"
+
+
+def test_where_the_machine_is_never_steady_the_run_counts_where_it_was_most() -> None:
+    measured = iter([100.0, 150.0, 80.0, 60.0, 90.0, 60.0, 50.0, 75.0])
+    points = steady(lambda: next(measured), lambda capacity: [Point("f", "c", 200, 0, capacity)])
+    assert [(point.lost, point.unsteady) for point in points] == [(80.0, 25.0)]
 
 
 def test_partial_matches_are_dropped_on_a_clock() -> None:

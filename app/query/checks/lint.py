@@ -10,6 +10,9 @@ from app.query.resolved import resolved as r
 from app.query.resolved.resolve_keys import strategies
 from app.query.tree import tree as t
 
+MANY_WINDOWS = 1000
+"""At once, of which each is matched apart, and learned from apart."""
+
 
 def lint(query: r.Resolved) -> tuple[Finding, ...]:
     """All warnings about a resolved query."""
@@ -174,6 +177,19 @@ def _late_negation(query: r.Resolved) -> Iterator[Finding]:
             )
 
 
+def _many_windows(query: r.Resolved) -> Iterator[Finding]:
+    window = query.document.record("window")
+    if "size" not in window or "slide" not in window:
+        return
+    windows = -(-window["size"].value.size // window["slide"].value.size)
+    if windows >= MANY_WINDOWS:
+        yield _warning(
+            f"every event is in {windows:,} windows at once, and each of them is matched apart",
+            query.document.location("window"),
+            "let them slide further, or write within: if a match only has to be short",
+        )
+
+
 def _never_of_that_type(query: r.Resolved) -> Iterator[Finding]:
     """``a.type = 'B'`` where a can only be an A, and the like, are comparisons that never hold."""
     written = query.document.expression("where")
@@ -206,5 +222,6 @@ RULES: tuple[Callable[[r.Resolved], Iterator[Finding]], ...] = (
     _reluctant_without_after,
     _waiting_after,
     _late_negation,
+    _many_windows,
     _never_of_that_type,
 )
