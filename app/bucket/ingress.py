@@ -129,14 +129,12 @@ class KeyHistory:
         keys: uint64 (keys,), of events that are not sent.
         times: int64 (keys,), their greatest times, ms.
         routed: the keys are those by which events are routed; otherwise every bucket must know all of them.
-        behind: bool (events of the batch,), on time, and yet earlier than a predecessor in the batch; None when every on-time event is sent.
     """
 
     before: NDArray[np.int64] | None
     keys: NDArray[np.uint64]
     times: NDArray[np.int64]
     routed: bool = True
-    behind: NDArray[np.bool_] | None = None
 
     def of_bucket(self, number: int, buckets: int, home: int | None) -> KeyHistory:
         """What one bucket must know."""
@@ -172,11 +170,18 @@ def key_history(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_], s
     rows, hashes = rows[keyed], found.hashes[keyed]
     times = batch.time[rows]
     earlier = np.full(len(rows), NEVER, dtype=np.int64)
-    before, behind = np.full(len(batch), NEVER, dtype=np.int64), np.zeros(len(batch), dtype=np.bool_)
-    behind[rows] = KeyOrder().late(hashes, times, earlier)
+    KeyOrder().late(hashes, times, earlier)
+    before = np.full(len(batch), NEVER, dtype=np.int64)
     before[rows] = earlier
     told = hidden[rows]
-    return KeyHistory(before, *KeyOrder(hashes[told], times[told]).contents(), routed, behind)
+    return KeyHistory(before, *KeyOrder(hashes[told], times[told]).contents(), routed)
+
+
+def behind_keys(batch: EventBatch, group: QueryGroup, late: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Bool (events,): on time, and yet earlier than an event before it of the same key; arguments as of `key_history`."""
+    rows, behind = np.flatnonzero(~late), np.zeros(len(batch), dtype=np.bool_)
+    behind[rows] = KeyOrder().late(partition_keys(batch, rows, group).hashes, batch.time[rows])
+    return behind
 
 
 def times_before(batch: EventBatch) -> NDArray[np.int64]:
@@ -255,11 +260,9 @@ class IngressPlan:
         ranked = np.zeros(len(batch) if self._counting else 0, dtype=np.bool_)
         for way in self._ways:
             own = {name: column for query in way.group.queries for name, column in riding.get(query, {}).items()}
-            late_for_it = judgements[way.rules].late
-            only_counted, behind = self._send(way, batch, kept, late_for_it, sections, riding=own)
-            ranked[only_counted] = True
+            ranked[self._send(way, batch, kept, judgements[way.rules].late, sections, riding=own)] = True
             if withdrawn is not None and (way.audited or way.samples):
-                self._send_hidden(way, batch, withdrawn, late_for_it if behind is None else late_for_it | behind, sections)
+                self._send_hidden(way, batch, withdrawn, judgements[way.rules].late, sections)
         if self._counting:
             ranked[selected.relevant] = False
         extra = int(np.count_nonzero(ranked))
@@ -293,12 +296,8 @@ class IngressPlan:
         sections: list[list[Section]],
         *,
         riding: Mapping[str, Column],
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-        """Puts a group's events into sections, with what rides along.
-
-        Returns:
-            the rows that are no candidates and only counted, int64 (counted,), and `KeyHistory.behind`.
-        """
+    ) -> NDArray[np.int64]:
+        """Puts a group's events into sections, with what rides along; returns the rows that are no candidates and only counted, int64 (counted,)."""
         rows, bitmaps = selected.of_group(way.group.number)
         if (gone := late[rows]).any():
             rows, bitmaps = rows[~gone], bitmaps[~gone]
@@ -306,7 +305,7 @@ class IngressPlan:
         sent = rows if not len(counted) else np.concatenate([rows, counted])
         history = _NO_HISTORY if way.key_group is None else key_history(batch, way.key_group, late, sent, way.key_group == way.group)
         if len(sent) == 0 and len(history.keys) == 0:
-            return counted, history.behind
+            return counted
         before = {} if history.before is None else {BEFORE: Column(Kind.TIME, history.before)}
         columns = _with_riders(
             batch, (*way.group.columns, *(name for name in batch.columns if name.startswith(RIDER))), {**before, **riding}
@@ -325,7 +324,7 @@ class IngressPlan:
                 if len(own):
                     nothing = np.zeros((len(own), bitmaps.shape[1]), dtype=np.uint64)
                     sections[number].append(Section(way.identity, way.layout, take(columns, counted[own]), nothing))
-        return counted, history.behind
+        return counted
 
     def _too_late_to_be_used(
         self, selected: SelectedEvents, judgements: Mapping[TimeRules, Judgement], late: NDArray[np.bool_]
@@ -345,11 +344,11 @@ class IngressPlan:
     def _send_hidden(
         self, way: _Way, batch: EventBatch, withdrawn: SelectedEvents, late: NDArray[np.bool_], sections: list[list[Section]]
     ) -> None:
-        """Puts what was shed of a group's events into sections of their own, for its audit; ``late``: bool (events,), for the group, or for their key."""
+        """Puts what was shed of a group's events into sections of their own, for its audit; without those that would have been late for their key."""
         rows, bitmaps = withdrawn.of_group(way.group.number)
         if not len(rows):
             return
-        sent = ~late[rows]
+        sent = ~(late if way.key_group is None else late | behind_keys(batch, way.key_group, late))[rows]
         if not way.audited:
             hashes = partition_keys(batch, rows, way.group).hashes
             sent &= np.logical_or.reduce([sample.holds(hashes, batch.time[rows]) for sample in way.samples])
