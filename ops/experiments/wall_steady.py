@@ -27,7 +27,7 @@ def steady(capacity: Callable[[], float], run: Callable[[float], list[Point]]) -
         before = capacity()
         points = run(before)
         off = abs(capacity() / before - 1)
-        found.append((off, [replace(one, unsteady=100 * off) for one in points]))
+        found.append((off, [replace(one, unsteady=100 * off) if one.capacity else one for one in points]))
         if off <= STEADY:
             break
     return min(found, key=lambda one: one[0])[1]

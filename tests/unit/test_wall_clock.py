@@ -265,14 +265,14 @@ def test_a_short_run_sheds_and_is_written(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_run_counts_whose_capacity_was_the_same_behind_it() -> None:
     measured = iter([100.0, 150.0, 80.0, 60.0, 90.0, 95.0, 1.0])
-    points = steady(lambda: next(measured), lambda capacity: [Point("f", "c", 200, 0, capacity)])
+    points = steady(lambda: next(measured), lambda capacity: [Point("f", "c", 200, 0, capacity, capacity=capacity)])
     assert [(point.lost, round(point.unsteady, 1)) for point in points] == [(90.0, 5.6)]
     assert next(measured) == 1.0, "nothing was measured behind it"
 
 
 def test_where_the_machine_is_never_steady_the_run_counts_where_it_was_most() -> None:
     measured = iter([100.0, 150.0, 80.0, 60.0, 90.0, 60.0, 50.0, 75.0])
-    points = steady(lambda: next(measured), lambda capacity: [Point("f", "c", 200, 0, capacity)])
+    points = steady(lambda: next(measured), lambda capacity: [Point("f", "c", 200, 0, capacity, capacity=capacity)])
     assert [(point.lost, point.unsteady) for point in points] == [(80.0, 25.0)]
 
 
