@@ -120,21 +120,26 @@ def _windows(setting: Setting, batch: EventBatch) -> EventWindows | None:
     return EventWindows.of(shed_window(setting.plan), batch) if setting.apart else None
 
 
-def _throughput(setting: Setting, clock: Clock, batch: int) -> float:
-    """Events per second without shedding: the median of as many rounds as `MEASURED_S` has room for."""
-    windows, rounds = _windows(setting, setting.learning), list[float]()
-    until = clock.now() + MEASURED_S
-    while not rounds or clock.now() < until:
-        operator = _operator(setting, setting.learning, windows)
-        rounds.append(throughput(len(setting.learning), batch, lambda start, stop, own=operator: own.feed(start, stop, None), clock))  # type: ignore[misc]
-    return float(np.median(rounds))
+def _measuring(setting: Setting, clock: Clock) -> Callable[[int], float]:
+    """(events of a batch) → events per second without shedding: the median of as many rounds as `MEASURED_S` has room for."""
+    windows = _windows(setting, setting.learning)
+
+    def throughput_of(batch: int) -> float:
+        rounds: list[float] = []
+        until = clock.now() + MEASURED_S
+        while not rounds or clock.now() < until:
+            operator = _operator(setting, setting.learning, windows)
+            rounds.append(throughput(len(setting.learning), batch, lambda start, stop, own=operator: own.feed(start, stop, None), clock))  # type: ignore[misc]
+        return float(np.median(rounds))
+
+    return throughput_of
 
 
-def _calibrated(setting: Setting, clock: Clock, batch_s: float = BATCH_S) -> tuple[float, int]:
-    """The same, and events of a batch: twice, as the first look takes small batches, which where events cost little are dear themselves."""
+def _calibrated(measured: Callable[[int], float], batch_s: float = BATCH_S) -> tuple[float, int]:
+    """Events per second, and events of a batch: twice, as the first look takes small batches, which where events cost little are dear themselves."""
     batch, capacity = 100, 0.0
     for _ in range(2):
-        capacity = _throughput(setting, clock, batch)
+        capacity = measured(batch)
         batch = batch_for(capacity, batch_s)
     return capacity, batch
 
@@ -143,23 +148,24 @@ def events_shed(setting: Setting, figure: str, seed: int, clock: Clock) -> Itera
     """Shedders of events, and of events in windows."""
     contest = Contest(setting.plan, setting.learning, rows_between(setting.learning, 0, 0), Terms(seed=seed))
     models = {name: contest.train(one) if one is not None else None for name, one in setting.methods.items()}
-    capacity, size = _calibrated(setting, clock)
+    measured = _measuring(setting, clock)
+    capacity, size = _calibrated(measured)
     stream = setting.judging(_needed(capacity, max(setting.rates)))
     windows, truth = _windows(setting, stream), Operator(setting.plan, stream).run()
     judged = Features.of(setting.plan).judged(stream)
     taken, asked = _behind_selection(setting, stream, models)
 
-    def run(rate: float, name: str, capacity: float) -> list[Point]:
+    def run(rate: float, name: str, capacity: float) -> Iterator[Point]:
         pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
         events, one = min(len(stream), _needed(capacity, rate)), setting.methods[name]
         pairs = windows if one is not None and one.level == "events per window" else None
         candidates = Candidates(judged, pairs, getattr(models[name], "pane", None), taken, asked[name])
         worker = EventShedding(_operator(setting, stream, windows), candidates, models[name], EventDetector(pace), clock)
         course = _run(events, pace, worker, clock)
-        return list(_points(figure, name, pace, seed, course, _quality(truth, worker.operator.outcome(), events), worker.dropped))
+        yield from _points(figure, name, pace, seed, course, _quality(truth, worker.operator.outcome(), events), worker.dropped)
 
     for rate, name in product(setting.rates, setting.methods):
-        yield from steady(lambda: _throughput(setting, clock, size), partial(run, rate, name))
+        yield from steady(partial(measured, size), partial(run, rate, name))
 
 
 def _behind_selection(
@@ -227,12 +233,13 @@ def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
     plan, measure, models = queries.p1(MATCH_WINDOW, LEADERS), MATCH_SIZE[1], _match_models()
     known = data.steps(measure, seed + 1_000, LEADERS)
     setting = Setting(plan, known, lambda events: data.steps(events, seed, LEADERS), {}, apart=False)
-    capacity, size = _calibrated(setting, clock, MATCH_BATCH_S)
+    measured = _measuring(setting, clock)
+    capacity, size = _calibrated(measured, MATCH_BATCH_S)
     stream = setting.judging(_needed(capacity, max(RATES)))
     truth, matches, judged = Operator(plan, stream).run(), MatchOperator(plan, stream), Features.of(plan).judged(stream)
     hidden, asking_s = {name: _hidden(plan, models[name][1], known) for name in OF_PAIRS}, _asking_s(plan, known, size, clock)
 
-    def run(rate: float, name: str, capacity: float) -> list[Point]:
+    def run(rate: float, name: str, capacity: float) -> Iterator[Point]:
         pace = Pace(rate * capacity, capacity, size, begun_s=0.8)
         events, operator, (one, model) = min(len(stream), _needed(capacity, rate)), WholeStream(plan, stream), models[name]
         worker: EventShedding | MatchShedding | PairShedding
@@ -246,10 +253,10 @@ def matches_shed(figure: str, seed: int, clock: Clock) -> Iterator[Point]:
                 free.work(start, min(start + size, measure), 0.0)
             worker = MatchShedding(operator, matches, model, MatchDetector(pace, free.samples), clock)
         course = _run(events, pace, worker, clock)
-        return list(_points(figure, name, pace, seed, course, _quality(truth, operator.outcome(), events), worker.dropped))
+        yield from _points(figure, name, pace, seed, course, _quality(truth, operator.outcome(), events), worker.dropped)
 
     for rate, name in product(RATES, models):
-        yield from steady(lambda: _throughput(setting, clock, size), partial(run, rate, name))
+        yield from steady(partial(measured, size), partial(run, rate, name))
 
 
 def _needed(capacity: float, rate: float) -> int:

@@ -5,7 +5,7 @@ Machines that are shared go at half their speed for minutes, whatever runs on th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ops.experiments.shedding_figures import Point
@@ -15,7 +15,7 @@ STEADY = 0.1
 TRIES = 4
 
 
-def steady(capacity: Callable[[], float], run: Callable[[float], list[Point]]) -> list[Point]:
+def steady(capacity: Callable[[], float], run: Callable[[float], Iterable[Point]]) -> list[Point]:
     """The points of a run between two measurements that agree; of several runs where none did, those of the one where they are nearest to each other.
 
     Args:
@@ -25,7 +25,7 @@ def steady(capacity: Callable[[], float], run: Callable[[float], list[Point]]) -
     found: list[tuple[float, list[Point]]] = []
     for _ in range(TRIES):
         before = capacity()
-        points = run(before)
+        points = list(run(before))
         off = abs(capacity() / before - 1)
         found.append((off, [replace(one, unsteady=100 * off) if one.capacity else one for one in points]))
         if off <= STEADY:
