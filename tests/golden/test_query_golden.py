@@ -46,6 +46,12 @@ def test_valid_queries_that_will_hardly_do_what_is_wanted_are_warned_about(path:
     golden(path.with_suffix(".txt"), "\n".join(finding.render() for finding in compiled.warnings) + "\n")
 
 
+def test_windows_of_two_units_are_an_error_and_not_many() -> None:
+    text = (HERE / "warnings" / "many-windows.yaml").read_text(encoding="utf-8")
+    (finding,) = compile_texts([("q.yaml", text.replace("slide: 1 s", "slide: 5 events"))], STREAMS).findings
+    assert finding.message == "size and slide have different units"
+
+
 @pytest.mark.parametrize("form", ["text", "mermaid", "json"])
 @pytest.mark.parametrize("path", _queries("ast"), ids=lambda path: path.stem)
 def test_syntax_tree_of_a_query(path: Path, form: str, golden: Golden) -> None:

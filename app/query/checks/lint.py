@@ -181,8 +181,9 @@ def _many_windows(query: r.Resolved) -> Iterator[Finding]:
     window = query.document.record("window")
     if "size" not in window or "slide" not in window:
         return
-    windows = -(-window["size"].value.size // window["slide"].value.size)
-    if windows >= MANY_WINDOWS:
+    size, slide = window["size"].value, window["slide"].value
+    windows = -(-size.size // slide.size)
+    if size.unit == slide.unit and windows >= MANY_WINDOWS:  # two units are an error, and no number of windows
         yield _warning(
             f"every event is in {windows:,} windows at once, and each of them is matched apart",
             query.document.location("window"),
