@@ -49,6 +49,8 @@ class Watermarks:
 
 FEWEST = 16
 """Candidates between two looks: a look costs as much as some events do."""
+LOOKS = 8
+"""While a window passes, at the partial matches that were made since the last one: what waits to be looked at is at most so much of what there would be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,14 @@ class Looking:
     """Who looks at an engine's partial matches while it is fed.
 
     Attributes:
-        every_ms: of the events' time, about, between two looks.
+        every: ms of the events' time, about, between two looks; of windows in events, so many that are fed.
         look: called with the time of the event that comes next; may end partial matches.
+        in_events: what ``every`` counts.
     """
 
-    every_ms: float
+    every: float
     look: Callable[[int], None]
+    in_events: bool = False
 
     def candidates(self, time: NDArray[np.int64], source: NDArray[np.int64], candidates: int, most: int) -> int:
         """How many candidates come between two looks, where so many are in events of these times and sources (int64); not more than ``most``.
@@ -73,9 +77,11 @@ class Looking:
         [50, 25, 16]
         >>> looking.candidates(np.array([0, 20, 0, 20]), np.array([1, 1, 2, 2]), 100, 50)
         25
+        >>> Looking(10, print, in_events=True).candidates(np.zeros(40), np.zeros(40), 80, 50)
+        20
         """
-        span = _time_passed(time, source)
-        return most if span <= self.every_ms else max(FEWEST, min(most, round(candidates * self.every_ms / span)))
+        span = len(time) if self.in_events else _time_passed(time, source)
+        return most if span <= self.every else max(FEWEST, min(most, round(candidates * self.every / span)))
 
 
 def _time_passed(time: NDArray[np.int64], source: NDArray[np.int64]) -> int:

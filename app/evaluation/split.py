@@ -17,7 +17,7 @@ from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
-from app.evaluation.operator import candidate_items, protected_events
+from app.evaluation.operator import Operator, candidate_items, protected_events
 from app.evaluation.shed_query import ShedQuery
 from app.events.batch import EventBatch, concatenate
 from shedding.candidates import JudgedEvents
@@ -39,7 +39,7 @@ POWERS = (0.2, 2.5)
 MOST = 0.99
 """The most that the watchdog asks for by default."""
 MOST_STEPS = 20_000
-"""Events that shedders of partial matches learn from, the newest: they are followed event by event."""
+"""Events that shedders of partial matches learn from: they are followed event by event. The newest ones, or where these hold few composite events, of which alone anything is learned, an earlier stretch (see `stretch_with`)."""
 LOOKS, AVERAGE_OVER = 500, 100
 """Looks at the partial matches while shedders of them are judged; and events over which their number is kept, on average: there may be one or two at a time."""
 
@@ -64,6 +64,26 @@ def thirds(events: int) -> list[tuple[int, int]]:
     """
     cuts = [events * part // 3 for part in range(4)]
     return list(pairwise(cuts))
+
+
+def stretch_with(ends: NDArray[np.int64], events: int, most: int) -> tuple[int, int]:
+    """The newest stretch of so many events in which `ENOUGH` composite events end; where there is none, the newest of those in which most do.
+
+    Args:
+        ends: ascending rows of the events that composite events end with.
+        events: in all.
+        most: how long a stretch is.
+
+    >>> stretch_with(np.array([5, 6, 7, 90]), 100, 20), stretch_with(np.arange(0, 1000, 2), 1000, 500), stretch_with(np.array([], np.int64), 100, 20)
+    ((0, 20), (500, 1000), (80, 100))
+    """
+    if events <= most or not len(ends):
+        return max(0, events - most), events
+    stops = np.append(np.maximum(ends + 1, most), events)
+    held = np.searchsorted(ends, stops) - np.searchsorted(ends, stops - most)
+    enough = np.flatnonzero(held >= min(ENOUGH, held.max()))
+    stop = int(stops[enough[-1]])
+    return stop - most, stop
 
 
 def parted(batch: EventBatch, start: int, stop: int) -> tuple[EventBatch, EventBatch]:
@@ -177,12 +197,20 @@ class Split:
     def _protected(self) -> NDArray[np.bool_]:
         return protected_events(self._query.plan, self._judging)
 
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        """Ascending rows of what is learned from, with which its composite events end."""
+        if len(self._learning) <= MOST_STEPS:
+            return np.zeros(0, np.int64)
+        found = Operator(self._query.plan, self._learning).run()
+        return np.sort(np.maximum.reduceat(found.rows, found.starts[:-1])) if len(found) else np.zeros(0, np.int64)
+
     def _contest(self, shedder: str) -> Contest:
         of_matches = METHODS[shedder].of_matches
         if of_matches not in self._contests:
             learning, terms = self._learning, Terms(seed=self._seed, fixed=True)
             if of_matches:
-                learning = rows_between(learning, max(0, len(learning) - MOST_STEPS), len(learning))
+                learning = rows_between(learning, *stretch_with(self._ends, len(learning), MOST_STEPS))
                 terms = replace(terms, match_interval=max(terms.match_interval, len(self._judging) // LOOKS), average_over=AVERAGE_OVER)
             self._contests[of_matches] = Contest(self._query.plan_for(shedder), learning, self._judging, terms)
         return self._contests[of_matches]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 from app.asc.selection import Selection
 from app.bucket.matching import GroupMatching
 from app.bucket.recording import rows_between
-from app.cep.door import RunsEngine, count_live, end_runs, hide_limits, limits_of, live_runs, pairs_met
-from app.cep.engine import Watermarks
+from app.cep.door import LiveRuns, RunsEngine, count_live, end_runs, hide_limits, limits_of, live_runs, new_runs, pairs_met
+from app.cep.engine import LOOKS, Looking, Watermarks
 from app.cep.matches import Matches
 from app.evaluation.deciding import Candidates, Remembering
 from app.evaluation.operator import Operator, Outcome
@@ -100,15 +101,15 @@ class WholeStream:
         """Composite events so far."""
         return sum(map(len, self._found))
 
-    def feed(self, start: int, stop: int, kept: Mask | None) -> None:
-        """See `WorkingOperator.feed`; what is dropped is still counted where events are counted."""
+    def feed(self, start: int, stop: int, kept: Mask | None, looking: Looking | None = None) -> None:
+        """See `WorkingOperator.feed`; what is dropped is still counted where events are counted. Whoever is ``looking`` sees partial matches meanwhile."""
         part = rows_between(self._batch, start, stop)
         rows, bits = self._selection.select(part).of_query(0)
         items = np.zeros(len(part), np.uint64)
         items[rows] = bits
         if kept is not None:
             items[~kept] = 0
-        matches, _ = self.engine.feed(part, items, Watermarks(int(part.time[-1])))
+        matches, _ = self.engine.feed(part, items, Watermarks(int(part.time[-1])), looking)
         if len(matches):
             self._found.append(matches)
 
@@ -189,16 +190,29 @@ class MatchDetector:
 
     def __init__(self, pace: Pace, known: Samples) -> None:
         self._pace, self._known, self._recent = pace, known, list[tuple[int, float]]()
+        self._full = max(1, *(count for count, _ in known))
         self._deciding: Samples = [(0, 0.0)]
         self._batches = 0
         self._refit()
 
     def drops(self, count: int, waiting_s: float) -> int:
         """How many of so many partial matches must go, before a batch whose first event has waited so long."""
+        needed = self._needed(count, waiting_s)
+        return matches_to_drop(count, 0.0, self._processing, self._shedding, 1 / needed) if needed > 0 else 0
+
+    def ratio(self, count: int, waiting_s: float) -> float:
+        """Which share of those that are made in the batch must go, so that as many stay as can be worked on: of what there would be without shedding."""
+        needed = self._needed(count, waiting_s)
+        if needed <= 0:
+            return 0.0
+        allowed = self._processing.count(max(0.0, 1 / needed - self._shedding.latency_s(count)))
+        return float(np.clip(1.0 - allowed / self._full, 0.0, 1.0))
+
+    def _needed(self, count: int, waiting_s: float) -> float:
+        """Events per second."""
         pace = self._pace
         beyond_s = waiting_s + pace.batch * self._processing.latency_s(count) - pace.safety * pace.bound_s
-        needed = pace.rate * (1 + beyond_s / ((1 - pace.safety) * pace.bound_s))
-        return matches_to_drop(count, 0.0, self._processing, self._shedding, 1 / needed) if needed > 0 else 0
+        return pace.rate * (1 + beyond_s / ((1 - pace.safety) * pace.bound_s))
 
     def learn(self, seen: int, left: int, deciding_s: float, working_s: float) -> None:
         """What a batch took per event, with so many partial matches before and after the drop; ``deciding_s`` is 0 where nothing was decided."""
@@ -219,7 +233,7 @@ def _curve(samples: Samples) -> Curve:
 
 
 class MatchShedding:
-    """Partial matches are dropped between two batches.
+    """Partial matches are dropped before a batch, and those that are made within it as they are made: `app.owners.endings`, on a clock.
 
     Args:
         operator: fresh.
@@ -229,7 +243,9 @@ class MatchShedding:
         clock: times decisions.
 
     Attributes:
-        dropped: share of all partial matches so far.
+        dropped: partial matches that were, as a share of them and of those that were not and are there or complete.
+        looked: partial matches that were decided about, as often as they were.
+        ended: of them, those that were dropped.
         samples: partial matches, and seconds that an event took, batch by batch.
     """
 
@@ -243,31 +259,48 @@ class MatchShedding:
     ) -> None:
         self.operator = operator
         self._matches, self._model, self._detector, self._clock = matches, model, detector, clock
-        self._lost = 0
+        self._every = max(1.0, matches.window_events() / LOOKS)
+        self.looked = self.ended = 0
+        self._looking_s = 0.0
         self.samples: Samples = []
 
     @property
     def dropped(self) -> float:  # noqa: D102 - see the class
-        return self._lost / max(1, self._lost + count_live(self.operator.engine) + self.operator.matches)
+        return self.ended / max(1, self.ended + count_live(self.operator.engine) + self.operator.matches)
 
     def work(self, start: int, stop: int, waiting_s: float) -> Step:
         """See `paced.Worker.work`."""
-        began = self._clock.now()
-        alive = count_live(self.operator.engine)
-        gone, asked = 0, 0.0
-        if self._model is not None and self._detector is not None and (drops := self._detector.drops(alive, waiting_s)):
-            asked, live = drops / alive, live_runs(self.operator.engine)
-            kept = self._model.gate(asked).keep(self._matches.judged(self.operator.engine, live, start))
-            gone = end_runs(self.operator.engine, live, kept)
-        decided = self._clock.now()
-        self.operator.feed(start, stop, None)
-        working_s = (self._clock.now() - decided) / (stop - start)
-        left, deciding_s = alive - gone, 0.0 if self._model is None else decided - began
+        began, engine = self._clock.now(), self.operator.engine
+        alive, gone, ratio, looking = count_live(engine), 0, 0.0, None
+        if self._model is not None and self._detector is not None:
+            ratio = self._detector.ratio(alive, waiting_s)
+            if ratio > 0:
+                gone = self._end(self._model, ratio, new_runs(engine), start)
+                looking = Looking(self._every, partial(self._look, self._model, ratio), in_events=True)
+            if drops := self._detector.drops(alive - gone, waiting_s):
+                gone += self._end(self._model, drops / (alive - gone), live_runs(engine), start)
+        decided, before_s = self._clock.now(), self._looking_s
+        self.operator.feed(start, stop, None, looking)
+        looked_s = self._looking_s - before_s
+        working_s = (self._clock.now() - decided - looked_s) / (stop - start)
+        left, deciding_s = alive - gone, 0.0 if self._model is None else decided - began + looked_s
         self.samples.append((left, working_s))
         if self._detector is not None:
-            self._detector.learn(alive, left, deciding_s / (stop - start) if gone else 0.0, working_s)
-        self._lost += gone
-        return Step(asked, deciding_s)
+            self._detector.learn(alive, left, deciding_s / (stop - start) if gone or looking else 0.0, working_s)
+        return Step(ratio, deciding_s)
+
+    def _look(self, model: Model[JudgedMatches], ratio: float, then_ms: int) -> None:
+        began = self._clock.now()
+        row = int(np.searchsorted(self._matches.batch.time, then_ms))
+        self._end(model, ratio, new_runs(self.operator.engine), row)
+        self._looking_s += self._clock.now() - began
+
+    def _end(self, model: Model[JudgedMatches], share: float, live: LiveRuns, row: int) -> int:
+        if not len(live):
+            return 0
+        gone = end_runs(self.operator.engine, live, model.gate(share).keep(self._matches.judged(self.operator.engine, live, row)))
+        self.looked, self.ended = self.looked + len(live), self.ended + gone
+        return gone
 
 
 class PairShedding:

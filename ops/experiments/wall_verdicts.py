@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ops.experiments.gspice_verdicts import far_apart
 from ops.experiments.shedding_figures import Point, Points, difference, gap_told, surely_least
-from ops.experiments.shedding_verdicts import Verdict, decided, rising, verdict
+from ops.experiments.shedding_verdicts import Verdict, decided, default_method, rising, verdict
 
 _COLUMNS = {
     "lost": "lost, %",
@@ -45,7 +46,7 @@ def means(clock: str) -> Callable[[Points], str]:
 
 
 def wall_verdicts(clock: str) -> Callable[[Points], Sequence[Verdict]]:
-    """On S1, S2, S5, S8 and S10, E3, E4 and E-d. The other claims compare what shedders choose, which takes no clock."""
+    """On S1, S2, S5, S8 and S10, E3, E4 and E-d, what deciding takes, and the default method. The other claims compare what shedders choose, which takes no clock."""
 
     def judged(points: Points) -> list[Verdict]:
         return decided(
@@ -58,6 +59,7 @@ def wall_verdicts(clock: str) -> Callable[[Points], Sequence[Verdict]]:
                 _s8(clock),
                 _s10(clock),
                 _deciding(clock),
+                _default(clock),
             ],
             points,
         )
@@ -163,5 +165,13 @@ def _deciding(clock: str) -> Callable[[Points], Verdict]:
         cheap = [share <= DECIDING for share in shares.values()]
         text = f"deciding takes at most {DECIDING:g} % of the work ({' and '.join(OURS)}, ours)"
         return verdict(f"deciding, {clock} clock", text, numbers, figures=all(cheap), shape=any(cheap))
+
+    return rule
+
+
+def _default(clock: str) -> Callable[[Points], Verdict]:
+    def rule(points: Points) -> Verdict:
+        figures = list(dict.fromkeys(one.figure for one in _runs(clock, points)))
+        return replace(default_method(points, figures), claim=f"default, {clock} clock")
 
     return rule

@@ -104,10 +104,13 @@ def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(
 
 @pytest.mark.parametrize("model", [unlearned("pm-random", seed=1), AllAlike(), LeastProgress(seed=1)])
 @pytest.mark.parametrize("ratio", [0.0, 0.8])
-def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(model: Model[JudgedMatches], ratio: float) -> None:
+@pytest.mark.parametrize(("within", "keys"), [("1 s", 1), ("100 events", 1), ("100 events", 3)])
+def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(
+    model: Model[JudgedMatches], ratio: float, within: str, keys: int
+) -> None:
     """Nothing is there before the batch, and what is there behind it would be there without shedding but for the last look."""
-    text = "name: q\nevent: SEQ(A a, B b)\nwithin: 1 s\nwhere: '[k]'\nshedding: {shedder: pm-random, latency_bound: 1 s}\n"
-    lines = [{"type": "AAAB"[k % 4], "time": 10 * k, "k": 0} for k in range(4000)]
+    text = f"name: q\nevent: SEQ(A a, B b)\nwithin: {within}\nwhere: '[k]'\nshedding: {{shedder: pm-random, latency_bound: 1 s}}\n"
+    lines = [{"type": "AAAB"[k % 4], "time": 10 * k, "k": k // 4 % keys} for k in range(4000)]
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     (plan,) = compiled.catalog.plans

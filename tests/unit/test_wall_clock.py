@@ -17,7 +17,7 @@ from app.evaluation.wall_clock import MatchDetector, MatchShedding, PairShedding
 from app.evaluation.windows import EventWindows, WindowedOperator, shed_window
 from ops.experiments import shedding_data as data
 from ops.experiments import shedding_queries as queries
-from ops.experiments import wall_clock
+from ops.experiments import wall_clock, wall_matches, wall_runs
 from ops.experiments.shedding_figures import Point, Points, read
 from ops.experiments.wall_steady import steady
 from ops.experiments.wall_verdicts import wall_verdicts
@@ -252,12 +252,13 @@ def test_clocks_go_forward_and_waiting_is_skipped_or_slept() -> None:
 
 def test_a_short_run_sheds_and_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = "processor"  # a busy machine takes no time from it
-    monkeypatch.setattr(wall_clock, "SECONDS", 0.1)
+    monkeypatch.setattr(wall_runs, "SECONDS", 0.1)
     monkeypatch.setattr(wall_clock, "QUICK", wall_clock.Size(1, 2000, 1500))
     wall_clock.main([str(tmp_path), "--quick", "--only", "Q3", "--clock", clock])
     points = read(tmp_path, clock).all
     runs = {point.curve: point for point in points if point.figure == f"{clock}-Q3"}
-    assert set(runs) == {"gspice", "espice", "bl"}
+    assert set(runs) == {"gspice", "prefix", "espice", "bl", "auto"}
+    assert runs["auto"].lost in {run.lost for name, run in runs.items() if name != "auto"}, "the default is one of them"
     assert all(run.dropped > 10 and run.capacity > 0 and run.latency_ms > 500 and run.true > 100 for run in runs.values())
     assert (tmp_path / f"{clock}-Q3-course.png").stat().st_size > 1000
     assert f"{clock}-Q3, gspice | 200" in (tmp_path / f"{clock}.md").read_text()
@@ -296,11 +297,22 @@ def test_partial_matches_are_dropped_on_a_clock() -> None:
     assert set(tight.operator.outcome().identity.tolist()) < set(free.operator.outcome().identity.tolist())
 
 
+def test_partial_matches_that_are_made_within_a_batch_are_dropped_there() -> None:
+    """A batch of many windows: what is dropped before it is next to nothing of what it makes."""
+    plan, stream = queries.p1(1000, 0.1), data.steps(4000, 0, 0.1)
+    clock, model = Hands(), Contest(plan, stream, rows_between(stream, 0, 0), Terms()).train(method("pm-random"))
+    detector = MatchDetector(Pace(rate=2.0, capacity=1.0, batch=len(stream)), [(0, 0.0), (100, 1.0)])
+    worker = MatchShedding(WholeStream(plan, stream), MatchOperator(plan, stream), model, detector, clock)
+    assert worker.work(0, len(stream), 0.8).asked == pytest.approx(0.5), "a hundred take a second, and an event may take half of one"
+    assert worker.looked > 1000, "nothing was there before the batch"
+    assert worker.ended == pytest.approx(0.5 * worker.looked, rel=0.02)
+
+
 @pytest.mark.parametrize("name", ["e-bl", "hspice"])
 def test_events_are_hidden_from_single_partial_matches_on_a_clock(name: str) -> None:
     plan, stream = queries.p1(9000, 0.1), data.steps(3000, 0, 0.1)
     model = Contest(plan, stream, rows_between(stream, 0, 0), Terms(opened=True)).train(method(name))
-    hidden, clock = wall_clock._hidden(plan, model, stream), ProcessorClock()
+    hidden, clock = wall_matches._hidden(plan, model, stream), ProcessorClock()
     truth = Operator(plan, stream).run()
     lost = []
     for ratio in (0.0, 0.5, 0.9):

@@ -1,0 +1,50 @@
+"""The default method on a clock, `shedder: auto`: chosen as a running application chooses (`app.evaluation.examination`), at equal work, from what everybody learns from and among those that take part.
+
+To choose takes no time of a run (in the application a process beside the stream does it), so the default's points are those of whom it chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from app.evaluation.examination import Examination, competitors
+from app.evaluation.shed_query import ShedQuery
+from app.events.batch import EventBatch
+from app.query.plan import Plan
+from app.query.text.keys import AUTO
+from ops.experiments.shedding_figures import Point
+
+
+def chosen(plan: Plan, learning: EventBatch, names: Iterable[str], seed: int) -> str:
+    """Whoever does least harm, of those that the application lets compete on such a query.
+
+    Args:
+        plan: the query's, for the evaluator that the runs use.
+        learning: what everybody learns from.
+        names: of shedders that take part.
+        seed: of all chance.
+
+    Raises:
+        ValueError: nobody can learn anything from it.
+    """
+    examination = Examination(ShedQuery(plan, plan, learning), seed)
+    taking_part = set(names)
+    harm: dict[str, float] = {}
+    for name in competitors(plan):
+        if name in taking_part:
+            try:
+                harm[name] = examination.harm_of(name)
+            except ValueError:
+                continue  # it does not fit the query
+    if not harm:
+        raise ValueError("nobody learns anything")
+    return min(harm, key=lambda name: harm[name])
+
+
+def with_default(points: Iterable[Point], default: str) -> Iterator[Point]:
+    """Runs, and once more as the default method's where it is whose runs they are."""
+    for point in points:
+        yield point
+        if point.curve == default and point.capacity:
+            yield replace(point, curve=AUTO)
