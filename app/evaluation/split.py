@@ -18,6 +18,7 @@ from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator, candidate_items, protected_events
+from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.shed_query import ShedQuery
 from app.events.batch import EventBatch, concatenate
 from shedding.candidates import JudgedEvents
@@ -40,8 +41,8 @@ MOST = 0.99
 """The most that the watchdog asks for by default."""
 MOST_STEPS = 20_000
 """Events that shedders of partial matches learn from: they are followed event by event. The newest ones, or where these hold few composite events, of which alone anything is learned, an earlier stretch (see `stretch_with`)."""
-LOOKS, AVERAGE_OVER = 500, 100
-"""Looks at the partial matches while shedders of them are judged; and events over which their number is kept, on average: there may be one or two at a time."""
+LOOKS, LOOKS_A_WINDOW, AVERAGE_OVER = 500, 16, 100
+"""Looks at the partial matches while shedders of them are judged, at most; while a window passes (in the application a new one waits that long for its look, on average); and events over which their number is kept, on average, at least: there may be one or two at a time."""
 
 
 def judged_by(events: int, part: Callable[[int, int], Part], true: Callable[[Part], int]) -> list[Part]:
@@ -205,12 +206,20 @@ class Split:
         found = Operator(self._query.plan, self._learning).run()
         return np.sort(np.maximum.reduceat(found.rows, found.starts[:-1])) if len(found) else np.zeros(0, np.int64)
 
+    @cached_property
+    def _between_looks(self) -> int:
+        """Events of what is judged by: a look at all of a large state costs what thousands of events do (half of `cep train` where 140,000 partial matches were looked at 500 times)."""
+        events, plan = len(self._judging), self._query.as_runs
+        window = MatchOperator(plan, self._judging).window_events() if plan.within is not None else 0.0
+        return int(max(events / LOOKS, min(events, window) / LOOKS_A_WINDOW))
+
     def _contest(self, shedder: str) -> Contest:
         of_matches = METHODS[shedder].of_matches
         if of_matches not in self._contests:
             learning, terms = self._learning, Terms(seed=self._seed, fixed=True)
             if of_matches:
                 learning = rows_between(learning, *stretch_with(self._ends, len(learning), MOST_STEPS))
-                terms = replace(terms, match_interval=max(terms.match_interval, len(self._judging) // LOOKS), average_over=AVERAGE_OVER)
+                interval = max(terms.match_interval, self._between_looks)
+                terms = replace(terms, match_interval=interval, average_over=max(AVERAGE_OVER, interval))
             self._contests[of_matches] = Contest(self._query.plan_for(shedder), learning, self._judging, terms)
         return self._contests[of_matches]

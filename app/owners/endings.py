@@ -103,11 +103,11 @@ class Judge:
         return feed
 
     def _looking(self, within: Within, batch: EventBatch, look: Callable[[int], None]) -> Looking:
-        """`LOOKS` times while a window's time passes, or its events: each partition counts its own, and those of all are fed together."""
+        """`LOOKS` times while a window passes; of windows in events each partition counts its own, and those of all are fed together."""
+        apart = max(1, len(np.unique(partitions_of(self.plan, batch, np.arange(len(batch))))))
         if within.unit == "ms":
-            return Looking(within.size / LOOKS, look)
-        apart = 1 if self.plan.ranks == "stream" else len(np.unique(partitions_of(self.plan, batch, np.arange(len(batch)))))
-        return Looking(within.size / LOOKS * apart, look, in_events=True)
+            return Looking(within.size / LOOKS, look, partitions=apart)
+        return Looking(within.size / LOOKS * (1 if self.plan.ranks == "stream" else apart), look, in_events=True, partitions=apart)
 
     @property
     def _window_ms(self) -> int:

@@ -128,6 +128,20 @@ def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(
         assert 0.2 <= left < 0.35
 
 
+def test_in_batches_that_are_shorter_than_a_look_is_due_every_new_partial_match_is_looked_at_once() -> None:
+    text = "name: q\nevent: SEQ(A a, B b)\nwithin: 10 s\nwhere: '[k]'\nshedding: {shedder: pm-random, latency_bound: 1 s}\n"
+    lines = [{"type": "A", "time": 10 * k, "k": 0} for k in range(400)]
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    (plan,) = compiled.catalog.plans
+    ending = Judge(plan, unlearned("pm-random", seed=1), progress_of_items(plan)).ending(0.0, 0.5)
+    steps = [[take(file.batch, np.arange(first, first + 20))] for first in range(0, 400, 20)]
+    found = run(compiled.catalog, TimeRules(plan.streams[0], 0), steps, 1, set(), [{0: ending}] * len(steps), ALONE)
+    judged, ended = np.array([key[3:] for key in found if key[0] == "shed" for _ in range(found[key])]).sum(axis=0)
+    assert 400 - 22 <= judged <= 400 - 20, "those of the last batch wait for the next one"
+    assert ended == pytest.approx(judged / 2, rel=0.06)
+
+
 def test_a_query_that_gets_such_a_shedder_starts_anew_where_its_state_is_of_another_engine() -> None:
     text = "name: q\nevent: SEQ(A a, B b)\nwithin: 10 s\nwhere: '[k]'\nstrategy: skip-till-next-match\n"
     file = parse_events(b'{"type": "A", "time": 0, "k": 1}\n{"type": "B", "time": 5, "k": 1}\n')

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.cli.shedding.shed_queries import read_shed_queries
+from app.evaluation import split
 from app.evaluation.at_the_ingress import JudgedBatch
 from app.evaluation.examination import FEWEST, Examination, Profile, Promise, TooFewError, competitors
 from app.evaluation.features import Features
@@ -182,6 +183,19 @@ def test_partial_matches_are_judged_as_such(tmp_path):
     assert lesson.shedder == "pspice"
     assert 0 < lesson.harm < 1
     assert lesson.model.manifest.window_events > 0
+
+
+def test_shedders_of_partial_matches_learn_where_there_are_composite_events(tmp_path, monkeypatch):
+    """The newest of so many as they follow have none: of a model that learned from those, all are worth nothing."""
+    monkeypatch.setattr(split, "MOST_STEPS", 2_000)
+    query = recorded(tmp_path / "pspice", "pspice", events=6_000)
+    values = query.batch.columns["v"].values.copy()
+    values[3_000:] = 0
+    without = replace(query.batch.columns["v"], values=values)
+    query = replace(query, batch=replace(query.batch, columns={**query.batch.columns, "v": without}))
+    parts = Split(query, 4_000, 6_000, 0), Split(query, 5_000, 6_000, 0).with_all()
+    assert len(Operator(query.plan, take(query.batch, np.arange(3_000, 6_000))).run()) == 0
+    assert all(part.trained("pspice").table.utility.max() > 0 for part in parts)
 
 
 def test_too_few_composite_events_teach_nothing(tmp_path):
