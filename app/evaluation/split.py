@@ -208,7 +208,7 @@ class Split:
 
     @cached_property
     def _between_looks(self) -> int:
-        """Events of what is judged by: a look at all of a large state costs what thousands of events do (half of `cep train` where 140,000 partial matches were looked at 500 times)."""
+        """Events of what is judged by: a look at all of a large state costs what hundreds of events do (0.13 s where 140,000 partial matches are judged in 0.9 us each)."""
         events, plan = len(self._judging), self._query.as_runs
         window = MatchOperator(plan, self._judging).window_events() if plan.within is not None else 0.0
         return int(max(events / LOOKS, min(events, window) / LOOKS_A_WINDOW))
