@@ -224,7 +224,14 @@ class Examination:
     def _judged(self) -> Iterator[tuple[str, float]]:
         asked = self.query.plan.shedding.shedder
         plan = self.query.plan
-        names = tuple(one for one in competitors(plan) if not_run(plan, one) is None) if asked == AUTO else (asked,)
+        return self.harms(tuple(one for one in competitors(plan) if not_run(plan, one) is None) if asked == AUTO else (asked,))
+
+    def harms(self, names: Sequence[str]) -> Iterator[tuple[str, float]]:
+        """Of each of these methods that learns anything here, see `harm_of`.
+
+        Raises:
+            ValueError: none of them does.
+        """
         refused: ValueError | None = None
         learned = 0
         for name in names:

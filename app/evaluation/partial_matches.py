@@ -25,6 +25,7 @@ from app.evaluation.known_matches import Describing, known_matches, progress_of_
 from app.evaluation.looks import Looks, first_keys
 from app.evaluation.operator import Operator, Outcome, candidate_items
 from app.evaluation.virtual_time import Queue
+from app.evaluation.windows import event_ms, window_events
 from app.events.batch import EventBatch, place_numbers
 from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
@@ -32,8 +33,6 @@ from shedding.interface import Gate, Model, Priced
 from shedding.observations import MatchObservations
 from shedding.overload import QueueLaw
 
-LEAST_MS = 0.001
-"""Between two events, on average: no stream is faster, and of a recording without time a window holds something."""
 _LOOKS = 16
 """In the span of a window, partial matches are looked at so often, to see what becomes of them."""
 _STEPS = 50
@@ -141,7 +140,7 @@ class MatchOperator:
         self._interesting = np.flatnonzero(self._items)
         self._operator = Operator(plan, batch)
         self._progress = progress_of_items(plan)
-        self._event_ms = max(LEAST_MS, float(np.ptp(batch.time)) / (len(batch) - 1)) if len(batch) > 1 else 1.0
+        self._event_ms = event_ms(batch)
         self._describing = Describing.of(plan)
         self._negations = Negations.of(plan, partitions_of(plan, batch, np.arange(len(batch))), self._items)
         self.branches = branching(plan)
@@ -302,10 +301,7 @@ class MatchOperator:
 
     def window_events(self) -> float:
         """Events of the stream in a window of the query, the mean where the window is in time."""
-        within = self.plan.within
-        if within is None:
-            return float(len(self.batch))
-        return float(within.size) if within.unit == "events" else within.size / self._event_ms
+        return window_events(self.plan, self.batch)
 
     def _completed(self) -> NDArray[np.int64]:
         """Which partial matches become composite events, as `first_keys`; an engine tells some of them later, when earlier ones have ended."""

@@ -18,8 +18,8 @@ from app.evaluation.calibration import calibrated
 from app.evaluation.contest import Contest, Terms
 from app.evaluation.features import Features
 from app.evaluation.operator import Operator, candidate_items, protected_events
-from app.evaluation.partial_matches import MatchOperator
 from app.evaluation.shed_query import ShedQuery
+from app.evaluation.windows import window_events
 from app.events.batch import EventBatch, concatenate
 from shedding.candidates import JudgedEvents
 from shedding.identity import identities
@@ -210,7 +210,7 @@ class Split:
     def _between_looks(self) -> int:
         """Events of what is judged by: a look at all of a large state costs what hundreds of events do (0.13 s where 140,000 partial matches are judged in 0.9 us each)."""
         events, plan = len(self._judging), self._query.as_runs
-        window = MatchOperator(plan, self._judging).window_events() if plan.within is not None else 0.0
+        window = window_events(plan, self._judging) if plan.within is not None else 0.0
         return int(max(events / LOOKS, min(events, window) / LOOKS_A_WINDOW))
 
     def _contest(self, shedder: str) -> Contest:

@@ -190,7 +190,7 @@ class MatchDetector:
 
     def __init__(self, pace: Pace, known: Samples) -> None:
         self._pace, self._known, self._recent = pace, known, list[tuple[int, float]]()
-        self._full = max(1, *(count for count, _ in known))
+        self._full = max([1, *(count for count, _ in known)])
         self._deciding: Samples = [(0, 0.0)]
         self._batches = 0
         self._refit()
@@ -233,7 +233,7 @@ def _curve(samples: Samples) -> Curve:
 
 
 class MatchShedding:
-    """Partial matches are dropped before a batch, and those that are made within it as they are made: `app.owners.endings`, on a clock.
+    """Partial matches are dropped before a batch, and those that are made within it as they are made, as `app.owners.endings` does where windows are in time; here also those behind the last look of a batch.
 
     Args:
         operator: fresh.

@@ -27,6 +27,22 @@ from shedding.windows import count_windows, elapsed_windows, time_windows
 WINDOW = "@window"
 """Column of the number of the window."""
 
+LEAST_MS = 0.001
+"""Between two events, on average: no stream is faster, and of a recording without time a window holds something."""
+
+
+def window_events(plan: Plan, batch: EventBatch) -> float:
+    """Events of a stream in a window of the query, the mean where the window is in time; all of them where it has none."""
+    within = plan.within
+    if within is None:
+        return float(len(batch))
+    return float(within.size) if within.unit == "events" else within.size / event_ms(batch)
+
+
+def event_ms(batch: EventBatch) -> float:
+    """Between two events, on average."""
+    return max(LEAST_MS, float(np.ptp(batch.time)) / (len(batch) - 1)) if len(batch) > 1 else 1.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventWindows:

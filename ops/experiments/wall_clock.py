@@ -26,9 +26,7 @@ from app.evaluation.features import Features
 from app.evaluation.operator import Operator, candidate_items
 from app.evaluation.paced import CLOCKS, Clock, EventDetector, Pace, pinned
 from app.evaluation.shares import Asked, as_asked, of_candidates
-from app.evaluation.wall_clock import (
-    EventShedding,
-)
+from app.evaluation.wall_clock import EventShedding
 from app.evaluation.windows import EventWindows, shed_window
 from app.events.batch import EventBatch
 from app.query.plan import Plan

@@ -28,17 +28,8 @@ def chosen(plan: Plan, learning: EventBatch, names: Iterable[str], seed: int) ->
     Raises:
         ValueError: nobody can learn anything from it.
     """
-    examination = Examination(ShedQuery(plan, plan, learning), seed)
     taking_part = set(names)
-    harm: dict[str, float] = {}
-    for name in competitors(plan):
-        if name in taking_part:
-            try:
-                harm[name] = examination.harm_of(name)
-            except ValueError:
-                continue  # it does not fit the query
-    if not harm:
-        raise ValueError("nobody learns anything")
+    harm = dict(Examination(ShedQuery(plan, plan, learning), seed).harms([one for one in competitors(plan) if one in taking_part]))
     return min(harm, key=lambda name: harm[name])
 
 

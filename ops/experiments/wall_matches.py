@@ -1,6 +1,6 @@
 """pSPICE's first query on a clock: shedders of partial matches, those that hide events from single ones, and one that drops whole events.
 
-The application's shedding of partial matches: all of them are looked at before a batch, and those that are made within it eight times while a window passes (`app.evaluation.wall_clock.MatchShedding`).
+New partial matches are looked at eight times while a window passes, all of them before a batch where too many are left (`app.evaluation.wall_clock.MatchShedding`).
 """
 
 from __future__ import annotations

@@ -57,10 +57,12 @@ class Setting:
 
 
 def operator_of(setting: Setting, batch: EventBatch, windows: EventWindows | None) -> WindowsApart | WholeStream:
+    """A fresh one; ``windows``: of the batch, where they are processed apart."""
     return WholeStream(setting.plan, batch) if windows is None else WindowsApart(setting.plan, batch, windows)
 
 
 def windows_of(setting: Setting, batch: EventBatch) -> EventWindows | None:
+    """Those that are processed apart; None where the engine gets the whole stream."""
     return EventWindows.of(shed_window(setting.plan), batch) if setting.apart else None
 
 
@@ -98,11 +100,13 @@ def needed(capacity: float, rate: float) -> int:
 
 
 def run_of(events: int, pace: Pace, worker: Worker, clock: Clock) -> PacedCourse:
+    """See `paced`; garbage of the run before is no work of this one."""
     gc.collect()
     return paced(events, pace, worker, clock)
 
 
 def quality_of(truth: Outcome, found: Outcome, events: int) -> Quality:
+    """Of what was found in so many events."""
     return Quality.of(truth.before(events), found)
 
 
