@@ -13,7 +13,7 @@ import fastavro
 import pytest
 import structlog
 import yaml
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
@@ -39,6 +39,7 @@ from app.pipeline.reconcile.scope import Interval
 from app.pipeline.session import start_session
 from app.pipeline.source import kafka_records
 from tests.kafka.application import ROOT, Record, expected_composites, records_of, until
+from tests.kafka.retention import delete_records
 from tests.kafka.test_whole_way import apply_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -395,9 +396,7 @@ def test_the_command_tells_all_of_it(world, logging_as_before):
 
 def test_what_retention_has_deleted_is_told_with_when_it_is_possible_again(world):
     admin = AdminClient({"bootstrap.servers": world.servers, "log_level": 0})
-    half = [TopicPartition("reconcile.stocks", number, EVENTS // 6) for number in range(3)]  # MIDDLE and more
-    for future in admin.delete_records(half).values():
-        future.result(timeout=30)
+    delete_records(admin, {("reconcile.stocks", number): EVENTS // 6 for number in range(3)})  # MIDDLE and more
     with pytest.raises(ReconcileError, match=r"are deleted, and events from .* on are needed\nhint: it is possible from --from "):
         world.reconcile(*MIDDLE, dry=True)
     with pytest.raises(ReconcileError, match="retention has deleted records of reconcile"):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 
 from app.bucket.hold import NEVER
 from app.delivery.positions import Positions
@@ -12,6 +12,7 @@ from app.pipeline.numbers import Numbers
 from app.pipeline.reconcile.failure import ReconcileError
 from app.pipeline.reconcile.live import Live
 from app.pipeline.reconcile.span import Since, Span, refuse_newcomers, spans
+from tests.kafka.retention import delete_records
 from tests.unit.test_pipeline_reconcile import QUERIES, deployed
 
 S = 1_000
@@ -77,8 +78,7 @@ def test_a_query_is_compared_from_when_it_runs(topic, positions, tmp_path):
 
 
 def test_deleted_records_are_missed_only_where_they_may_be_needed(topic, positions, admin):
-    for future in admin.delete_records([TopicPartition(topic, 0, 40)]).values():
-        future.result(timeout=30)
+    delete_records(admin, {(topic, 0): 40})
     ends = live({(topic, 0): 90, (topic, 1): 50})
     assert spans(positions, ends, [topic], Since(1041 * S, {}))[topic, 0].start == 41
     with pytest.raises(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 
 from app.control.heartbeat import BEAT_OPTIONS, HeartbeatWriter
 from app.delivery.originals import OriginalReader
 from tests.kafka.application import until
+from tests.kafka.retention import delete_records
 
 
 class Heard:
@@ -46,8 +47,7 @@ def test_originals_that_retention_took_are_gone_and_the_others_are_found(admin, 
     for k in range(20):
         producer.produce(topic, f"v{k}".encode())
     producer.flush()
-    for future in admin.delete_records([TopicPartition(topic, 0, 10)]).values():
-        future.result(timeout=20)
+    delete_records(admin, {(topic, 0): 10})
     reader = OriginalReader({"bootstrap.servers": bootstrap_servers})
     found = list(reader.read(topic, 0, [3, 9, 10, 15, 30]))
     assert [(one.found, one.value, one.problem) for one in found] == [
