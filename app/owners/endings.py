@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -12,16 +12,29 @@ from numpy.typing import NDArray
 
 from app.bucket.engines import QueryEngine
 from app.bucket.matching import NO_ENDINGS, Ended, Ending
-from app.cep.door import LiveRuns, RunsEngine, end_runs, hide, hide_nothing, live_runs, new_runs, pairs_by, pairs_met, tells_partial_matches
+from app.cep.door import (
+    LiveRuns,
+    RunsEngine,
+    count_live,
+    end_runs,
+    hide,
+    hide_nothing,
+    live_runs,
+    new_runs,
+    pairs_by,
+    pairs_met,
+    tells_partial_matches,
+)
 from app.cep.engine import LOOKS, Looking, Watermarks
 from app.control.directives import Directive
 from app.control.levels import hides_events
+from app.evaluation.features import partitions_of
 from app.evaluation.known_matches import Describing, known_matches, progress_of_items
 from app.evaluation.pairs import BINS
 from app.events.batch import EventBatch
 from app.owners.deployment import load_deployment
 from app.owners.least_progress import LeastProgress
-from app.query.plan import Plan
+from app.query.plan import Plan, Within
 from shedding.candidates import JudgedMatches, Mask
 from shedding.identity import identities
 from shedding.interface import Gate, Model
@@ -63,28 +76,38 @@ class Judge:
     def ending(self, share: float, ratio: float = 0.0) -> Ending:
         """Ends partial matches of an engine before it is fed, and while it is.
 
+        New ones are looked at once each, all of them, so that as many are left as should be and the whole state is hardly ever looked at; a batch of much time (after an outage) makes more of them than there were before.
+
         Args:
-            share: of those that are there before.
-            ratio: of those that are made meanwhile; each is looked at once. A batch of much time (after an outage) makes more of them than there were before.
+            share: of those that are there before, that must not be there when the batch begins.
+            ratio: of those that were made since the last look.
         """
-        window_ms, before, meanwhile = self._window_ms, self.model.gate(share), self.model.gate(ratio)
+        new = self.model.gate(ratio)
 
         def feed(engine: QueryEngine, batch: EventBatch, items: NDArray[np.uint64], watermarks: Watermarks, now_ms: int) -> Ended:
             assert tells_partial_matches(engine), "shedders of partial matches have plans for the runs evaluator"  # noqa: S101
-            asked, gone = self._end(engine, live_runs(engine), before, now_ms) if share else (0, 0)
-            if not window_ms or not ratio:
-                return (asked, gone), *engine.feed(batch, items, watermarks)
-            new_runs(engine)  # those that were there before the batch
-            counts = [asked, gone]
+            counts = np.zeros(2, np.int64)
 
             def look(then_ms: int) -> None:
-                for place, count in enumerate(self._end(engine, new_runs(engine), meanwhile, then_ms)):
-                    counts[place] += count
+                counts[:] += self._end(engine, new_runs(engine), new, then_ms)
 
-            matches, tally = engine.feed(batch, items, watermarks, Looking(window_ms / LOOKS, look))
-            return (counts[0], counts[1]), matches, tally
+            there, looking = count_live(engine), None
+            if ratio:
+                look(now_ms)
+                looking = None if self.plan.within is None else self._looking(self.plan.within, batch, look)
+            if (more := _more(share, there, count_live(engine))) > 0:
+                counts[:] += self._end(engine, live_runs(engine), self.model.gate(more), now_ms)
+            matches, tally = engine.feed(batch, items, watermarks, looking)
+            return (int(counts[0]), int(counts[1])), matches, tally
 
         return feed
+
+    def _looking(self, within: Within, batch: EventBatch, look: Callable[[int], None]) -> Looking:
+        """`LOOKS` times while a window passes; of windows in events each partition counts its own, and those of all are fed together."""
+        apart = max(1, len(np.unique(partitions_of(self.plan, batch, np.arange(len(batch))))))
+        if within.unit == "ms":
+            return Looking(within.size / LOOKS, look, partitions=apart)
+        return Looking(within.size / LOOKS * (1 if self.plan.ranks == "stream" else apart), look, in_events=True, partitions=apart)
 
     @property
     def _window_ms(self) -> int:
@@ -102,6 +125,15 @@ class Judge:
         if self.describing is not None:
             judged = self.describing.described(judged, engine, live)
         return len(live), end_runs(engine, live, together(gate.keep(judged), judged.identity))
+
+
+def _more(share: float, there: int, left: int) -> float:
+    """Which share of those that are left must go, so that this share of those that were there is gone.
+
+    >>> _more(0.5, 100, 100), _more(0.5, 100, 80), _more(0.5, 100, 40), _more(1.0, 100, 0)
+    (0.5, 0.375, 0.0, 0.0)
+    """
+    return max(0.0, 1 - (1 - share) * there / left) if left else 0.0
 
 
 def _identities(first: NDArray[np.uint64], live: LiveRuns) -> NDArray[np.uint64]:

@@ -104,10 +104,13 @@ def test_the_asked_share_of_partial_matches_is_ended_and_their_matches_are_lost(
 
 @pytest.mark.parametrize("model", [unlearned("pm-random", seed=1), AllAlike(), LeastProgress(seed=1)])
 @pytest.mark.parametrize("ratio", [0.0, 0.8])
-def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(model: Model[JudgedMatches], ratio: float) -> None:
+@pytest.mark.parametrize(("within", "keys"), [("1 s", 1), ("100 events", 1), ("100 events", 3)])
+def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(
+    model: Model[JudgedMatches], ratio: float, within: str, keys: int
+) -> None:
     """Nothing is there before the batch, and what is there behind it would be there without shedding but for the last look."""
-    text = "name: q\nevent: SEQ(A a, B b)\nwithin: 1 s\nwhere: '[k]'\nshedding: {shedder: pm-random, latency_bound: 1 s}\n"
-    lines = [{"type": "AAAB"[k % 4], "time": 10 * k, "k": 0} for k in range(4000)]
+    text = f"name: q\nevent: SEQ(A a, B b)\nwithin: {within}\nwhere: '[k]'\nshedding: {{shedder: pm-random, latency_bound: 1 s}}\n"
+    lines = [{"type": "AAAB"[k % 4], "time": 10 * k, "k": k // 4 % keys} for k in range(4000)]
     file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
     compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
     (plan,) = compiled.catalog.plans
@@ -123,6 +126,20 @@ def test_in_a_batch_of_many_windows_partial_matches_are_ended_as_they_are_made(m
         # of those made since the last look, an eighth of a window, all are met by what comes before the next one
         assert sum(ended) == pytest.approx(0.8 * 3000 * (1 - 1 / 320), rel=0.06)
         assert 0.2 <= left < 0.35
+
+
+def test_in_batches_that_are_shorter_than_a_look_is_due_every_new_partial_match_is_looked_at_once() -> None:
+    text = "name: q\nevent: SEQ(A a, B b)\nwithin: 10 s\nwhere: '[k]'\nshedding: {shedder: pm-random, latency_bound: 1 s}\n"
+    lines = [{"type": "A", "time": 10 * k, "k": 0} for k in range(400)]
+    file = parse_events("".join(json.dumps(line) + "\n" for line in lines).encode())
+    compiled = compile_texts([("q.yaml", text)], Streams(everything=file.schema))
+    (plan,) = compiled.catalog.plans
+    ending = Judge(plan, unlearned("pm-random", seed=1), progress_of_items(plan)).ending(0.0, 0.5)
+    steps = [[take(file.batch, np.arange(first, first + 20))] for first in range(0, 400, 20)]
+    found = run(compiled.catalog, TimeRules(plan.streams[0], 0), steps, 1, set(), [{0: ending}] * len(steps), ALONE)
+    judged, ended = np.array([key[3:] for key in found if key[0] == "shed" for _ in range(found[key])]).sum(axis=0)
+    assert 400 - 22 <= judged <= 400 - 20, "those of the last batch wait for the next one"
+    assert ended == pytest.approx(judged / 2, rel=0.06)
 
 
 def test_a_query_that_gets_such_a_shedder_starts_anew_where_its_state_is_of_another_engine() -> None:

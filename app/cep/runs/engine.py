@@ -137,10 +137,11 @@ class RunsEngine:
     def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks, looking: Looking | None) -> None:
         """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows."""
         horizons = horizons_of(batch.time, watermarks)
-        size = self.options.chunk
+        size = apart = self.options.chunk
         if looking is not None:
-            size = looking.candidates(batch.time, batch.source, int(np.count_nonzero(masks)), size)
-        start = 0
+            apart = looking.candidates(batch.time, batch.source, int(np.count_nonzero(masks)), size)
+            size = min(size, apart)
+        start = unseen = 0
         self._safe = capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):
             self._store.drop_texts(self._tables, self._known.texts, self._layout)
@@ -148,12 +149,13 @@ class RunsEngine:
             if self._layout.opener_bit >= 0:
                 self._open_outside_partitions(chunk, masks)
             self._advance(chunk)
-            start = chunk.following
+            start, unseen = chunk.following, unseen + len(chunk.table.masks)
             if start < len(masks):
                 self._safe = capped(watermarks, int(horizons[start]))
                 self._pass_waiting((*passing(self._safe), 0))
-                if looking is not None:
+                if looking is not None and unseen >= apart:
                     looking.look(int(batch.time[start]))
+                    unseen = 0
         self._safe = watermarks
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
 
