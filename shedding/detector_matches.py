@@ -56,12 +56,13 @@ class Curve:
         return low
 
 
-def fitted(counts: NDArray[np.float64], latency_s: NDArray[np.float64]) -> Curve:
+def fitted(counts: NDArray[np.float64], latency_s: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Curve:
     """The curve that fits best: each shape by least squares, then the one of least error.
 
     Args:
         counts: float64 (samples,), partial matches.
         latency_s: float64 (samples,), seconds that processing an event (or shedding) took with so many.
+        weights: float64 (samples,), of squared errors; None: all alike.
 
     Raises:
         ValueError: there are no samples.
@@ -72,21 +73,23 @@ def fitted(counts: NDArray[np.float64], latency_s: NDArray[np.float64]) -> Curve
     """
     if not len(counts):
         raise ValueError("a curve needs samples")
-    curves = [_fitted(shape, counts, latency_s) for shape in SHAPES]
-    errors = [float(np.square(curve.offset + curve.slope * SHAPES[curve.shape](counts) - latency_s).sum()) for curve in curves]
+    weights = np.ones(len(counts)) if weights is None else weights
+    curves = [_fitted(shape, counts, latency_s, weights) for shape in SHAPES]
+    errors = [float(weights @ np.square(curve.offset + curve.slope * SHAPES[curve.shape](counts) - latency_s)) for curve in curves]
     return curves[int(np.argmin(errors))]
 
 
-def _fitted(shape: str, counts: NDArray[np.float64], latency_s: NDArray[np.float64]) -> Curve:
+def _fitted(shape: str, counts: NDArray[np.float64], latency_s: NDArray[np.float64], weights: NDArray[np.float64]) -> Curve:
     """Least squares with neither offset nor slope negative: both free, else without offset, else constant."""
     x = SHAPES[shape](counts)
-    spread = x - x.mean()
-    slope = float(spread @ (latency_s - latency_s.mean()) / (spread @ spread)) if np.any(spread) else 0.0
-    offset = float(latency_s.mean() - slope * x.mean())
+    middle, mean_s = (float(np.average(values, weights=weights)) for values in (x, latency_s))
+    spread = x - middle
+    slope = float((weights * spread) @ (latency_s - mean_s) / ((weights * spread) @ spread)) if np.any(spread) else 0.0
+    offset = mean_s - slope * middle
     if slope <= 0:
-        return Curve(shape, max(0.0, float(latency_s.mean())), 0.0)
+        return Curve(shape, max(0.0, mean_s), 0.0)
     if offset < 0:
-        return Curve(shape, 0.0, max(0.0, float(x @ latency_s / (x @ x))))
+        return Curve(shape, 0.0, max(0.0, float((weights * x) @ latency_s / ((weights * x) @ x))))
     return Curve(shape, offset, slope)
 
 

@@ -105,7 +105,7 @@ class Decider:
             streams whose evaluation sequence is another one now.
         """
         rearranged = [] if self._sequences is None else self._sequences.observe(done.totals.selection)
-        self.watchdog.observe(observation_of(done, plans, streams))
+        self.watchdog.observe(observation_of(done, plans, streams, self._levels.reference))
         return rearranged
 
     def decide(self, running: RunningCatalog, past: Past, incoming: Incoming) -> Frozen:
@@ -149,7 +149,7 @@ class Decider:
     def _shedding(self, plans: Mapping[str, Plan], past: Past) -> dict[str, QueryShedding]:
         forecast = self.watchdog.forecast
         unshed = None if forecast is None else round(forecast.unshed_latency_ms, 1)
-        self._levels.see({} if past.directive is None else past.directive.shedding, past.totals)
+        self._levels.see({} if past.directive is None else past.directive.shedding, past.totals, plans)
         ratios = self.watchdog.ratios
         return {query: self._levels.orders(plans[query], ratio, past.totals, unshed) for query, ratio in ratios.items() if query in plans}
 

@@ -8,12 +8,14 @@ query had when it last did not shed (its *reference*; more of them if it has mor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.control.directives import QueryShedding
 from app.control.running import smoothed
+from app.control.reports import QueryTally
 from app.control.totals import BatchTotals
-from app.query.plan import Plan
+from app.query.plan import Plan, Within
 from shedding.registry import METHODS
 
 
@@ -43,12 +45,41 @@ def shedder_of_matches(plan: Plan) -> str:
     return plan.shedding.shedder if sheds_matches(plan) else LEAST_PROGRESS
 
 
+@dataclass(slots=True)
+class _Level:
+    """Of one query; goes through snapshots as its fields.
+
+    Attributes:
+        reference: partial matches without shedding, as far as known.
+        shed_ms: greatest event time when it shed last; None: it has not, or nobody knows.
+        events: that it could use, since then.
+        before: partial matches behind the batch before; what a restart forgets.
+    """
+
+    reference: int = 0
+    shed_ms: int | None = None
+    events: int = 0
+    before: int = 0
+
+    def see(self, tally: QueryTally, newest_ms: int | None, *, sheds: bool) -> None:
+        """A batch is over, or is at hand again after a restart."""
+        self.events = 0 if sheds else self.events + tally.candidates
+        if sheds:
+            self.shed_ms = newest_ms
+        self.before = tally.partial_matches
+
+    def followed(self, within: Within | None, newest_ms: int | None) -> bool:
+        """Whether no partial match is missing any more because of what was shed: a window has passed since."""
+        if within is None or self.shed_ms is None or newest_ms is None:
+            return True
+        return newest_ms - self.shed_ms >= within.size if within.unit == "ms" else self.events >= within.size
+
+
 class Levels:
     """Remembers how many partial matches queries have without shedding."""
 
     def __init__(self) -> None:
-        self._references: dict[str, int] = {}
-        self._before: dict[str, int] = {}
+        self._known: dict[str, _Level] = {}
 
     def orders(self, plan: Plan, ratio: float, totals: BatchTotals, unshed_latency_ms: float | None) -> QueryShedding:
         """What a query has to do in the next batch.
@@ -66,26 +97,40 @@ class Levels:
             return QueryShedding(ratio, shedder, "bucket" if METHODS[shedder].remembers else "ingress", unshed_latency_ms)
         ratio, events = split(plan, ratio)
         live = _live(totals, plan.name)
-        reference = self._references[plan.name] = max(live, self._references.get(plan.name, 0))
-        allowed = (1 - ratio) * reference
+        known = self._known.setdefault(plan.name, _Level())
+        known.reference = max(live, known.reference)
+        allowed = (1 - ratio) * known.reference
         share = max(0.0, 1 - allowed / live) if live else 0.0
-        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, reference, round(share, 6), events)
+        return QueryShedding(ratio, shedder, "matching", unshed_latency_ms, known.reference, round(share, 6), events)
 
-    def see(self, shedding: Mapping[str, QueryShedding], totals: BatchTotals) -> None:
-        """A batch is over: queries that did not shed in it have as many partial matches as they have, but while what was shed before fills up again."""
+    def reference(self, query: str) -> int:
+        """Partial matches that a query would have without shedding, as far as known; 0 where nothing is."""
+        return self._known[query].reference if query in self._known else 0
+
+    def see(self, shedding: Mapping[str, QueryShedding], totals: BatchTotals, plans: Mapping[str, Plan]) -> None:
+        """A batch is over: queries that did not shed in it have as many partial matches as they have, but while what was shed before fills up again.
+
+        Args:
+            shedding: in that batch.
+            totals: of it.
+            plans: that run now; of another query nobody knows how long its window is.
+        """
+        newest_ms = max((one.greatest_time for one in totals.sources.values() if one.greatest_time is not None), default=None)
         for query, tally in totals.queries.items():
-            live, known = tally.partial_matches, self._references.get(query, 0)
-            if query not in shedding and (live >= known or live <= FULL * self._before.get(query, 0)):
-                self._references[query] = live if live >= known else round(smoothed(known, live))
-            self._before[query] = live
+            live, known, plan = tally.partial_matches, self._known.setdefault(query, _Level()), plans.get(query)
+            if query not in shedding:
+                full = live <= FULL * known.before and known.followed(None if plan is None else plan.within, newest_ms)
+                if live >= known.reference or full:
+                    known.reference = live if live >= known.reference else round(smoothed(known.reference, live))
+            known.see(tally, newest_ms, sheds=query in shedding)
 
-    def snapshot(self) -> dict[str, int]:
+    def snapshot(self) -> dict[str, Any]:
         """For the directive's memory."""
-        return dict(self._references)
+        return {query: [known.reference, known.shed_ms, known.events] for query, known in self._known.items()}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Goes on from a snapshot."""
-        self._references = {str(query): int(live) for query, live in snapshot.items()}
+        """Goes on from a snapshot, or from an earlier version's, which says how many there are and no more."""
+        self._known = {query: _Level(*(known if isinstance(known, list) else [int(known)])) for query, known in snapshot.items()}
 
 
 def _live(totals: BatchTotals, query: str) -> int:

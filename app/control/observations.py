@@ -45,13 +45,14 @@ class Streams:
     of_topic: Callable[[str], str | None]
 
 
-def observation_of(done: Done, plans: Iterable[Plan], streams: Streams) -> BatchObservation:
+def observation_of(done: Done, plans: Iterable[Plan], streams: Streams, reference: Callable[[str], int]) -> BatchObservation:
     """What the watchdog learns from.
 
     Args:
         done: the batch.
         plans: of the running queries.
         streams: which topics and sources are which.
+        reference: by query, partial matches that it would have without shedding, as far as known.
     """
     progress, totals = done.progress, done.totals
     oldest = [source.oldest_broker_ms for source in totals.sources.values() if source.oldest_broker_ms is not None]
@@ -79,17 +80,19 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams) -> Batch
         shipped=totals.counts.get("matched", 0),
         shed=totals.counts.get("shed", 0),
         oldest_broker_ms=min(oldest, default=None),
-        queries={query: _query(query, done, by_matches=query in by_matches, by_pairs=query in by_pairs) for query in sorted(names)},
+        queries={
+            query: _query(query, done, reference(query) if query in by_matches else None, by_pairs=query in by_pairs) for query in sorted(names)
+        },
     )
 
 
-def _query(query: str, done: Done, *, by_matches: bool, by_pairs: bool) -> QueryObservation:
-    """Of a query whose events are hidden from single partial matches, the share of these that they were hidden from counts as shed events."""
+def _query(query: str, done: Done, known: int | None, *, by_pairs: bool) -> QueryObservation:
+    """``known``: partial matches without shedding, where these are shed. Of a query whose events are hidden from single partial matches, the share of these that they were hidden from counts as shed events."""
     totals = done.totals
     tally = totals.queries.get(query, QueryTally(query))
     earlier = tally if done.before is None else done.before.queries.get(query, QueryTally(query))
     orders = None if done.directive is None else done.directive.shedding.get(query)
-    reference = 0 if not by_matches else tally.partial_matches if orders is None else orders.reference
+    reference = 0 if known is None else max(tally.partial_matches, known) if orders is None else orders.reference
     hidden = tally.ended_matches / max(1, tally.judged_matches)
     return QueryObservation(
         candidates=tally.candidates,

@@ -26,6 +26,12 @@ FEED_MS = 1.0
 """Of a query's work in a batch, what there is whatever is in the batch: calls and arrays. Taken for work per event, ten events would foretell a burst of them a hundred times too dear."""
 LEVELS = 2.0
 """Samples of the cost by partial matches are means, by numbers of them: so many to twice as many. What was seen of few and of many partial matches is remembered while a steady overload shows neither."""
+FEW_EVENTS = 1000.0
+"""Which are as much as half of what any number of them says."""
+NOTHING = 1e-3
+"""Of the dearest events: what cheaper ones are told apart by, since the curve is to miss none by much of what it costs."""
+NEAR = 2.0
+"""So many times as many partial matches, or fewer, get cheaper with those that are seen."""
 LEAST_SPREAD = 3.0
 """The most partial matches of the samples by the fewest: below, they say nothing about how the cost grows, and it is taken to be in proportion."""
 NO_EFFECT = 0.1
@@ -115,7 +121,7 @@ class QueryCost:
         reference: partial matches without shedding.
         matches: partial matches when that was measured.
         newest_matches: in the batch before.
-        samples: partial matches, and ms per event with so many, by levels of `LEVELS`.
+        samples: by levels of `LEVELS` partial matches, ms per event with so many, and events that say so, the newest counting most.
         fullness: how many partial matches there are, of the reference, by the share that is kept of those that are made: longer ones are made of kept ones, so they may be as few as its square; or more, where shedding began while the state was still growing.
         bias: by how much an event cost more than was known, as a logarithm, on average.
         scatter: the same without its sign.
@@ -198,7 +204,7 @@ class QueryCost:
             gain = self._gain(each_ms, before)
             if curve is not None and min(each_ms, before) > 0:
                 move = min(MOST_MOVE, max(0.0, (self._signal - SURE) / (1 - SURE)))
-                self._scale_levels(self._surely(seen.matches, each_ms, each_ms / before) ** move)
+                self._scale_levels(seen.matches, self._surely(seen.matches, each_ms, each_ms / before) ** move)
             keep = 1 - NEWEST * gain
             self.spent_ms, self.events = keep * self.spent_ms + spent, keep * self.events + kept
             self.offered = keep * self.offered + offered
@@ -209,17 +215,20 @@ class QueryCost:
         elif self.events == 0 or each_ms < before:
             self.spent_ms, self.events, self.offered, self.whole = spent, float(kept), float(offered), whole
         if seen.reference and warm:
-            self._learn_level(seen.matches, spent / kept)
+            self._learn_level(seen.matches, spent, kept)
             self._learn_reference(seen, self.newest_matches, turned)
         self.matches = seen.matches if before == 0 or not warm else followed(self.matches, seen.matches)
         self.newest_matches = seen.matches
 
-    def _learn_level(self, matches: float, each_ms: float) -> None:
+    def _learn_level(self, matches: float, spent_ms: float, kept: int) -> None:
+        """Counts by its events: where hardly any were kept, what is spent on ending partial matches is taken for theirs."""
         sample = self._sample(matches)
         if sample is None:
-            self.samples.append([matches, each_ms])
-        else:
-            sample[0], sample[1] = smoothed(sample[0], matches, SLOW), smoothed(sample[1], each_ms, SLOW)
+            self.samples.append([matches, spent_ms / kept, float(kept)])
+            return
+        known = (1 - SLOW) * sample[2] + kept
+        sample[0], sample[1] = smoothed(sample[0], matches, kept / known), smoothed(sample[1], spent_ms / kept, kept / known)
+        sample[2] = known
 
     def _sample(self, matches: float) -> list[float] | None:
         """Of the level of so many partial matches."""
@@ -233,10 +242,11 @@ class QueryCost:
             return 1.0
         return times if log(each_ms / sample[1]) / log(times) >= AGREEING else 1.0
 
-    def _scale_levels(self, times: float) -> None:
-        """What makes events dearer at this number of partial matches makes them dearer at others, which shedding may have to come to now."""
+    def _scale_levels(self, matches: float, times: float) -> None:
+        """What makes events dearer at this number of partial matches makes them dearer at others, which shedding may have to come to now; where they are cheaper than was known, those with many more will show when they come."""
         for sample in self.samples:
-            sample[1] *= times
+            if times > 1 or sample[0] <= NEAR * matches:
+                sample[1] *= times
 
     def _learn_reference(self, seen: QueryObservation, before: float, turned: float) -> None:
         """What a batch's ratio left of the reference, where the state has followed it."""
@@ -314,10 +324,10 @@ class QueryCost:
         return lambda ratio: self.reference * known(1 - ratio)
 
     def _curve(self) -> Curve | None:
-        counts, spent = np.array(self.samples, dtype=np.float64).reshape(-1, 2).T
-        if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0):
+        counts, spent, events = np.array(self.samples, dtype=np.float64).reshape(-1, 3).T
+        if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0) or spent.max() <= 0:
             return None
-        curve = fitted(counts, spent)
+        curve = fitted(counts, spent, events / (events + FEW_EVENTS) / np.square(np.maximum(spent, NOTHING * spent.max())))
         return curve if curve.slope > 0 else None
 
 
@@ -329,6 +339,7 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
             **own,
             "elasticity": _known(Elasticity, own.get("elasticity", {})),
             "fullness": _known(Fullness, own.get("fullness", {})),
+            "samples": [[*sample, FEW_EVENTS][:3] for sample in own.get("samples", [])],
         }
     )
     known.offered = known.offered or known.events

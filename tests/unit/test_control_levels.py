@@ -30,12 +30,12 @@ def test_shedders_of_partial_matches_choose_the_evaluator_that_has_some():
 
 def test_a_ratio_speaks_of_the_partial_matches_without_shedding():
     levels = Levels()
-    levels.see({}, after(1000))
+    levels.see({}, after(1000), {})
     first = levels.orders(plan("pm-random"), 0.4, after(1000), 700.0)
     assert first == QueryShedding(0.4, "pm-random", "matching", 700.0, 1000, 0.4)
     # 600 were left, and 150 have begun since: as many as are beyond 600 go, not two fifths again
     shedding = {"q": first}
-    levels.see(shedding, after(750))
+    levels.see(shedding, after(750), {})
     assert levels.orders(plan("pm-random"), 0.4, after(750), None).share == pytest.approx(0.2)
     assert levels.orders(plan("pm-random"), 0.4, after(500), None).share == 0.0
     assert levels.orders(plan("pm-random"), 0.1, after(750), None).share == 0.0
@@ -43,13 +43,13 @@ def test_a_ratio_speaks_of_the_partial_matches_without_shedding():
 
 def test_more_partial_matches_in_spite_of_shedding_are_the_new_reference():
     levels = Levels()
-    levels.see({}, after(10))
+    levels.see({}, after(10), {})
     assert levels.orders(plan("pm-random"), 0.5, after(400), None) == QueryShedding(0.5, "pm-random", "matching", None, 400, 0.5)
 
 
 def test_beyond_all_partial_matches_that_may_go_events_go_as_well():
     levels = Levels()
-    levels.see({}, after(1000))
+    levels.see({}, after(1000), {})
     orders = levels.orders(plan("pm-random"), 1.4, after(1000), None)
     assert orders == QueryShedding(0.99, "pm-random", "matching", None, 1000, 0.99, 0.4)
     directive = Directive(3, shedding={"q": orders, "r": QueryShedding(0.5)})
@@ -60,23 +60,23 @@ def test_beyond_all_partial_matches_that_may_go_events_go_as_well():
 
 def test_a_state_that_fills_up_again_says_nothing_of_what_there_would_be():
     levels = Levels()
-    levels.see({}, after(1000))
+    levels.see({}, after(1000), {})
     shedding = {"q": levels.orders(plan("pm-random"), 0.8, after(1000), None)}
     for live in (200, 210):
-        levels.see(shedding, after(live))
+        levels.see(shedding, after(live), {})
     for live in (400, 700, 900):  # nothing was shed in these batches, and the state is growing
-        levels.see({}, after(live))
+        levels.see({}, after(live), {})
     assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == 1000
     for _ in range(20):  # it is full
-        levels.see({}, after(900))
+        levels.see({}, after(900), {})
     assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == pytest.approx(900, abs=3)
-    levels.see({}, after(2000))
+    levels.see({}, after(2000), {})
     assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == 2000
 
 
 def test_levels_outlive_a_restart_of_the_driver():
     levels, again = Levels(), Levels()
-    levels.see({}, after(1000))
+    levels.see({}, after(1000), {})
     again.restore(levels.snapshot())
     assert again.orders(plan("pm-random"), 0.5, after(800), None) == levels.orders(plan("pm-random"), 0.5, after(800), None)
     assert again.orders(plan("pm-random"), 0.5, after(800), None).reference == 1000

@@ -58,7 +58,7 @@ class Plant:
             planned = max(self.now, taken_until + 20)
             rate = self.rate_per_ms * (CALM if batch < self.calm_until else 1.0)
             consumed = rate * (planned - taken_until)
-            levels.see(shedding, totals)
+            levels.see(shedding, totals, {"q": query})
             watchdog.plan(PlannedBatch(batch, round(planned), {"s": round(consumed)}))
             shedding = {name: levels.orders(query, ratio, totals, None) for name, ratio in watchdog.ratios.items()}
             own = shedding.get("q", QueryShedding(0.0))
