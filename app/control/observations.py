@@ -81,7 +81,8 @@ def observation_of(done: Done, plans: Iterable[Plan], streams: Streams, referenc
         shed=totals.counts.get("shed", 0),
         oldest_broker_ms=min(oldest, default=None),
         queries={
-            query: _query(query, done, reference(query) if query in by_matches else None, by_pairs=query in by_pairs) for query in sorted(names)
+            query: _query(query, done, reference(query) if query in by_matches else None, by_pairs=query in by_pairs)
+            for query in sorted(names)
         },
     )
 
