@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.control.directives import QueryShedding
-from app.control.running import smoothed
 from app.control.reports import QueryTally
+from app.control.running import smoothed
 from app.control.totals import BatchTotals
 from app.query.plan import Plan, Within
 from shedding.registry import METHODS
