@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import floor, inf
+from math import floor, inf, log2, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,14 @@ SHAPES: dict[str, Callable[[Counts], Counts]] = {
 """How latency may grow with the number of partial matches; all rise from 0 at 0."""
 
 _STEPS = 200
-"""Halvings until neighbouring floats."""
+"""Halvings at most; before, low and high are neighbouring floats, but where the count is all but nothing."""
+_ONE: dict[str, Callable[[float], float]] = {
+    "linear": lambda n: n,
+    "n log n": lambda n: n * log2(n + 1),
+    "square": lambda n: n * n,
+    "root": sqrt,
+}
+"""The same of a single number: a decision asks hundreds of times, and an array of one number takes ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Curve:
 
     def latency_s(self, count: float) -> float:
         """Seconds with so many partial matches."""
-        return self.offset + self.slope * float(SHAPES[self.shape](np.array(float(count))))
+        return self.offset + self.slope * _ONE[self.shape](count)
 
     def count(self, latency_s: float) -> float:
         """The most partial matches with at most this latency: 0 when not even none, infinite when the latency does not depend on them."""
@@ -52,6 +59,8 @@ class Curve:
             low, high = high, 2 * high
         for _ in range(_STEPS):
             middle = (low + high) / 2
+            if not low < middle < high:
+                break
             low, high = (middle, high) if self.latency_s(middle) <= latency_s else (low, middle)
         return low
 

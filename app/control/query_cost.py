@@ -249,7 +249,9 @@ class QueryCost:
                 sample[1] *= times
 
     def _learn_reference(self, seen: QueryObservation, before: float, turned: float) -> None:
-        """What a batch's ratio left of the reference, where the state has followed it."""
+        """What a batch's ratio left of the reference, where the state has followed it: one that fills up again behind shedding has not."""
+        if seen.asked == 0 and FOLLOWED * seen.matches < seen.reference:
+            return
         if (
             seen.asked <= 1
             and min(seen.matches, before) > 0

@@ -6,15 +6,17 @@ import pytest
 
 from app.control.directives import Directive, QueryShedding
 from app.control.levels import Levels
-from app.control.reports import QueryTally
+from app.control.observations import Done, Streams, observation_of
+from app.control.reports import QueryTally, SourceProgress
 from app.control.totals import BatchTotals
+from app.observe.progress import Progress
 from app.query.compile import compile_texts
 from app.query.plan import Plan
 from app.query.resolved.vocabulary import UNKNOWN
 
 
-def plan(shedder: str) -> Plan:
-    text = f"name: q\nevent: SEQ(A a, B b)\nwithin: 1 m\nshedding: {{shedder: {shedder}, latency_bound: 1 s}}\n"
+def plan(shedder: str, within: str = "1 m") -> Plan:
+    text = f"name: q\nevent: SEQ(A a, B b)\nwithin: {within}\nshedding: {{shedder: {shedder}, latency_bound: 1 s}}\n"
     (query,) = compile_texts([("q.yaml", text)], UNKNOWN).queries
     assert query.plan is not None
     return query.plan
@@ -72,6 +74,31 @@ def test_a_state_that_fills_up_again_says_nothing_of_what_there_would_be():
     assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == pytest.approx(900, abs=3)
     levels.see({}, after(2000), {})
     assert levels.orders(plan("pm-random"), 0.5, after(900), None).reference == 2000
+
+
+def during(live: int, newest_ms: int, candidates: int) -> BatchTotals:
+    source = SourceProgress(7, candidates, newest_ms)
+    return BatchTotals(1, queries={"q": QueryTally("q", candidates=candidates, partial_matches=live)}, sources={7: source})
+
+
+@pytest.mark.parametrize(("within", "followed_after"), [("1 m", 60), ("3000 events", 30)])
+def test_a_state_that_fills_up_slowly_is_not_full_before_a_window_has_passed(within: str, followed_after: int) -> None:
+    """In calm batches of a second and 100 events, in which it grows by little."""
+    query, levels = plan("pm-random", within), Levels()
+    levels.see({}, during(1000, 0, 100), {"q": query})
+    levels.see({"q": levels.orders(query, 0.8, after(1000), None)}, during(200, 1_000, 100), {"q": query})
+    for second in range(1, 100):
+        live = 200 + 2 * second
+        levels.see({}, during(live, 1_000 + 1_000 * second, 100), {"q": query})
+        if second < followed_after:
+            assert levels.reference("q") == 1000
+            seen = observation_of(done(during(live, 0, 100)), [query], Streams(lambda _: "s", lambda _: "s"), levels.reference)
+            assert seen.queries["q"].reference == 1000, "which is what the watchdog goes by while nothing is shed as well"
+    assert levels.reference("q") == pytest.approx(400, abs=10)
+
+
+def done(totals: BatchTotals) -> Done:
+    return Done(Progress(1, "run", 0, 100), totals, None, None)
 
 
 def test_levels_outlive_a_restart_of_the_driver():

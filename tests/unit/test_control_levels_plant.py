@@ -11,7 +11,7 @@ from app.config.settings import Watchdog as WatchdogSettings
 from app.control.directives import QueryShedding
 from app.control.levels import Levels
 from app.control.query_cost import QueryObservation
-from app.control.reports import QueryTally
+from app.control.reports import QueryTally, SourceProgress
 from app.control.totals import BatchTotals
 from app.control.watchdog import Watchdog
 from app.control.watched import BatchObservation, PlannedBatch, WatchedQuery
@@ -50,7 +50,7 @@ class Plant:
 
     def run(self, batches: int) -> None:
         watchdog = Watchdog((WatchedQuery("q", "pspice", BOUND, streams=("s",), of_matches=True),), WatchdogSettings(), LARGEST)
-        levels, query, chance = Levels(), plan("pspice"), np.random.default_rng(self.seed)
+        levels, query, chance = Levels(), plan("pspice", f"{round(self.window_ms)} ms"), np.random.default_rng(self.seed)
         totals, shedding = BatchTotals(-1), {}
         taken_until = self.now = 1_000_000.0
         arrived = 0.0
@@ -77,13 +77,14 @@ class Plant:
             tally = QueryTally(
                 "q", candidates=round(consumed), partial_matches=round(self.live), judged_matches=judged, ended_matches=ended
             )
-            totals = BatchTotals(batch, queries={"q": tally}, counts={"matched": round(consumed)})
+            source = SourceProgress(7, round(consumed), round(planned))
+            totals = BatchTotals(batch, queries={"q": tally}, counts={"matched": round(consumed)}, sources={7: source})
             self.latencies.append(planned - taken_until + duration)
             self.ratios.append(own.drop_ratio)
             self.events.append(own.events)
             self.lives.append(self.live)
             arrived += consumed
-            reference = own.reference if shedding else round(self.live)
+            reference = own.reference if shedding else max(round(self.live), levels.reference("q"))
             asked = 1 + own.events if own.events else own.drop_ratio
             seen = QueryObservation(round(consumed), round(consumed - kept), work, (began + self.live) / 2, reference, asked)
             self.now, oldest, taken_until = planned + duration, taken_until, planned

@@ -1,0 +1,72 @@
+"""What a query costs by its partial matches: what is remembered of many of them while few are left."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.control.query_cost import FEED_MS, QueryCost, QueryObservation, restored
+
+REFERENCE = 150_000
+
+
+def each_ms(matches: float) -> float:
+    return 0.005 + 7e-7 * matches
+
+
+def seen(matches: float, kept: int = 5_000, *, work_ms: float | None = None, shed: int = 0, asked: float = 0.0) -> QueryObservation:
+    work_ms = kept * each_ms(matches) if work_ms is None else work_ms
+    return QueryObservation(kept + shed, shed, FEED_MS + work_ms, matches, REFERENCE, asked)
+
+
+def learn(cost: QueryCost, one: QueryObservation) -> None:
+    cost.learn(one, one.candidates, None, warm=True)
+
+
+@pytest.fixture
+def cost() -> QueryCost:
+    """Of which batches with few and with many partial matches were seen."""
+    known = QueryCost()
+    for matches in (150_000, 100_000, 50_000, 20_000, 10_000, 5_000) * 3:
+        learn(known, seen(matches, asked=1 - matches / REFERENCE))
+    return known
+
+
+def at(cost: QueryCost, matches: float) -> float:
+    return cost.by_matches()(1 - matches / REFERENCE)
+
+
+def test_the_work_of_an_event_by_partial_matches_is_what_was_seen(cost: QueryCost) -> None:
+    for matches in (5_000, 30_000, 150_000):
+        assert at(cost, matches) == pytest.approx(each_ms(matches), rel=0.1)
+
+
+def test_what_ending_partial_matches_takes_is_not_taken_for_work_of_the_few_events_that_are_left(cost: QueryCost) -> None:
+    """All but one in a hundred events go, and 145,000 partial matches: 46 events in 30 ms."""
+    learn(cost, seen(1_060, 46, work_ms=30.0, shed=4_598, asked=1.99))
+    for matches in (5_000, 30_000, 150_000):
+        assert at(cost, matches) == pytest.approx(each_ms(matches), rel=0.15)
+
+
+def test_cheap_events_with_few_partial_matches_say_nothing_of_many(cost: QueryCost) -> None:
+    for _ in range(20):
+        learn(cost, seen(2_000, work_ms=5_000 * each_ms(2_000) / 4, asked=0.99))
+    assert at(cost, 150_000) > 0.6 * each_ms(150_000), "a tenth of it, where all levels moved with these"
+    assert at(cost, 2_000) < 0.6 * each_ms(2_000)
+
+
+def test_dear_events_with_few_partial_matches_are_dear_with_many(cost: QueryCost) -> None:
+    for _ in range(20):
+        learn(cost, seen(10_000, work_ms=5_000 * each_ms(10_000) * 2.5, asked=0.93))
+    assert at(cost, 150_000) > 1.5 * each_ms(150_000)
+
+
+def test_a_state_that_fills_up_again_is_not_taken_for_what_a_ratio_of_nothing_leaves(cost: QueryCost) -> None:
+    before = at(cost, 150_000)
+    for matches in (10_000, 12_000, 15_000, 19_000, 24_000, 30_000, 38_000, 48_000, 60_000):
+        learn(cost, seen(matches, 700))
+    assert at(cost, 150_000) == pytest.approx(before, rel=0.1)
+
+
+def test_samples_of_an_earlier_version_go_on() -> None:
+    known = restored({"samples": [[5_000, each_ms(5_000)], [50_000, each_ms(50_000)], [150_000, each_ms(150_000)]], "reference": REFERENCE})
+    assert at(known, 100_000) == pytest.approx(each_ms(100_000), rel=0.05)
