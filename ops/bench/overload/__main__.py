@@ -1,6 +1,6 @@
 """Overload on the real application (broker, registry, Spark `local[2]`): 120 to 200 % of the capacity, and a burst of five times.
 
-    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--keep FOLDER] [--json FILE] [--plot FOLDER]
+    python -m ops.bench.overload [--quick] [--workload W …] [--shedder S …] [--add] [--keep FOLDER] [--beliefs FILE] [--json FILE] [--plot FOLDER]
     python -m ops.bench.overload --foretell [--workload W …] [--shedder S …] [--json FILE]
 
 For each workload the capacity is measured first, then one application per shedder gets the rates one after the other; the same events without
@@ -26,6 +26,7 @@ from app.bootstrap.class_archive import make_class_archive
 from app.local.embedded import embedded_services
 from app.pipeline.session import start_session
 from ops.bench.overload import kept
+from ops.bench.overload.beliefs import noted
 from ops.bench.overload.calm import calm_costs
 from ops.bench.overload.capacity import Capacity, measured_capacity
 from ops.bench.overload.judged import Row, judged, ratios_over_time
@@ -139,6 +140,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--add", action="store_true", help="keep the other runs that the file has: all of it takes hours, and may be run in pieces"
     )
+    parser.add_argument(
+        "--beliefs", type=Path, metavar="FILE", help="of the last shedder: what the watchdog saw and knew, batch by batch (JSON lines)"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="runs without shedding are kept there, and used again")
     parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "overload.json")
     parser.add_argument("--plot", type=Path, help="folder for pictures")
@@ -175,7 +179,8 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen
     whole: Run | None = None
     for shedder in shedders:
         models = train(workload, shedder, before)
-        run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
+        with noted(chosen.beliefs):
+            run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
         rows = [
             replace(row, capacity_per_s=round(capacity.per_s), foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows
         ]
