@@ -28,6 +28,8 @@ LEVELS = 2.0
 """Samples of the cost by partial matches are means, by numbers of them: so many to twice as many. What was seen of few and of many partial matches is remembered while a steady overload shows neither."""
 FEW_EVENTS = 1000.0
 """Which are as much as half of what any number of them says."""
+_OF_EARLIER = (FEW_EVENTS, 1.0)
+"""What earlier versions did not know of a sample."""
 NOTHING = 1e-3
 """Of the dearest events: what cheaper ones are told apart by, since the curve is to miss none by much of what it costs."""
 NEAR = 2.0
@@ -121,7 +123,7 @@ class QueryCost:
         reference: partial matches without shedding.
         matches: partial matches when that was measured.
         newest_matches: in the batch before.
-        samples: by levels of `LEVELS` partial matches, ms per event with so many, and events that say so, the newest counting most.
+        samples: by levels of `LEVELS` partial matches, ms per event with so many, events that say so, the newest counting most, and how many times as dear as was seen there they are taken for, since others got dearer.
         fullness: how many partial matches there are, of the reference, by the share that is kept of those that are made: longer ones are made of kept ones, so they may be as few as its square; or more, where shedding began while the state was still growing.
         bias: by how much an event cost more than was known, as a logarithm, on average.
         scatter: the same without its sign.
@@ -224,10 +226,11 @@ class QueryCost:
         """Counts by its events: where hardly any were kept, what is spent on ending partial matches is taken for theirs."""
         sample = self._sample(matches)
         if sample is None:
-            self.samples.append([matches, spent_ms / kept, float(kept)])
+            self.samples.append([matches, spent_ms / kept, float(kept), 1.0])
             return
         known = (1 - SLOW) * sample[2] + kept
-        sample[0], sample[1] = smoothed(sample[0], matches, kept / known), smoothed(sample[1], spent_ms / kept, kept / known)
+        newest = (matches, spent_ms / kept, known, 1.0)
+        sample[:] = [smoothed(before, value, kept / known) for before, value in zip(sample, newest, strict=True)]
         sample[2] = known
 
     def _sample(self, matches: float) -> list[float] | None:
@@ -243,10 +246,11 @@ class QueryCost:
         return times if log(each_ms / sample[1]) / log(times) >= AGREEING else 1.0
 
     def _scale_levels(self, matches: float, times: float) -> None:
-        """What makes events dearer at this number of partial matches makes them dearer at others, which shedding may have to come to now; where they are cheaper than was known, those with many more will show when they come."""
+        """What makes events dearer at this number of partial matches makes them dearer at others, which shedding may have to come to now. Where they are cheaper than was known, those with many more are what was seen of them, and no cheaper: that will show when they come."""
         for sample in self.samples:
-            if times > 1 or sample[0] <= NEAR * matches:
-                sample[1] *= times
+            near = sample[0] <= NEAR * matches
+            own = times if near else max(times, 1 / sample[3])
+            sample[1], sample[3] = sample[1] * own, max(1.0, sample[3] * own)
 
     def _learn_reference(self, seen: QueryObservation, before: float, turned: float) -> None:
         """What a batch's ratio left of the reference, where the state has followed it: one that fills up again behind shedding has not."""
@@ -326,7 +330,7 @@ class QueryCost:
         return lambda ratio: self.reference * known(1 - ratio)
 
     def _curve(self) -> Curve | None:
-        counts, spent, events = np.array(self.samples, dtype=np.float64).reshape(-1, 3).T
+        counts, spent, events, _ = np.array(self.samples, dtype=np.float64).reshape(-1, 4).T
         if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0) or spent.max() <= 0:
             return None
         curve = fitted(counts, spent, events / (events + FEW_EVENTS) / np.square(np.maximum(spent, NOTHING * spent.max())))
@@ -341,7 +345,7 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
             **own,
             "elasticity": _known(Elasticity, own.get("elasticity", {})),
             "fullness": _known(Fullness, own.get("fullness", {})),
-            "samples": [[*sample, FEW_EVENTS][:3] for sample in own.get("samples", [])],
+            "samples": [[*sample, *_OF_EARLIER[len(sample) - 2 :]] for sample in own.get("samples", [])],
         }
     )
     known.offered = known.offered or known.events

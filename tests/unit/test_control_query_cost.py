@@ -60,6 +60,16 @@ def test_dear_events_with_few_partial_matches_are_dear_with_many(cost: QueryCost
     assert at(cost, 150_000) > 1.5 * each_ms(150_000)
 
 
+def test_what_was_dear_for_some_batches_is_dear_no_longer_with_many_partial_matches_either(cost: QueryCost) -> None:
+    before = at(cost, 150_000)
+    for times in (2.5, 1.0):
+        for _ in range(30):
+            learn(cost, seen(10_000, work_ms=5_000 * each_ms(10_000) * times, asked=0.93))
+    assert at(cost, 150_000) == pytest.approx(before, rel=0.25), (
+        "twice as much and more, where nothing but many partial matches themselves says so"
+    )
+
+
 def test_a_state_that_fills_up_again_is_not_taken_for_what_a_ratio_of_nothing_leaves(cost: QueryCost) -> None:
     before = at(cost, 150_000)
     for matches in (10_000, 12_000, 15_000, 19_000, 24_000, 30_000, 38_000, 48_000, 60_000):
