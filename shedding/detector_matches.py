@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import floor, inf, log2, sqrt
+from math import floor, inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Counts = NDArray[np.float64]
-
-SHAPES: dict[str, Callable[[Counts], Counts]] = {
+SHAPES: dict[str, Callable[[Any], Any]] = {
     "linear": lambda n: n,
     "n log n": lambda n: n * np.log2(n + 1),
     "square": lambda n: n * n,
     "root": np.sqrt,
 }
-"""How latency may grow with the number of partial matches; all rise from 0 at 0."""
+"""How latency may grow with the number of partial matches, of arrays and of single numbers; all rise from 0 at 0."""
 
 _STEPS = 200
 """Halvings at most; before, low and high are neighbouring floats, but where the count is all but nothing."""
-_ONE: dict[str, Callable[[float], float]] = {
-    "linear": lambda n: n,
-    "n log n": lambda n: n * log2(n + 1),
-    "square": lambda n: n * n,
-    "root": sqrt,
-}
-"""The same of a single number: a decision asks hundreds of times, and an array of one number takes ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,7 @@ class Curve:
 
     def latency_s(self, count: float) -> float:
         """Seconds with so many partial matches."""
-        return self.offset + self.slope * _ONE[self.shape](count)
+        return self.offset + self.slope * float(SHAPES[self.shape](count))
 
     def count(self, latency_s: float) -> float:
         """The most partial matches with at most this latency: 0 when not even none, infinite when the latency does not depend on them."""

@@ -28,8 +28,6 @@ LEVELS = 2.0
 """Samples of the cost by partial matches are means, by numbers of them: so many to twice as many. What was seen of few and of many partial matches is remembered while a steady overload shows neither."""
 FEW_EVENTS = 1000.0
 """Which are as much as half of what any number of them says."""
-_OF_EARLIER = (FEW_EVENTS, 1.0)
-"""What earlier versions did not know of a sample."""
 NOTHING = 1e-3
 """Of the dearest events: what cheaper ones are told apart by, since the curve is to miss none by much of what it costs."""
 NEAR = 2.0
@@ -95,6 +93,21 @@ class QueryObservation:
     judging_ms: float = 0.0
 
 
+@dataclass(slots=True)
+class Sample:
+    """What an event costs with about so many partial matches; goes through snapshots as its fields, of which earlier versions knew the first two.
+
+    Attributes:
+        events: that say so, the newest counting most.
+        raised: how many times as dear as was seen they are taken for, since others got dearer.
+    """
+
+    matches: float
+    each_ms: float
+    events: float = FEW_EVENTS
+    raised: float = 1.0
+
+
 def turned_by(kept: ArrayLike, held: ArrayLike) -> NDArray[np.float64]:
     """Share of a state of so many events, or partial matches, that is replaced by a batch in which so many events are kept; for each of as many.
 
@@ -123,7 +136,7 @@ class QueryCost:
         reference: partial matches without shedding.
         matches: partial matches when that was measured.
         newest_matches: in the batch before.
-        samples: by levels of `LEVELS` partial matches, ms per event with so many, events that say so, the newest counting most, and how many times as dear as was seen there they are taken for, since others got dearer.
+        samples: what events cost with so many partial matches, by levels of `LEVELS`.
         fullness: how many partial matches there are, of the reference, by the share that is kept of those that are made: longer ones are made of kept ones, so they may be as few as its square; or more, where shedding began while the state was still growing.
         bias: by how much an event cost more than was known, as a logarithm, on average.
         scatter: the same without its sign.
@@ -145,7 +158,7 @@ class QueryCost:
     reference: float = 0.0
     matches: float = 0.0
     newest_matches: float = 0.0
-    samples: list[list[float]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     fullness: Fullness = field(default_factory=Fullness)
     bias: float = 0.0
     scatter: float = 0.0
@@ -226,31 +239,31 @@ class QueryCost:
         """Counts by its events: where hardly any were kept, what is spent on ending partial matches is taken for theirs."""
         sample = self._sample(matches)
         if sample is None:
-            self.samples.append([matches, spent_ms / kept, float(kept), 1.0])
+            self.samples.append(Sample(matches, spent_ms / kept, float(kept)))
             return
-        known = (1 - SLOW) * sample[2] + kept
-        newest = (matches, spent_ms / kept, known, 1.0)
-        sample[:] = [smoothed(before, value, kept / known) for before, value in zip(sample, newest, strict=True)]
-        sample[2] = known
+        known = (1 - SLOW) * sample.events + kept
+        sample.matches = smoothed(sample.matches, matches, kept / known)
+        sample.each_ms = smoothed(sample.each_ms, spent_ms / kept, kept / known)
+        sample.raised = smoothed(sample.raised, 1.0, kept / known)
+        sample.events = known
 
-    def _sample(self, matches: float) -> list[float] | None:
+    def _sample(self, matches: float) -> Sample | None:
         """Of the level of so many partial matches."""
         level = round(LEVELS * log2(max(1.0, matches)))
-        return next((one for one in self.samples if round(LEVELS * log2(max(1.0, one[0]))) == level), None)
+        return next((one for one in self.samples if round(LEVELS * log2(max(1.0, one.matches))) == level), None)
 
     def _surely(self, matches: float, each_ms: float, times: float) -> float:
         """So many times dearer than the curve says, where it is also dearer than what was seen with about so many partial matches; else once: a curve that misses its own samples is no reason to move them."""
         sample = self._sample(matches)
-        if sample is None or sample[1] <= 0 or times == 1:
+        if sample is None or sample.each_ms <= 0 or times == 1:
             return 1.0
-        return times if log(each_ms / sample[1]) / log(times) >= AGREEING else 1.0
+        return times if log(each_ms / sample.each_ms) / log(times) >= AGREEING else 1.0
 
     def _scale_levels(self, matches: float, times: float) -> None:
         """What makes events dearer at this number of partial matches makes them dearer at others, which shedding may have to come to now. Where they are cheaper than was known, those with many more are what was seen of them, and no cheaper: that will show when they come."""
         for sample in self.samples:
-            near = sample[0] <= NEAR * matches
-            own = times if near else max(times, 1 / sample[3])
-            sample[1], sample[3] = sample[1] * own, max(1.0, sample[3] * own)
+            own = times if sample.matches <= NEAR * matches else max(times, 1 / sample.raised)
+            sample.each_ms, sample.raised = sample.each_ms * own, max(1.0, sample.raised * own)
 
     def _learn_reference(self, seen: QueryObservation, before: float, turned: float) -> None:
         """What a batch's ratio left of the reference, where the state has followed it: one that fills up again behind shedding has not."""
@@ -330,7 +343,8 @@ class QueryCost:
         return lambda ratio: self.reference * known(1 - ratio)
 
     def _curve(self) -> Curve | None:
-        counts, spent, events, _ = np.array(self.samples, dtype=np.float64).reshape(-1, 4).T
+        rows = [(one.matches, one.each_ms, one.events) for one in self.samples]
+        counts, spent, events = np.array(rows, dtype=np.float64).reshape(-1, 3).T
         if len(counts) < 3 or counts.max() < LEAST_SPREAD * max(counts.min(), 1.0) or spent.max() <= 0:
             return None
         curve = fitted(counts, spent, events / (events + FEW_EVENTS) / np.square(np.maximum(spent, NOTHING * spent.max())))
@@ -345,7 +359,7 @@ def restored(values: Mapping[str, Any]) -> QueryCost:
             **own,
             "elasticity": _known(Elasticity, own.get("elasticity", {})),
             "fullness": _known(Fullness, own.get("fullness", {})),
-            "samples": [[*sample, *_OF_EARLIER[len(sample) - 2 :]] for sample in own.get("samples", [])],
+            "samples": [Sample(*one) if isinstance(one, list) else _known(Sample, one) for one in own.get("samples", [])],
         }
     )
     known.offered = known.offered or known.events

@@ -1,10 +1,11 @@
 """Takes the first records of topic partitions away, as retention does."""
 
-import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from tests.kafka.application import until
 
 _SECONDS = 30
 
@@ -15,20 +16,19 @@ def delete_records(admin: AdminClient, before: Mapping[tuple[str, int], int]) ->
     Under load librdkafka's own copy of the metadata may for a moment know no leader of a partition that has been written to; it is asked again then.
 
     Raises:
-        KafkaException: the broker refuses, or nobody leads a partition for half a minute.
+        KafkaException: the broker refuses.
+        AssertionError: nobody leads a partition for half a minute.
     """
-    deadline = time.monotonic() + _SECONDS
     wanted = [TopicPartition(*place, offset) for place, offset in before.items()]
-    while not _deleted(admin, wanted, last=time.monotonic() > deadline):
-        time.sleep(0.1)
+    until(lambda: _deleted(admin, wanted), _SECONDS)
 
 
-def _deleted(admin: AdminClient, wanted: list[TopicPartition], *, last: bool) -> bool:
+def _deleted(admin: AdminClient, wanted: list[TopicPartition]) -> bool:
     try:
         for future in admin.delete_records(wanted).values():
             future.result(timeout=_SECONDS)
     except KafkaException as error:
-        if last or error.args[0].code() != KafkaError._NOENT:
+        if error.args[0].code() != KafkaError._NOENT:
             raise
         return False
     return True

@@ -60,13 +60,14 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What runs of a workload share; ``keep``: where runs without shedding are kept for the next call."""
+    """What runs of a workload share; ``keep``: where runs without shedding are kept for the next call; ``beliefs``: see `noted`."""
 
     spark: SparkSession
     folder: Path
     workload: Workload
     models: Path | None = None
     keep: Path | None = None
+    beliefs: Path | None = None
 
 
 def main() -> None:
@@ -101,7 +102,7 @@ def main() -> None:
                 figures["calm_ratios"][workload.label] = calm_costs(spark, folder, workload, capacity.per_s, chosen.calm)
                 _keep(figures, chosen.json)
             else:
-                overloaded(Where(spark, folder, workload, keep=chosen.keep), shedders, capacity, chosen, figures)
+                overloaded(Where(spark, folder, workload, keep=chosen.keep, beliefs=chosen.beliefs), shedders, capacity, chosen, figures)
         spark.stop()
     if chosen.plot:
         draw(figures, chosen.plot)
@@ -179,8 +180,7 @@ def overloaded(where: Where, shedders: Sequence[str], capacity: Capacity, chosen
     whole: Run | None = None
     for shedder in shedders:
         models = train(workload, shedder, before)
-        with noted(chosen.beliefs):
-            run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
+        run, whole, rows = one_run(replace(where, models=models), shedder, schedule, whole)
         rows = [
             replace(row, capacity_per_s=round(capacity.per_s), foretold_recall=known.get((row.query, shedder, row.rate))) for row in rows
         ]
@@ -210,7 +210,8 @@ def one_run(where: Where, shedder: str, schedule: Schedule, whole: Run | None) -
     workload = where.workload
     with embedded_services() as services:
         place = Place(where.folder / workload.name / shedder, services, where.models)
-        run = shed_run(where.spark, place, workload, shedder, schedule)
+        with noted(where.beliefs):
+            run = shed_run(where.spark, place, workload, shedder, schedule)
         whole = whole or kept.whole(where.keep, run.settings, workload, schedule, lambda: whole_run(where.spark, place, workload))
     return run, whole, judged(shedder, run, whole)
 
