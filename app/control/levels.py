@@ -61,18 +61,33 @@ class _Level:
     events: int = 0
     before: int = 0
 
-    def see(self, tally: QueryTally, newest_ms: int | None, *, sheds: bool) -> None:
-        """A batch is over, or is at hand again after a restart."""
-        self.events = 0 if sheds else self.events + tally.candidates
-        if sheds:
-            self.shed_ms = newest_ms
-        self.before = tally.partial_matches
+    def see(self, tally: QueryTally, within: Within | None, newest_ms: int | None, *, sheds: bool) -> None:
+        """A batch is over, or is at hand again after a restart.
 
-    def followed(self, within: Within | None, newest_ms: int | None) -> bool:
+        Args:
+            tally: of the query in it.
+            within: the query's; None where nobody knows.
+            newest_ms: greatest event time of the batch; None where it has no events.
+            sheds: whether the query shed in it.
+        """
+        live = tally.partial_matches
+        if sheds:
+            self.events, self.shed_ms = 0, self.shed_ms if newest_ms is None else newest_ms
+        else:
+            if live >= self.reference:
+                self.reference = live
+            elif live <= FULL * self.before and self._followed(within, newest_ms):
+                self.reference = round(smoothed(self.reference, live))
+            self.events += tally.candidates
+        self.before = live
+
+    def _followed(self, within: Within | None, newest_ms: int | None) -> bool:
         """Whether no partial match is missing any more because of what was shed: a window has passed since."""
-        if within is None or self.shed_ms is None or newest_ms is None:
+        if within is None or self.shed_ms is None:
             return True
-        return newest_ms - self.shed_ms >= within.size if within.unit == "ms" else self.events >= within.size
+        if within.unit != "ms":
+            return self.events >= within.size
+        return newest_ms is not None and newest_ms - self.shed_ms >= within.size
 
 
 class Levels:
@@ -117,12 +132,8 @@ class Levels:
         """
         newest_ms = max((one.greatest_time for one in totals.sources.values() if one.greatest_time is not None), default=None)
         for query, tally in totals.queries.items():
-            live, known, plan = tally.partial_matches, self._known.setdefault(query, _Level()), plans.get(query)
-            if query not in shedding:
-                full = live <= FULL * known.before and known.followed(None if plan is None else plan.within, newest_ms)
-                if live >= known.reference or full:
-                    known.reference = live if live >= known.reference else round(smoothed(known.reference, live))
-            known.see(tally, newest_ms, sheds=query in shedding)
+            plan = plans.get(query)
+            self._known.setdefault(query, _Level()).see(tally, None if plan is None else plan.within, newest_ms, sheds=query in shedding)
 
     def snapshot(self) -> dict[str, Any]:
         """For the directive's memory."""

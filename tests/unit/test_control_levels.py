@@ -97,6 +97,18 @@ def test_a_state_that_fills_up_slowly_is_not_full_before_a_window_has_passed(wit
     assert levels.reference("q") == pytest.approx(400, abs=10)
 
 
+def test_a_batch_without_events_does_not_forget_when_it_shed_last():
+    query, levels = plan("pm-random"), Levels()
+    levels.see({}, during(1000, 0, 100), {"q": query})
+    shedding = {"q": levels.orders(query, 0.8, after(1000), None)}
+    levels.see(shedding, during(200, 1_000, 100), {"q": query})
+    levels.see(shedding, after(200), {"q": query})  # ended by the clock, say
+    for second in range(1, 60):
+        levels.see({}, during(210, 1_000 + 1_000 * second, 100), {"q": query})
+        levels.see({}, after(210), {"q": query})
+    assert levels.reference("q") == 1000
+
+
 def done(totals: BatchTotals) -> Done:
     return Done(Progress(1, "run", 0, 100), totals, None, None)
 
