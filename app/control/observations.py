@@ -108,9 +108,11 @@ def _query(query: str, done: Done, known: int | None, *, by_pairs: bool) -> Quer
 
 
 def _held_against(before: int, tally: QueryTally) -> float:
-    """How many partial matches events met on average: between those that were left before the batch, and those behind it.
+    """How many partial matches events met on average: as engines counted them while a shedder looked on, else between those that were left before the batch, and those behind it.
 
     Where more were ended than there were, most of them within the batch, there were about as many throughout.
     """
+    if tally.held_matches:
+        return float(tally.held_matches)
     left = before - tally.ended_matches
     return (left + tally.partial_matches) / 2 if left >= 0 else float(tally.partial_matches)

@@ -65,6 +65,7 @@ class QueryTally:
         state_bytes: that partial matches take at the end of the batch, of queries that have a limit for them.
         evicted_matches: of the ended ones, those that went because the query's state was too large.
         judging_ns: of ``cost_ns``, what verdicts took.
+        held_matches: partial matches that there were on average while events were fed, where a shedder looked at them meanwhile; else 0.
         latencies: composite events per bucket of `app.observe.latency`: last constituent's Kafka timestamp → end of matching.
         latency_sum_ms: sum of these latencies.
     """
@@ -93,6 +94,7 @@ class QueryTally:
     state_bytes: int = 0
     evicted_matches: int = 0
     judging_ns: int = 0
+    held_matches: int = 0
 
     @property
     def verdicts(self) -> dict[str, int]:

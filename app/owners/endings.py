@@ -104,10 +104,10 @@ class Judge:
 
     def _looking(self, within: Within, batch: EventBatch, look: Callable[[int], None]) -> Looking:
         """`LOOKS` times while a window passes; of windows in events each partition counts its own, and those of all are fed together."""
-        apart = max(1, len(np.unique(partitions_of(self.plan, batch, np.arange(len(batch))))))
         if within.unit == "ms":
-            return Looking(within.size / LOOKS, look, partitions=apart)
-        return Looking(within.size / LOOKS * (1 if self.plan.ranks == "stream" else apart), look, in_events=True, partitions=apart)
+            return Looking(within.size / LOOKS, look)
+        apart = 1 if self.plan.ranks == "stream" else len(np.unique(partitions_of(self.plan, batch, np.arange(len(batch)))))
+        return Looking(within.size / LOOKS * max(1, apart), look, in_events=True)
 
     @property
     def _window_ms(self) -> int:

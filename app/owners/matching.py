@@ -129,6 +129,7 @@ def _emit(records: Records, found: Found, arrivals: Arrivals, work: Work) -> Que
         matches=len(found.matches),
         timeouts=timeouts,
         partial_matches=found.tally.live_events,
+        held_matches=found.tally.held_matches,
         cost_ns=found.cost_ns + thread_time_ns() - started,
         judging_ns=found.judging_ns,
         latencies=latency_counts(latencies),

@@ -126,7 +126,9 @@ USED, DEAD = 0, -5
 S_HEAD, S_COUNT, S_PRANK, S_TIME, S_LISTS = 0, 1, 2, 3, 4
 """From shape-dependent places behind the key on: newest run, number of runs, rank of the next event, time of the last event, lists of negated events.
 Behind these, with REACHING, the rank in the stream of the partition's last event (-1: none yet), and by list of negated events outside partitions how many
-events of the partition came before the newest one that came before that (-1: none did)."""
+events of the partition came before the newest one that came before that (-1: none did). Last, in memory only: S_SEEN."""
+S_SEEN = -1
+"""The run on the partition's list up to which shedders have looked at all (-1: at none, as far as known). New runs come behind it."""
 # negated[k, ...]: next older of its list, row, ranks
 OLDER, N_ROW, N_SRANK, N_PRANK = 0, 1, 2, 3
 # crossed[k, ...]: crossings still to be decided: next older, negation, node bound before (-1: none), row bound behind

@@ -82,7 +82,7 @@ class RunsEngine:
         masks = counted(items, self.plan)
         state = self._store.state
         state[at.MATCHES] = state[at.EXPIRED] = state[at.LIMITED_MATCHES] = state[at.LIMITED_RUNS] = 0
-        self._scan(batch, as_input(masks, np.int64), watermarks, looking)
+        held = self._scan(batch, as_input(masks, np.int64), watermarks, looking)
         self._read(final=watermarks.default_ms >= FOREVER)
         parts, read, self._reads = self.parts(), self._reads, []
         matches = matches_of(parts, read)
@@ -105,6 +105,7 @@ class RunsEngine:
             texts=len(self._known.texts),
             limited_matches=limited[0],
             limited_runs=limited[1],
+            held_matches=held,
         )
         return matches, tally
 
@@ -134,22 +135,24 @@ class RunsEngine:
     def _machine(self) -> RunMachine:
         return RunMachine(self._layout.taking.programs, self._known.texts.arrays(), self._scratch, self._bound)
 
-    def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks, looking: Looking | None) -> None:
-        """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows."""
+    def _scan(self, batch: EventBatch, masks: Integers, watermarks: Watermarks, looking: Looking | None) -> int:
+        """Chunk by chunk: takes candidates up, advances, lets time pass as far as the rest of the batch allows; see `Tally.held_matches`."""
         horizons = horizons_of(batch.time, watermarks)
         size = apart = self.options.chunk
         if looking is not None:
-            apart = looking.candidates(batch.time, batch.source, int(np.count_nonzero(masks)), size)
+            apart = looking.candidates(batch.time, batch.source, int(np.count_nonzero(masks)), size, int(self._store.state[at.OCCUPIED]))
             size = min(size, apart)
-        start = unseen = 0
+        start = unseen = taken = held = 0
         self._safe = capped(watermarks, int(horizons[0])) if len(masks) else watermarks
         while start < len(masks):
             self._store.drop_texts(self._tables, self._known.texts, self._layout)
             chunk = take_up(batch, masks, start, size, Parts(self._layout.taking, self._known.texts, self._store))
             if self._layout.opener_bit >= 0:
                 self._open_outside_partitions(chunk, masks)
+            before = self._live(looking)
             self._advance(chunk)
-            start, unseen = chunk.following, unseen + len(chunk.table.masks)
+            start, events = chunk.following, len(chunk.table.masks)
+            unseen, taken, held = unseen + events, taken + events, held + events * (before + self._live(looking)) // 2
             if start < len(masks):
                 self._safe = capped(watermarks, int(horizons[start]))
                 self._pass_waiting((*passing(self._safe), 0))
@@ -158,6 +161,11 @@ class RunsEngine:
                     unseen = 0
         self._safe = watermarks
         self._pass(watermarks, final=watermarks.default_ms >= FOREVER)
+        return held // max(1, taken)
+
+    def _live(self, looking: Looking | None) -> int:
+        """How many partial matches there are, where somebody looks at them."""
+        return 0 if looking is None else int(count_runs(self._world()))
 
     def _open_outside_partitions(self, chunk: Chunk, masks: Integers) -> None:
         """Windows are cut before partitioning: an event of no partition opens one too, where it satisfies what is asked of it."""

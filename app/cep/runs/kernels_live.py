@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
 from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME
@@ -31,6 +32,7 @@ from app.cep.runs.arrays import (
     S_COUNT,
     S_HEAD,
     S_PRANK,
+    S_SEEN,
     STATE,
     T_CELLS,
     T_KEYS,
@@ -42,11 +44,21 @@ from app.cep.runs.arrays import (
 from app.cep.runs.kernels_world import WORLD, line, table
 
 
+@kernel(types.int64(WORLD, types.int64, types.boolean), counted=False)
+def first_run(world, slot, fresh):
+    """Of a partition's list, or of its part that shedders have not looked at."""
+    slots = table(world, T_SLOTS)
+    seen = slots[slot, S_SEEN]
+    if fresh and seen >= 0:
+        return table(world, T_NODES)[seen, NEXT_RUN]
+    return slots[slot, 1 + len(line(world, T_KEYS)) + S_HEAD]
+
+
 @kernel(types.int64(WORLD, TABLE, TABLE, types.boolean))
 def list_runs(world, looks, places, fresh):
     """What shedders ask of every live run, partition by partition, newest first; one look at its node and two at events. Returns how many.
 
-    ``looks``: (LOOKS, runs), ``places``: (runs, 4), source and offset of its first and its newest event. ``fresh``: only those that were not listed so before.
+    ``looks``: (LOOKS, runs), ``places``: (runs, 4), source and offset of its first and its newest event. ``fresh``: only those that were not listed so before, which are behind S_SEEN.
     """
     shape = line(world, T_SHAPE)
     base = 1 + len(line(world, T_KEYS))
@@ -58,7 +70,7 @@ def list_runs(world, looks, places, fresh):
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE:
             continue
-        node = slots[slot, base + S_HEAD]
+        node = first_run(world, slot, fresh)
         while node >= 0:
             if fresh:
                 if nodes[node, FLAGS] & LOOKED:
@@ -79,9 +91,12 @@ def list_runs(world, looks, places, fresh):
     return count
 
 
-@kernel(types.int64(WORLD, INTEGERS))
-def end_runs(world, leaving):
-    """Ends the runs of some nodes, as if they had never begun; matches that wait for their end stay. Returns how many."""
+@kernel(types.int64(WORLD, INTEGERS, types.boolean))
+def end_runs(world, leaving, fresh):
+    """Ends the runs of some nodes, as if they had never begun; matches that wait for their end stay. Returns how many.
+
+    ``fresh``: all that were listed so have been looked at now, and none of the others is to leave.
+    """
     base = 1 + len(line(world, T_KEYS))
     nodes = table(world, T_NODES)
     slots = table(world, T_SLOTS)
@@ -91,14 +106,16 @@ def end_runs(world, leaving):
     for slot in range(len(slots)):
         if slots[slot, NEWEST] == FREE:
             continue
-        node = slots[slot, base + S_HEAD]
-        before = -1
+        node = first_run(world, slot, fresh)
+        before = slots[slot, S_SEEN] if fresh else np.int64(-1)
         while node >= 0:
             following = nodes[node, NEXT_RUN]
             if nodes[node, FLAGS] & ENDED:
                 slots[slot, base + S_COUNT] -= 1
                 nodes[node, STATE] = LEFT - nodes[node, STATE]
                 ended += 1
+                if node == slots[slot, S_SEEN]:
+                    slots[slot, S_SEEN] = before
                 if before >= 0:
                     nodes[before, NEXT_RUN] = following
                 else:
@@ -106,4 +123,6 @@ def end_runs(world, leaving):
             else:
                 before = node
             node = following
+        if fresh:
+            slots[slot, S_SEEN] = before
     return ended

@@ -66,6 +66,7 @@ from app.cep.runs.arrays import (
     S_LISTS,
     S_PRANK,
     S_RANK,
+    S_SEEN,
     S_TIME,
     SLOTS_FULL,
     START_STATE,
@@ -179,7 +180,7 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
     base = 1 + len(keys)
     node = slots[slot, base + S_HEAD]
     slots[slot, base + S_HEAD] = -1
-    first, last = np.int64(-1), np.int64(-1)
+    first, last, seen = np.int64(-1), np.int64(-1), slots[slot, S_SEEN]
     low = state[EVENT_WINDOW]
     by_rank = shape[WITHIN_EVENTS] >= 0 or shape[WINDOW_KIND] == PARTITION_WINDOW
     within = shape[WITHIN]
@@ -208,7 +209,10 @@ def meet_all(world, slot, mask, row, time, stream_rank, partition_rank, window_h
         else:
             slots[slot, base + S_COUNT] -= 1
             nodes[node, STATE] = LEFT - nodes[node, STATE]
+            if node == seen:
+                seen = last
         node = following
+    slots[slot, S_SEEN] = seen
     start = shape[START_STATE]
     if mask & shape[POSITIVE_MASK] and window_high >= low:
         begin(world, slot, start, mask, row, stream_rank, partition_rank, window_high)
@@ -318,6 +322,7 @@ def advance(world, candidates, first, stop, fan):
                 slots[slot, NEWEST] = 0
                 slots[slot, base + S_HEAD] = -1
                 slots[slot, base + S_COUNT] = slots[slot, base + S_PRANK] = 0
+                slots[slot, S_SEEN] = -1
                 for j in range(shape[LISTS]):
                     slots[slot, base + S_LISTS + j] = -1
                 for j in range(shape[REACHING] * (1 + shape[WILD_LISTS])):

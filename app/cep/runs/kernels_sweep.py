@@ -46,6 +46,7 @@ from app.cep.runs.arrays import (
     S_HEAD,
     S_LISTS,
     S_PRANK,
+    S_SEEN,
     STREAM_RANK,
     T_CELLS,
     T_CROSSED,
@@ -285,6 +286,7 @@ def renumber_slots(world, node_numbers, negated_numbers):
         if slots[slot, NEWEST] == FREE:
             continue
         slots[slot, base + S_HEAD] = moved(node_numbers, slots[slot, base + S_HEAD])
+        slots[slot, S_SEEN] = moved(node_numbers, slots[slot, S_SEEN])
         for j in range(shape[LISTS]):
             at = slots[slot, base + S_LISTS + j]
             while at >= 0 and negated_numbers[at] < 0:

@@ -29,6 +29,7 @@ from app.cep.runs.arrays import (
     ROW,
     S_COUNT,
     S_HEAD,
+    S_SEEN,
     S_TIME,
     STATE,
     T_CELLS,
@@ -185,6 +186,8 @@ def pass_runs(world, sources, watermarks, default, final):
             if over:
                 slots[slot, base + S_COUNT] -= 1
                 nodes[node, STATE] = LEFT - nodes[node, STATE]
+                if node == slots[slot, S_SEEN]:
+                    slots[slot, S_SEEN] = before
                 if before >= 0:
                     nodes[before, NEXT_RUN] = following
                 else:

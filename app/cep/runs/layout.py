@@ -91,7 +91,7 @@ def layout_of(plan: Plan, grammar: Grammar, kinds: Mapping[str, Kind], texts: Te
         fields=tables.fields(),
         slots=slots,
         node_width=int(shape[at.NODE_WIDTH]),
-        slot_width=1 + len(taking.keys) + at.S_LISTS + int(shape[at.LISTS] + shape[at.REACHING] * (1 + shape[at.WILD_LISTS])),
+        slot_width=1 + len(taking.keys) + at.S_LISTS + int(shape[at.LISTS] + shape[at.REACHING] * (1 + shape[at.WILD_LISTS])) + 1,
         wild_lists=int(shape[at.WILD_LISTS]),
         opener_bit=opener,
     )

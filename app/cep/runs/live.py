@@ -37,6 +37,7 @@ class LiveRuns:
         newest: int64 (runs, 2), source and offset of the newest event.
         events_left: int64, events of its partition that may still come in its window (``within N events``); 2**62 without.
         window_ms: length of the window, ms; None without one.
+        fresh: whether they are all that were not looked at before (`new_runs`).
     """
 
     node: Integers
@@ -47,6 +48,7 @@ class LiveRuns:
     newest: Integers
     events_left: Integers
     window_ms: int | None
+    fresh: bool
 
     def __len__(self) -> int:
         return len(self.node)
@@ -84,6 +86,7 @@ def _listed(engine: RunsEngine, *, fresh: bool) -> LiveRuns:
         places[:, 2:],
         looks[at.LOOK_LEFT],
         within.size if within is not None and within.unit == "ms" else None,
+        fresh,
     )
 
 
@@ -104,7 +107,7 @@ def end_runs(engine: RunsEngine, live: LiveRuns, kept: NDArray[np.bool_]) -> int
         How many were ended.
     """
     parts = engine.parts()
-    return int(kernels_live.end_runs(parts.world(), live.node[~kept]))
+    return int(kernels_live.end_runs(parts.world(), live.node[~kept], live.fresh))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -220,7 +220,7 @@ class RunStore:
             "state": state,
             "nodes": self.nodes[: state[at.NODES]],
             "cells": self.cells[: state[at.ROWS]],
-            "slots": self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE],
+            "slots": self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE, : at.S_SEEN],
             "negated": self.negated[: state[at.NEGATED]],
             "crossed": self.crossed[: state[at.CROSSINGS]],
             "waiting": self.waiting[: state[at.WAITS]],
@@ -241,7 +241,8 @@ class RunStore:
         self.spotted = spotted_cells(self.cells[1 : self.state[at.ROWS]], layout.taking.states_at)
         self.slots = empty_slots(slots_for(len(arrays["slots"])), layout.slot_width)
         places = key_places(len(layout.static["keys"]))
-        self.state[at.OCCUPIED] = refill_slots(places, arrays["slots"].copy(), self.slots, 0)
+        slots = np.pad(arrays["slots"], ((0, 0), (0, 1)), constant_values=-1)
+        self.state[at.OCCUPIED] = refill_slots(places, slots, self.slots, 0)
 
     def validate(self, tables: RunTables) -> None:
         """Every run is on one list, behind its parent, in a state that is known.
@@ -252,13 +253,15 @@ class RunStore:
         base = 1 + len(tables.keys)
         seen: set[int] = set()
         for slot in self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE]:
-            node, count = int(slot[base + at.S_HEAD]), 0
+            node, count, listed = int(slot[base + at.S_HEAD]), 0, {-1}
             while node >= 0:
                 assert node not in seen, f"run {node} is on two lists"  # noqa: S101
                 assert node < self.state[at.NODES], f"run {node} does not exist"  # noqa: S101
                 assert 0 <= self.nodes[node, at.STATE] < len(tables.states), f"run {node} has no state"  # noqa: S101
                 assert self.nodes[node, at.PARENT] < node, f"run {node} is older than its parent"  # noqa: S101
                 seen.add(node)
+                listed.add(node)
                 count += 1
                 node = int(self.nodes[node, at.NEXT_RUN])
             assert count == slot[base + at.S_COUNT], "runs of a partition are counted"  # noqa: S101
+            assert slot[at.S_SEEN] in listed, "the run up to which shedders have looked is on the list"  # noqa: S101
