@@ -8,7 +8,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from app.bucket.recording import rows_between
-from app.cep.engine import Watermarks
+from app.cep.engine import Looking, Watermarks
 from app.cep.partitions.arrays import FREE, NEWEST
 from app.cep.runs import arrays as at
 from app.cep.runs.engine import RunsEngine
@@ -97,7 +97,7 @@ def batch(types: str, keys: list[int], time: int, offset: int) -> EventBatch:
 
 @pytest.mark.parametrize("name", PATTERNS)
 @given(steps=st.lists(STEP, min_size=2, max_size=25))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_new_runs_are_those_that_a_walk_over_all_of_them_finds(name: str, steps: list[tuple[object, ...]]) -> None:
     known, walked = Told(PLANS[name], forgets=False), Told(PLANS[name], forgets=True)
     for step in steps:
@@ -105,6 +105,23 @@ def test_new_runs_are_those_that_a_walk_over_all_of_them_finds(name: str, steps:
         walked.do(step)
         assert known.told == walked.told
     event(f"behind where looks ended: {min(known.behind, 3)}")
+
+
+@pytest.mark.parametrize(("kept", "held"), [(0, 10), (1, 200)])
+def test_what_events_are_held_against_is_counted_while_somebody_looks(kept: int, held: int) -> None:
+    """Each event begins a partial match; after every twenty all of them end, or none."""
+    engine = RunsEngine(plan_of("event: SEQ(A a, B b)\nwithin: 1000 s\n"))
+    events = batch("A" * 400, [1] * 400, 0, 0)
+
+    def look(_: int) -> None:
+        live = new_runs(engine)
+        assert len(live) == 20
+        end_runs(engine, live, np.full(20, bool(kept)))
+
+    _, tally = engine.feed(events, np.ones(400, np.uint64), Watermarks(0), Looking(20_000, look))
+    assert tally.held_matches == pytest.approx(held, abs=1)
+    _, tally = engine.feed(events, np.ones(400, np.uint64), Watermarks(0))
+    assert tally.held_matches == 0, "nobody looks, so nobody counts"
 
 
 @pytest.mark.parametrize("name", PATTERNS)

@@ -109,6 +109,14 @@ def test_a_batch_without_events_does_not_forget_when_it_shed_last():
     assert levels.reference("q") == 1000
 
 
+@pytest.mark.parametrize(("counted", "known"), [(700, 700), (0, 1000)])
+def test_what_events_were_held_against_is_what_engines_counted_or_else_what_is_left(counted: int, known: int) -> None:
+    """More were ended than there were before: within the batch, so what was there before says nothing."""
+    totals = after(1000, ended_matches=5000, held_matches=counted)
+    seen = observation_of(done(totals), [plan("pm-random")], Streams(lambda _: "s", lambda _: "s"), lambda _: 0)
+    assert seen.queries["q"].matches == known
+
+
 def done(totals: BatchTotals) -> Done:
     return Done(Progress(1, "run", 0, 100), totals, None, None)
 
