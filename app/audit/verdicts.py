@@ -22,7 +22,7 @@ from app.audit.memory import FOREVER, NEVER, KeysOf, Kind, Memory, Recalled
 from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
-from app.query.plan import Catalog, Plan
+from app.query.plan import Catalog, Ordered, Plan, Runs, Take, Ways
 from app.query.planning.alternatives import another_may_stand_in
 from app.query.reach import emission_delay_ms, reach_ms
 from app.query.sampling import reads_queries, why_no_sample
@@ -90,11 +90,20 @@ Judged = Literal["matches", "timeouts"]
 
 
 def can_be_false(plan: Plan) -> bool:
-    """Whether a query can find what it would not have found with more events: not when it takes any events that fit, and forbids none."""
+    """Whether a query can find what it would not have found with more events: not when it takes any events that fit, and forbids none, whoever matches it."""
     negated = any(item.negated for item in plan.items)
     if plan.temporal is not None or plan.draining is not None:
         return False
-    return plan.runs is not None or (negated and plan.shedding.allow_false_positives)
+    follows = plan.runs is not None and (negated or not _takes_any_sequence(plan, plan.runs))
+    return follows or (negated and plan.shedding.allow_false_positives)
+
+
+def _takes_any_sequence(plan: Plan, runs: Runs) -> bool:
+    """Whether it is a sequence of single events, any that fit, within some time at most: runs that could as well be stacks (shedders of partial matches want runs)."""
+    parts = runs.pattern.parts if isinstance(runs.pattern, Ordered) else (runs.pattern,)
+    plain = runs == Runs(runs.pattern, (Ways(),) * len(runs.ways))
+    timed = plan.within is None or plan.within.unit == "ms"
+    return plain and timed and plan.on_timeout != "emit" and all(isinstance(part, Take) and part == Take(part.item) for part in parts)
 
 
 def cares_for_distances_only(plan: Plan, reach_ms: int) -> bool:

@@ -238,6 +238,38 @@ def test_queries_that_shedding_makes_find_what_is_not_so(kind: Outcome, text: st
     assert seen[kind, Verdict.CONFIRMED] > 0
 
 
+ONLY_ADDING = {
+    "a sequence": "event: SEQ(A a, B b, C c)\nwithin: 30 ms\nwhere: '[k] AND c.v >= a.v'",
+    "without a window": "event: SEQ(A a, B b)\nwhere: '[k]'",
+    "one event": "event: A a\nwhere: 'a.v > 1'",
+}
+
+
+@pytest.mark.parametrize(("shedder", "more"), [("random", "evaluator: runs\n"), ("pm-random", "")], ids=["runs", "partial matches"])
+@pytest.mark.parametrize("text", ONLY_ADDING.values(), ids=ONLY_ADDING)
+def test_what_takes_any_sequence_is_not_audited_whoever_matches_it(text: str, shedder: str, more: str) -> None:
+    for seed in range(20):
+        chance = random.Random(seed)
+        gone = chance.choices([True, False, False], k=60)
+        case = case_of(f"name: q\n{text}\n{more}", letters(chance, 60, 7, 2), chance.choices([0, 1], k=60), gone, shedder=shedder)
+        assert case is not None
+        assert case.plan.evaluator == "runs"
+        assert not is_audited(case.plan)
+        assert set(checked(case, [[case.batch]], 1, set())) <= {("match", Verdict.UNTOUCHED)}, "nothing is found that is not so"
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["on_timeout: emit\nevaluator: runs", "limits: {partial_matches_per_partition: 2}", "max_gap: 9 ms", "after: skip-past-last-event"],
+)
+def test_what_more_events_can_take_away_is_audited(more: str) -> None:
+    case = case_of(
+        f"name: q\nevent: SEQ(A a, B b)\nwithin: 30 ms\nwhere: '[k]'\n{more}\n", letters(random.Random(1), 9, 7, 2), [0] * 9, [False] * 9
+    )
+    assert case is not None
+    assert is_audited(case.plan)
+
+
 ONLY_NEGATED = {
     "in between": "event: SEQ(A a, !(B b), C c)\nwithin: 30 ms\nwhere: '[k]'",
     "with a condition": "event: SEQ(A a, !(B b), C c)\nwithin: 30 ms\nwhere: '[k] AND b.v > 1'",
