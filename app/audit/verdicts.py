@@ -22,8 +22,8 @@ from app.audit.memory import FOREVER, NEVER, KeysOf, Kind, Memory, Recalled
 from app.audit.sample import Sample
 from app.cep.matches import Matches
 from app.events.batch import EventBatch, take
-from app.query.plan import Catalog, Ordered, Plan, Runs, Take, Ways
-from app.query.planning.alternatives import another_may_stand_in
+from app.query.plan import Catalog, Limits, Ordered, Plan, Runs, Take
+from app.query.planning.alternatives import another_may_stand_in, beside_the_pattern
 from app.query.reach import emission_delay_ms, reach_ms
 from app.query.sampling import reads_queries, why_no_sample
 
@@ -101,9 +101,8 @@ def can_be_false(plan: Plan) -> bool:
 def _takes_any_sequence(plan: Plan, runs: Runs) -> bool:
     """Whether it is a sequence of single events, any that fit, within some time at most: runs that could as well be stacks (shedders of partial matches want runs)."""
     parts = runs.pattern.parts if isinstance(runs.pattern, Ordered) else (runs.pattern,)
-    plain = runs == Runs(runs.pattern, (Ways(),) * len(runs.ways))
-    timed = plan.within is None or plan.within.unit == "ms"
-    return plain and timed and plan.on_timeout != "emit" and all(isinstance(part, Take) and part == Take(part.item) for part in parts)
+    single = all(isinstance(part, Take) and part == Take(part.item) for part in parts)
+    return single and runs.limits == Limits() and not any(beside_the_pattern(plan, runs))
 
 
 def cares_for_distances_only(plan: Plan, reach_ms: int) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.bucket.recording import rows_between
 from app.cep.engine import Looking, Watermarks
+from app.cep.matches import Matches
 from app.cep.partitions.arrays import FREE, NEWEST
 from app.cep.runs import arrays as at
 from app.cep.runs.engine import RunsEngine
@@ -81,8 +82,8 @@ class Told:
         items = np.array([1 << "ABC".index(one) for one in types], np.uint64)
         self._told(self.engine.feed(events, items, Watermarks(self.time - 1000))[0])
 
-    def _told(self, matches: object) -> None:
-        self.told.append(len(matches))  # type: ignore[arg-type]
+    def _told(self, matches: Matches) -> None:
+        self.told.append(len(matches))
 
     def _look(self, live: LiveRuns, kept: int, of: int) -> None:
         self.told.append(np.column_stack([live.first, live.newest, live.item]).tolist())

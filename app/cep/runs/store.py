@@ -253,15 +253,14 @@ class RunStore:
         base = 1 + len(tables.keys)
         seen: set[int] = set()
         for slot in self.slots[self.slots[:, stacks.NEWEST] != stacks.FREE]:
-            node, count, listed = int(slot[base + at.S_HEAD]), 0, {-1}
+            node, listed = int(slot[base + at.S_HEAD]), list[int]()
             while node >= 0:
                 assert node not in seen, f"run {node} is on two lists"  # noqa: S101
                 assert node < self.state[at.NODES], f"run {node} does not exist"  # noqa: S101
                 assert 0 <= self.nodes[node, at.STATE] < len(tables.states), f"run {node} has no state"  # noqa: S101
                 assert self.nodes[node, at.PARENT] < node, f"run {node} is older than its parent"  # noqa: S101
                 seen.add(node)
-                listed.add(node)
-                count += 1
+                listed.append(node)
                 node = int(self.nodes[node, at.NEXT_RUN])
-            assert count == slot[base + at.S_COUNT], "runs of a partition are counted"  # noqa: S101
-            assert slot[at.S_SEEN] in listed, "the run up to which shedders have looked is on the list"  # noqa: S101
+            assert len(listed) == slot[base + at.S_COUNT], "runs of a partition are counted"  # noqa: S101
+            assert slot[at.S_SEEN] in {-1, *listed}, "the run up to which shedders have looked is on the list"  # noqa: S101

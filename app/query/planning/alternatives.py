@@ -115,7 +115,8 @@ def another_may_stand_in(plan: Plan) -> bool:
     )
 
 
-def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
+def beside_the_pattern(plan: Plan, runs: Runs) -> Iterator[str]:
+    """What makes a query of runs more than its pattern of any events that fit, within some time at most; in words."""
     if any(ways != Ways() for ways in runs.ways):
         yield "a strategy other than skip-till-any-match"
     if plan.within is not None and plan.within.unit != "ms":
@@ -128,6 +129,10 @@ def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
         yield "after: or emit: longest"
     if plan.on_timeout == "emit":
         yield "on_timeout: emit"
+
+
+def _unfit(plan: Plan, runs: Runs) -> Iterator[str]:
+    yield from beside_the_pattern(plan, runs)
     if runs.limits != Limits() or plan.shedding.state_bytes is not None:
         yield _LIMITS
     if plan.shedding.shedder in MATCH_SHEDDERS:
