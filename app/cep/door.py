@@ -22,7 +22,20 @@ from app.cep.runs import regroup as regroup_runs
 from app.cep.runs.drawing import Drawn, Edge, drawn
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.hiding import hide, hide_limits, hide_nothing, limits_of, only_loses, pairs_by, pairs_met
-from app.cep.runs.live import BoundEvents, LiveRuns, bound_events, count_live, end_runs, live_runs, new_runs, numbers_of
+from app.cep.runs.live import (
+    ANY_ITEM,
+    BoundEvents,
+    Function,
+    LiveRuns,
+    Question,
+    Questions,
+    bound_events,
+    count_live,
+    end_runs,
+    live_runs,
+    new_runs,
+    told_of,
+)
 from app.cep.snapshot.preamble import Buffer
 from app.cep.snapshot.regroup import Owner
 from app.cep.snapshot.state import engine_of
@@ -35,10 +48,14 @@ from app.query.planning.alternatives import alternatives_of, runs_apart
 from app.query.planning.chains import chain_of
 
 __all__ = [
+    "ANY_ITEM",
     "BoundEvents",
     "Drawn",
     "Edge",
+    "Function",
     "LiveRuns",
+    "Question",
+    "Questions",
     "RunsEngine",
     "StacksEngine",
     "bound_events",
@@ -53,7 +70,6 @@ __all__ = [
     "merged_states",
     "new_engine",
     "new_runs",
-    "numbers_of",
     "only_loses",
     "pairs_by",
     "pairs_met",
@@ -61,6 +77,7 @@ __all__ = [
     "restore_engine",
     "tables_of",
     "tells_partial_matches",
+    "told_of",
     "way_of",
 ]
 

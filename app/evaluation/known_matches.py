@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.door import BoundEvents, LiveRuns, RunsEngine, bound_events, numbers_of
+from app.cep.door import ANY_ITEM, LiveRuns, Question, Questions, RunsEngine, told_of
 from app.evaluation.features import Features
-from app.evaluation.slack import Bound, Comparisons
+from app.evaluation.slack import Comparisons
 from app.query.plan import Plan
 from shedding.candidates import JudgedMatches
 from shedding.identity import identities
@@ -42,22 +42,24 @@ class Describing:
     """What is told about what the partial matches of a query have bound, to shedders that ask for it: the same in training, in evaluation and in the application.
 
     Attributes:
-        attributes: numeric attributes that the query looks at.
+        attributes: how many numeric attributes the query looks at.
         comparisons: of the query, between items.
-        binding: int64 (items,), what the events of each item are bound to.
+        questions: attributes of the first event, of the newest one, and what the comparisons ask.
         negated: how many negated items the query has.
     """
 
-    attributes: tuple[str, ...]
+    attributes: int
     comparisons: Comparisons
-    binding: NDArray[np.int64]
+    questions: Questions
     negated: int
 
     @staticmethod
     def of(plan: Plan) -> Describing:
         """That of a query."""
-        binding = np.array([item.bound_to for item in plan.items], np.int64)
-        return Describing(Features.of(plan).attributes, Comparisons.of(plan), binding, sum(item.negated for item in plan.items))
+        attributes, comparisons = Features.of(plan).attributes, Comparisons.of(plan)
+        ends = [Question(end, ANY_ITEM, name) for end in ("first", "last") for name in attributes]
+        questions = Questions.of(plan, [*ends, *comparisons.questions])
+        return Describing(len(attributes), comparisons, questions, sum(item.negated for item in plan.items))
 
     def described(
         self, known: JudgedMatches, engine: RunsEngine, live: LiveRuns, since: NDArray[np.float64] | None = None
@@ -70,16 +72,7 @@ class Describing:
             live: the partial matches.
             since: float64 (negated items, matches), whether such an event came since the newest one; None: nobody knows.
         """
-        bound = bound_events(engine, live)
-        numbers = numbers_of(engine, bound.rows, self.attributes)
+        told, ends = told_of(engine, live, self.questions), 2 * self.attributes
         since = np.full((self.negated, len(live)), np.nan) if since is None else since
-        values = [numbers[:, bound.starts[:-1]], numbers[:, bound.starts[1:] - 1], since, self._slack(bound, numbers)]
-        return replace(
-            known, last_type=live.item.astype(np.int32), last_position=np.zeros(len(live), np.int32), values=np.concatenate(values)
-        )
-
-    def _slack(self, bound: BoundEvents, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        runs = len(bound.starts) - 1
-        run = np.repeat(np.arange(runs), np.diff(bound.starts))
-        row = np.arange(len(bound.items))
-        return self.comparisons.slack(Bound(run, self.binding[bound.items], row, runs, numbers, self.attributes))
+        values = np.concatenate([told[:ends], since, self.comparisons.slack(told[ends:])])
+        return replace(known, last_type=live.item.astype(np.int32), last_position=np.zeros(len(live), np.int32), values=values)

@@ -191,12 +191,16 @@ class MatchOperator:
 
         What they bound is told as in the application (`Describing`), and beside it whether an event came since that a negation asks for.
         """
-        newest = self._operator.rows(live.newest[:, 0], live.newest[:, 1])
         now_ms = int(self.batch.time[min(row, len(self.batch) - 1)])
         known = known_matches(live, self._progress, 1 / self._event_ms, now_ms)
         if self.branches:
             known = replace(known, identity=Beginnings.of(*self._bound(engine, live)).whole)
-        return self._describing.described(known, engine, live, self._negations.since(newest, row))
+        return self._describing.described(known, engine, live, self._since(live, row))
+
+    def _since(self, live: LiveRuns, row: int) -> NDArray[np.float64] | None:
+        if not self._negations.places:
+            return None
+        return self._negations.since(self._operator.rows(live.newest[:, 0], live.newest[:, 1]), row)
 
     def _bound(self, engine: RunsEngine, live: LiveRuns) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Starts, items and rows of what live partial matches bound."""

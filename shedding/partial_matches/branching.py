@@ -13,7 +13,7 @@ The rule is the best that there is where rates fall with the window's rest, as t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +24,7 @@ from shedding.events.gspice_trees import Trees
 from shedding.identity import shuffled
 from shedding.interface import Arrays
 from shedding.observations import Succession
+from shedding.partial_matches.forest import Forest
 from shedding.partial_matches.forest_rows import always, asked, rows_of, types_of
 from shedding.partial_matches.kernels_forest import just_worth
 
@@ -59,6 +60,11 @@ class BranchingOutlook:
     trees: Trees
     starts: NDArray[np.int32]
     values: int
+    _forest: Forest = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Makes the trees ready."""
+        object.__setattr__(self, "_forest", Forest.of(self.trees))
 
     def utilities(self, matches: JudgedMatches) -> Floats:
         """The price at which each is only just worth its work, weight per second, float64 (matches,); 0 of kinds that were never seen."""
@@ -66,8 +72,7 @@ class BranchingOutlook:
 
     def _just_worth(self, rows: NDArray[np.float32], kind: NDArray[np.int32]) -> Floats:
         found = np.empty(len(rows))
-        trees = self.trees
-        just_worth(rows, kind, trees.feature, trees.child, trees.content, trees.roots, self.starts, self.prices, found)
+        just_worth(rows, kind, self._forest, self.starts, self.prices, found)
         return found
 
     def arrays(self) -> Arrays:
@@ -225,7 +230,7 @@ class Learning:
         known = own[self.descent.settled[own]]
         rows, labels = self.rows[known], brought[known] / self.succession.spent_s[known]
         trees = self.fit(rows, labels) if len(known) else always(0.0)
-        self.rates[own] = asked(trees, self.rows[own])
+        self.rates[own] = asked(Forest.of(trees), self.rows[own])
         return trees
 
     def _worth(self, own: Integers, price: float) -> Floats:

@@ -10,19 +10,21 @@ from numpy.typing import NDArray
 
 from shedding.candidates import JudgedMatches
 from shedding.events.gspice_trees import Trees
-from shedding.partial_matches.kernels_forest import mean_of_leaves
-
-_LARGEST = 3e38
-"""scikit-learn computes with 32 bits and takes no infinity."""
-_ABSENT = -_LARGEST
-"""Stands for an attribute that a partial match lacks: trees split it off."""
+from shedding.partial_matches.forest import Forest
+from shedding.partial_matches.kernels_forest import fill_rows, mean_of_leaves
 
 
 def rows_of(known: Sequence[NDArray[Any]], matches: JudgedMatches, values: int) -> NDArray[np.float32]:
     """float32 (matches, known + values): what is known of each, and its attributes; without any, none is told."""
-    attributes = matches.values if len(matches.values) == values else np.full((values, len(matches)), np.nan)
-    table = np.stack([*(np.asarray(one, dtype=np.float64) for one in known), *attributes], axis=1)
-    return np.clip(np.where(np.isnan(table), _ABSENT, table), -_LARGEST, _LARGEST).astype(np.float32)
+    rows = np.empty((len(matches), len(known) + values), np.float32)
+    fill_rows(np.stack(known).astype(np.float64, copy=False), 0, rows)
+    fill_rows(told_values(matches, values), len(known), rows)
+    return rows
+
+
+def told_values(matches: JudgedMatches, values: int) -> NDArray[np.float64]:
+    """float64 (values, matches): the attributes that a model knows; where others are told, or none, none."""
+    return matches.values if len(matches.values) == values else np.full((values, len(matches)), np.nan)
 
 
 def types_of(matches: JudgedMatches) -> NDArray[np.int32]:
@@ -30,10 +32,10 @@ def types_of(matches: JudgedMatches) -> NDArray[np.int32]:
     return matches.last_type if len(matches.last_type) else np.full(len(matches), -1, np.int32)
 
 
-def asked(trees: Trees, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+def asked(forest: Forest, rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """float64 (rows,): the mean of all trees' leaves."""
     found = np.empty(len(rows))
-    mean_of_leaves(rows, trees.feature, trees.child, trees.content, trees.roots, found)
+    mean_of_leaves(rows, forest, found)
     return found
 
 

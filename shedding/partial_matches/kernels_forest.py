@@ -1,77 +1,61 @@
 """Kernels that ask forests: of `shedding.partial_matches.stateful` and `branching`."""
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
 from shedding.kernel import kernel
+from shedding.partial_matches.forest import Forest
 
 _INT32 = types.Array(types.int32, 1, "A", readonly=True)
 _FLOAT64 = types.Array(types.float64, 1, "A", readonly=True)
+_NODES = types.uint32[::1]
+_FOREST = types.NamedTuple([_NODES, _NODES, types.float64[::1], types.float64[::1], _NODES, _NODES], Forest)
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
+_ROWS_OUT = types.float32[:, ::1]
+_VALUES = types.Array(types.float64, 2, "A", readonly=True)
+
+LARGEST = 3e38
+"""scikit-learn computes with 32 bits and takes no infinity."""
+ABSENT = -LARGEST
+"""Stands for an attribute that a partial match lacks: trees split it off."""
 
 
-@kernel(types.float64(_ROWS, types.int64, _INT32, _INT32, _FLOAT64, _INT32, types.int64, types.int64))
-def mean_of(
-    rows: NDArray[np.float32],
-    row: int,
-    feature: NDArray[np.int32],
-    child: NDArray[np.int32],
-    content: NDArray[np.float64],
-    roots: NDArray[np.int32],
-    begin: int,
-    end: int,
-) -> float:
+@kernel(types.float64(_ROWS, types.int64, _FOREST, types.int64, types.int64))
+def mean_of(rows, row, forest, begin, end):
     """The mean of the leaves of some trees for one row."""
     total = 0.0
     for tree in range(begin, end):
-        node = roots[tree]
-        while feature[node] >= 0:
-            node = child[node] + (rows[row, feature[node]] > content[node])
-        total += content[node]
+        node = np.uint64(forest.roots[tree])
+        for _ in range(forest.depth[tree]):
+            node = np.uint64(forest.child[node]) + np.uint64(rows[row, np.uint64(forest.feature[node])] > forest.threshold[node])
+        total += forest.value[node]
     return total / (end - begin)
 
 
-@kernel(types.void(_ROWS, _INT32, _INT32, _FLOAT64, _INT32, types.float64[::1]))
-def mean_of_leaves(
-    rows: NDArray[np.float32],
-    feature: NDArray[np.int32],
-    child: NDArray[np.int32],
-    content: NDArray[np.float64],
-    roots: NDArray[np.int32],
-    found: NDArray[np.float64],
-) -> None:
-    """The mean of all trees' leaves for each row; nodes as in `shedding.events.gspice_trees.Trees`."""
-    for k in range(rows.shape[0]):
-        found[k] = mean_of(rows, k, feature, child, content, roots, 0, len(roots))
+@kernel(types.void(_ROWS, _FOREST, types.float64[::1]))
+def mean_of_leaves(rows, forest, found):
+    """The mean of all trees' leaves for each row."""
+    for row in range(len(rows)):
+        found[row] = mean_of(rows, row, forest, 0, len(forest.roots))
 
 
-@kernel(types.void(_ROWS, _INT32, _INT32, _INT32, _FLOAT64, _INT32, _INT32, _FLOAT64, types.float64[::1]))
-def just_worth(
-    rows: NDArray[np.float32],
-    kind: NDArray[np.int32],
-    feature: NDArray[np.int32],
-    child: NDArray[np.int32],
-    content: NDArray[np.float64],
-    roots: NDArray[np.int32],
-    starts: NDArray[np.int32],
-    prices: NDArray[np.float64],
-    found: NDArray[np.float64],
-) -> None:
+@kernel(types.void(_ROWS, _INT32, _FOREST, _INT32, _FLOAT64, types.float64[::1]))
+def just_worth(rows, kind, forest, starts, prices, found):
     """Where rates, which fall with the price, meet it; as in `shedding.partial_matches.branching.BranchingOutlook`. The first price is 0."""
     kinds = (len(starts) - 1) // len(prices)
-    for row in range(rows.shape[0]):
+    for row in range(len(rows)):
         found[row] = 0.0
         if kind[row] < 0:
             continue
         low, high = 0, len(prices)
-        over, under = mean_of(rows, row, feature, child, content, roots, starts[kind[row]], starts[kind[row] + 1]), 0.0
+        over, under = mean_of(rows, row, forest, starts[kind[row]], starts[kind[row] + 1]), 0.0
         while high - low > 1:
             middle = (low + high) // 2
             place = middle * kinds + kind[row]
-            rate = mean_of(rows, row, feature, child, content, roots, starts[place], starts[place + 1])
+            rate = mean_of(rows, row, forest, starts[place], starts[place + 1])
             if rate >= prices[middle]:
                 low, over = middle, rate
             else:
@@ -81,3 +65,29 @@ def just_worth(
         else:
             above, below = over - prices[low], prices[high] - under
             found[row] = prices[low] + (prices[high] - prices[low]) * above / (above + below)
+
+
+@kernel(types.float32(types.float64))
+def as_told(value):
+    """With 32 bits: NaN as ``ABSENT``, what is beyond ``LARGEST`` as that."""
+    return np.float32(ABSENT if np.isnan(value) else min(max(value, -LARGEST), LARGEST))
+
+
+@kernel(types.void(_VALUES, types.int64, _ROWS_OUT))
+def fill_rows(values, begin, rows):
+    """Writes columns of rows, (columns, rows), from one on."""
+    for column in range(values.shape[0]):
+        for row in range(values.shape[1]):
+            rows[row, begin + column] = as_told(values[column, row])
+
+
+@kernel(types.void(_INT32, _INT32, _FLOAT64, _INT32, _VALUES, _FOREST, _FOREST, types.float64, types.float64[::1]))
+def mend(query, state, remaining, kind, values, gain, cost, least, utilities):
+    """Multiplies utilities by what the trees for gains say over what those for costs do, at least ``least``. What they ask for is in the order of `Outlook.rows`."""
+    rows = np.empty((1, 4 + len(values)), np.float32)
+    for k in range(len(utilities)):
+        rows[0, 0], rows[0, 1], rows[0, 2], rows[0, 3] = query[k], state[k], as_told(remaining[k]), kind[k]
+        for number in range(len(values)):
+            rows[0, 4 + number] = as_told(values[number, k])
+        more, dearer = mean_of(rows, 0, gain, 0, len(gain.roots)), mean_of(rows, 0, cost, 0, len(cost.roots))
+        utilities[k] *= more / max(least, dearer)

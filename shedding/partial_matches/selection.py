@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from shedding.candidates import JudgedMatches, Mask
 from shedding.identity import shuffled
 from shedding.observations import Succession
+from shedding.partial_matches.kernels_selection import drop_least
 
 PRICES = 100
 """Shares between which prices are known."""
@@ -19,7 +20,7 @@ def all_but_least(utilities: NDArray[np.float64], ties: NDArray[np.uint64], coun
     Args:
         utilities: float64 (candidates,), none of them NaN.
         ties: uint64 (candidates,), distinct; of equal utilities the lower ties go first.
-        count: how many to drop, at most all.
+        count: how many to drop; all at most go.
 
     Returns:
         bool (candidates,), True = keep. What is dropped at a count is dropped at every higher one.
@@ -29,17 +30,10 @@ def all_but_least(utilities: NDArray[np.float64], ties: NDArray[np.uint64], coun
 
     **Source:** pSPICE, algorithm 2, which sorts, in O(n log n); the set is the same.
     """
-    if count <= 0:
-        return np.ones(len(utilities), dtype=np.bool_)
-    if count >= len(utilities):
-        return np.zeros(len(utilities), dtype=np.bool_)
-    bound = utilities.min()
-    if np.count_nonzero(utilities == bound) < count:  # ties slow partitioning down: 82 ns per candidate where half of them are worth 0
-        bound = np.partition(utilities, count - 1)[count - 1]
-    kept = utilities >= bound
-    tied = np.flatnonzero(utilities == bound)
-    going = count - (len(kept) - int(np.count_nonzero(kept)))
-    kept[tied[np.argpartition(ties[tied], going - 1)[:going]]] = False
+    everyone = len(utilities)
+    kept = np.ones(everyone, dtype=np.bool_)
+    if count > 0:
+        drop_least(np.ascontiguousarray(utilities), np.ascontiguousarray(ties), min(count, everyone), np.empty(everyone, np.int64), kept)
     return kept
 
 

@@ -11,7 +11,7 @@ Where partial matches branch, a chain does not describe them: steps are learned 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -23,7 +23,9 @@ from shedding.events.gspice_trees import Trees, compiled
 from shedding.interface import Arrays, Json, Level, Manifest, Training
 from shedding.observations import MatchObservations
 from shedding.partial_matches.branching import BranchingOutlook, learned
-from shedding.partial_matches.forest_rows import always, asked, rows_of, types_of
+from shedding.partial_matches.forest import Forest
+from shedding.partial_matches.forest_rows import always, rows_of, told_values, types_of
+from shedding.partial_matches.kernels_forest import mend
 from shedding.partial_matches.markov import prospects
 from shedding.partial_matches.pspice import Pspice, PspiceModel, UtilityTable
 from shedding.partial_matches.selection import all_but_share, price_at, prices_that_leave
@@ -53,6 +55,13 @@ class Outlook:
     gain: Trees
     cost: Trees
     values: int
+    _gains: Forest = field(init=False)
+    _costs: Forest = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Makes the trees ready."""
+        object.__setattr__(self, "_gains", Forest.of(self.gain))
+        object.__setattr__(self, "_costs", Forest.of(self.cost))
 
     def rows(self, matches: JudgedMatches) -> NDArray[np.float32]:
         """float32 (matches, features), what trees ask for."""
@@ -60,8 +69,10 @@ class Outlook:
 
     def utilities(self, matches: JudgedMatches) -> NDArray[np.float64]:
         """Utilities of pSPICE times gain over cost, float64 (matches,)."""
-        rows = self.rows(matches)
-        return self.chain.look_up(matches) * asked(self.gain, rows) / np.maximum(_LEAST_COST, asked(self.cost, rows))
+        found, values = self.chain.look_up(matches), told_values(matches, self.values)
+        known = (matches.query, matches.state, matches.remaining, types_of(matches))
+        mend(*known, values, self._gains, self._costs, _LEAST_COST, found)
+        return found
 
     def arrays(self) -> Arrays:
         """For a file."""

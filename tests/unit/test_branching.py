@@ -9,6 +9,7 @@ from math import isnan
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
 
 from app.bucket.recording import rows_between
 from app.cep.engine import Watermarks
@@ -26,12 +27,15 @@ from app.owners.endings import Judge
 from app.query import expressions as e
 from ops.experiments.sharp_streams import plan_of, stream_of
 from shedding.candidates import JudgedMatches
-from shedding.events.gspice_trees import Trees
+from shedding.events.gspice_trees import Trees, compiled
 from shedding.interface import Manifest
 from shedding.observations import Succession
 from shedding.partial_matches.branching import Learning, lineages
+from shedding.partial_matches.forest import Forest
+from shedding.partial_matches.forest_rows import always, asked, rows_of
 from shedding.partial_matches.kernels_forest import just_worth
-from shedding.partial_matches.stateful import StatefulGate
+from shedding.partial_matches.pspice import UtilityTable
+from shedding.partial_matches.stateful import Outlook, StatefulGate
 from shedding.registry import method
 
 WINDOW = {"Q1+Q2": 500, "Q3+Q4": 1000, "Q5+Q6": 1000}
@@ -140,7 +144,7 @@ def test_it_is_known_whether_a_negated_event_came_since() -> None:
     batch = stream_of("Q5+Q6", 600, 6)
     operator = MatchOperator(plan_of("Q5+Q6"), batch)
     engine, chains = chains_after(operator, 500)
-    came = operator.judged(engine, live_runs(engine), 500).values[2 * len(operator._describing.attributes)]
+    came = operator.judged(engine, live_runs(engine), 500).values[2 * operator._describing.attributes]
     types, own = batch.type.values, batch.columns["id"].values
     expected = [any(types[row] == 2 and own[row] == own[chain[-1][1]] for row in range(chain[-1][1] + 1, 500)) for chain in chains]
     assert came.tolist() == expected
@@ -238,7 +242,8 @@ def test_rates_are_looked_for_where_they_meet_the_price() -> None:
     roots = np.arange(0, 3 * len(nodes), 3, dtype=np.int32)
     starts = np.arange(0, len(nodes) + 1, 2, dtype=np.int32)
     found = np.empty(200)
-    just_worth(rows, kinds, feature, child, content, roots, starts, prices, found)
+    forest = Forest.of(Trees(feature, child, content, roots))
+    just_worth(rows, kinds, forest, starts, prices, found)
 
     def rate(place: int, kind: int, row: NDArray[np.float32]) -> float:
         return float(np.mean([left if row[0] <= cut else right for cut, left, right in stump[place, kind]]))
@@ -256,6 +261,42 @@ def test_rates_are_looked_for_where_they_meet_the_price() -> None:
             ends = [rate(place, kind, row) - prices[place] for place in (over, over + 1)]
             assert worth == pytest.approx(prices[over] + (prices[over + 1] - prices[over]) * ends[0] / (ends[0] - ends[1]))
     assert len(seen) > 1
+
+
+def test_walks_of_one_length_end_in_the_leaves_that_trees_lead_to() -> None:
+    """Trees as scikit-learn grows them, of many depths, beside a leaf alone; of scikit-learn the answers, too."""
+    random = np.random.default_rng(4)
+    rows = random.normal(size=(300, 3)).astype(np.float32)
+    fitted = [
+        DecisionTreeRegressor(max_leaf_nodes=leaves, random_state=leaves).fit(rows, rows[:, 0] ** 2 - rows[:, 1]) for leaves in (2, 9, 40)
+    ]
+    fitted.append(DecisionTreeRegressor().fit(rows, np.full(300, 5.0)))
+    trees = compiled(fitted)
+    answers = []
+    for row in rows:
+        leaves = []
+        for root in trees.roots.tolist():
+            node = root
+            while trees.feature[node] >= 0:
+                node = int(trees.child[node]) + bool(row[trees.feature[node]] > trees.content[node])
+            leaves.append(trees.content[node])
+        answers.append(np.mean(leaves))
+    forest = Forest.of(trees)
+    assert len(set(forest.depth.tolist())) == 4
+    assert asked(forest, rows).tolist() == pytest.approx(answers)
+    assert answers == pytest.approx(np.mean([one.predict(rows) for one in fitted], axis=0))
+    assert len(set(answers)) > 30
+    assert asked(Forest.of(always(3.0)), rows).tolist() == [3.0] * 300
+
+
+def test_rows_are_what_is_known_and_what_is_told_with_32_bits() -> None:
+    known = [np.array([1, 2], np.int32), np.array([np.inf, 2.5])]
+    matches = JudgedMatches(np.arange(2, dtype=np.uint64), values=np.array([[np.nan, -np.inf], [0.1, 7.0]]))
+    largest = np.float32(3e38)
+    rows = rows_of(known, matches, 2)
+    assert rows.dtype == np.float32
+    assert rows.tolist() == [[1, largest, -largest, np.float32(0.1)], [2, 2.5, -largest, 7]]
+    assert rows_of(known, JudgedMatches(matches.identity), 2).tolist() == [[1, largest, -largest, -largest], [2, 2.5, -largest, -largest]]
 
 
 def test_what_is_learned_at_a_price_is_what_the_definition_says() -> None:
@@ -313,3 +354,36 @@ def test_some_lineages_go_on_as_they_did_among_all() -> None:
         assert found_gain[begin:end].tolist() == gain[rows].tolist()
         assert found_cost_s[begin:end].tolist() == pytest.approx(cost_s[rows].tolist())
         assert np.array_equal(some.values[:, begin:end], sample.values[:, rows], equal_nan=True)
+
+
+def test_what_a_chain_expects_is_mended_by_what_forests_say() -> None:
+    """By numpy and scikit-learn: utility times gains over costs, which divide as 0.01 at least."""
+    random = np.random.default_rng(8)
+    count = 400
+    matches = JudgedMatches(
+        np.arange(count, dtype=np.uint64),
+        query=np.zeros(count, np.int32),
+        state=random.integers(0, 3, count).astype(np.int32),
+        remaining=random.uniform(0, 40, count),
+        last_type=random.integers(0, 4, count).astype(np.int32),
+        values=np.where(random.random((2, count)) < 0.2, np.nan, random.normal(size=(2, count))),
+    )
+    chain = UtilityTable(random.random((1, 3, 9)), np.array([5.0]))
+    rows = np.stack([matches.query, matches.state, matches.remaining, matches.last_type, *np.nan_to_num(matches.values, nan=-3e38)], axis=1)
+    forests = [
+        [
+            DecisionTreeRegressor(max_depth=4, random_state=seed).fit(rows, random.random(count) - 0.3 * (seed > 5))
+            for seed in range(begin, begin + 3)
+        ]
+        for begin in (0, 9)
+    ]
+    gain, cost = (np.mean([tree.predict(rows) for tree in forest], axis=0) for forest in forests)
+    assert (cost < 0.01).any()
+    outlook = Outlook(chain, compiled(forests[0]), compiled(forests[1]), 2)
+    expected = chain.look_up(matches) * gain / np.maximum(0.01, cost)
+    assert outlook.utilities(matches) == pytest.approx(expected)
+    assert len(set(expected.tolist())) > 300
+    untold = JudgedMatches(matches.identity, matches.query, matches.state, matches.remaining)
+    absent = np.concatenate([rows[:, :3], np.tile([-1, -3e38, -3e38], (count, 1))], axis=1)
+    gain, cost = (np.mean([tree.predict(absent) for tree in forest], axis=0) for forest in forests)
+    assert outlook.utilities(untold) == pytest.approx(chain.look_up(untold) * gain / np.maximum(0.01, cost))

@@ -23,7 +23,7 @@ RANK_BIT = 62
 """In masks: every event of a plan that counts events is taken up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Taking:
     """How candidates of a plan are taken up.
 

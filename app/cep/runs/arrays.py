@@ -120,6 +120,10 @@ LOOKED = 4
 # looks[..., run]: what shedders ask of a live run: node, item, times of the first and the newest event, events of the partition still to come
 LOOK_NODE, LOOK_ITEM, LOOK_BEGUN, LOOK_NEWEST, LOOK_LEFT = 0, 1, 2, 3, 4
 LOOKS = 5
+# asked[question, ...]: what runs are asked about what they have bound (`app.cep.runs.live.Question`): function, cell, whether all its numbers are floats, whether it is asked of all events
+TELL_FUNCTION, TELL_CELL, TELL_FLOAT, TELL_ANY = 0, 1, 2, 3
+TELLS = 4
+TELLS_FIRST, TELLS_LAST, TELLS_MIN, TELLS_MAX, TELLS_SUM, TELLS_AVERAGE, TELLS_COUNT = 0, 1, 2, 3, 4, 5, 6
 
 # slots[slot, ...]: after the state (in place of NEWEST: 0, or DEAD: without runs and negated events) and the key
 USED, DEAD = 0, -5

@@ -7,11 +7,12 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, CELL_TIME
-from app.cep.cells.kernels_memory import load
+from app.cep.cells.arrays import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, CELL_TIME
+from app.cep.cells.kernels_memory import as_float, load
 from app.cep.cells.kernels_types import INTEGERS, TABLE
 from app.cep.kernel import kernel
 from app.cep.partitions.arrays import FREE, NEWEST
+from app.cep.predicates.kernels_values import cell_state
 from app.cep.runs.arrays import (
     END_OF_TIME,
     ENDED,
@@ -28,20 +29,33 @@ from app.cep.runs.arrays import (
     LOOK_NODE,
     LOOKED,
     NEXT_RUN,
+    PARENT,
     ROW,
     S_COUNT,
     S_HEAD,
     S_PRANK,
     S_SEEN,
     STATE,
+    STATES_AT,
     T_CELLS,
     T_KEYS,
     T_NODES,
     T_SHAPE,
     T_SLOTS,
+    TELL_ANY,
+    TELL_CELL,
+    TELL_FLOAT,
+    TELL_FUNCTION,
+    TELLS_AVERAGE,
+    TELLS_COUNT,
+    TELLS_FIRST,
+    TELLS_LAST,
+    TELLS_MAX,
+    TELLS_MIN,
     WITHIN_EVENTS,
 )
 from app.cep.runs.kernels_world import WORLD, line, table
+from app.events.batch import PRESENT
 
 
 @kernel(types.int64(WORLD, types.int64, types.boolean), counted=False)
@@ -126,3 +140,59 @@ def end_runs(world, leaving, fresh):
         if fresh:
             slots[slot, S_SEEN] = before
     return ended
+
+
+@kernel(types.float64(TABLE, types.int64, types.int64, types.int64, types.int64), counted=False)
+def number_at(cells, row, cell, is_float, states_at):
+    """An event's number, NaN where it has none."""
+    if cell < 0:
+        return np.nan
+    state = cell_state(cells, row, cell, states_at)
+    if state == BECAME_FLOAT or (state == PRESENT and is_float):
+        return as_float(load(cells, row, cell))
+    return np.float64(load(cells, row, cell)) if state == PRESENT else np.nan
+
+
+@kernel(types.float64(types.int64, types.float64, types.float64), counted=False)
+def with_older(function, known, value):
+    """What is told of several events, once an older one is known as well."""
+    if function == TELLS_FIRST:
+        return value
+    if function == TELLS_LAST:
+        return known
+    if function == TELLS_MIN:
+        return np.minimum(known, value)
+    if function == TELLS_MAX:
+        return np.maximum(known, value)
+    return known + value
+
+
+@kernel(types.void(WORLD, INTEGERS, TABLE, INTEGERS, INTEGERS, INTEGERS, types.float64[:, ::1]), counted=False)
+def tell(world, found, asked, starts, numbers, counts, told):
+    """What runs answer; see `app.cep.runs.live.told_of`. Bound events are met from the newest to the oldest one.
+
+    ``asked``: (questions, TELLS), ``starts`` and ``numbers``: what is asked about the events of each item, ``counts``: (questions,) to work with, ``told``: (questions, runs).
+    """
+    nodes = table(world, T_NODES)
+    cells = table(world, T_CELLS)
+    states_at = line(world, T_SHAPE)[STATES_AT]
+    for k in range(len(found)):
+        for q in range(len(asked)):
+            counts[q], told[q, k] = 0, np.nan
+            if asked[q, TELL_ANY]:
+                row = load(nodes, found[k], FIRST_ROW if asked[q, TELL_FUNCTION] == TELLS_FIRST else ROW)
+                told[q, k] = number_at(cells, row, asked[q, TELL_CELL], asked[q, TELL_FLOAT], states_at)
+        node = found[k] if len(numbers) else np.int64(-1)
+        while node >= 0:
+            item, row = nodes[node, ITEM], nodes[node, ROW]
+            for place in range(starts[item], starts[item + 1]):
+                q = numbers[place]
+                function, value = asked[q, TELL_FUNCTION], 1.0
+                if function != TELLS_COUNT:
+                    value = number_at(cells, row, asked[q, TELL_CELL], asked[q, TELL_FLOAT], states_at)
+                told[q, k] = with_older(function, told[q, k], value) if counts[q] else value
+                counts[q] += 1
+            node = nodes[node, PARENT]
+        for q in range(len(asked)):
+            if asked[q, TELL_FUNCTION] == TELLS_AVERAGE:
+                told[q, k] /= max(1, counts[q])

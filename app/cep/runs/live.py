@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.cep.cells.arrays import BECAME_FLOAT, CELL_OFFSET, CELL_SOURCE, STATES_PER_WORD, Integers
+from app.cep.candidates.layout import Taking
+from app.cep.cells.arrays import CELL_OFFSET, CELL_SOURCE, Integers
 from app.cep.runs import arrays as at
 from app.cep.runs import kernels_live
 from app.cep.runs.engine import RunsEngine
 from app.cep.runs.kernels_time import count_runs
 from app.cep.runs.returns import chains
-from app.events.batch import PRESENT
 from app.events.types import Kind
+from app.query.plan import Plan
 
 _ENDLESS = np.int64(2**62)
 
@@ -134,24 +137,72 @@ def bound_events(engine: RunsEngine, live: LiveRuns) -> BoundEvents:
     return BoundEvents(bound.starts, bound.items, bound.rows, parts.store.cells[bound.rows][:, [CELL_SOURCE, CELL_OFFSET]])
 
 
-def numbers_of(engine: RunsEngine, rows: Integers, attributes: Sequence[str]) -> NDArray[np.float64]:
-    """Numeric attributes of events that an engine remembers, float64 (attributes, rows); NaN where an event has no number, or the engine does not remember it.
+Function = Literal["first", "last", "min", "max", "sum", "avg", "count"]
+"""Of the values of several events."""
+_FUNCTIONS: tuple[Function, ...] = get_args(Function)
+"""In the order of ``TELLS_FIRST`` and what follows (`app.cep.runs.arrays`)."""
+ANY_ITEM = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a partial match may be asked about events that it has bound.
+
+    Attributes:
+        function: of their values.
+        binding: only those that are bound to it, as expressions call it (`Item.bound_to`); ``ANY_ITEM``: all of them, of which there are ``first`` and ``last`` only.
+        attribute: numeric; None for ``count``, which asks for none.
+    """
+
+    function: Function
+    binding: int
+    attribute: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Questions:
+    """What the partial matches of a query are asked, prepared once.
+
+    Attributes:
+        asked: one after the other.
+        starts: int64 (items + 1,), what is asked about the events of item k are ``numbers[starts[k] : starts[k + 1]]``.
+        numbers: int64, places in ``asked``.
+    """
+
+    asked: tuple[Question, ...]
+    starts: Integers
+    numbers: Integers
+
+    @staticmethod
+    def of(plan: Plan, asked: Sequence[Question]) -> Questions:
+        """About the items of a query."""
+        about = [[number for number, one in enumerate(asked) if one.binding == item.bound_to] for item in plan.items]
+        starts = np.concatenate([[0], np.cumsum([len(own) for own in about])]).astype(np.int64)
+        return Questions(tuple(asked), starts, np.array([number for own in about for number in own], np.int64))
+
+
+def told_of(engine: RunsEngine, live: LiveRuns, questions: Questions) -> NDArray[np.float64]:
+    """What partial matches answer, float64 (questions, runs); NaN where nothing is bound that the question is about, an event has no number there, or the engine does not remember it.
 
     Args:
-        engine: not fed since the rows were told.
-        rows: int64 (rows,), of `bound_events`.
-        attributes: names.
+        engine: not fed since ``live`` was taken.
+        live: of the engine.
+        questions: about its query.
     """
     parts = engine.parts()
-    taking, cells = parts.layout.taking, parts.store.cells[rows]
-    found = np.full((len(attributes), len(rows)), np.nan)
-    for number, name in enumerate(attributes):
-        cell, kind = taking.attributes.get(name), taking.kinds.get(name)
-        if cell is None or kind is None or kind.textual:
-            continue
-        states = cells[:, taking.states_at + cell // STATES_PER_WORD] >> 2 * (cell % STATES_PER_WORD) & 3
-        values = np.ascontiguousarray(cells[:, cell])
-        real = (kind is Kind.FLOAT) | (states == BECAME_FLOAT)
-        known = (states == PRESENT) | (states == BECAME_FLOAT)
-        found[number] = np.where(known, np.where(real, values.view(np.float64), values), np.nan)
-    return found
+    asked, told = _cells(parts.layout.taking, questions), np.empty((len(questions.asked), len(live)))
+    kernels_live.tell(parts.world(), live.node, asked, questions.starts, questions.numbers, np.empty(len(asked), np.int64), told)
+    return told
+
+
+@lru_cache(maxsize=256)
+def _cells(taking: Taking, questions: Questions) -> Integers:
+    """int64 (questions, TELLS): function, cell (-1: not remembered), whether all its numbers are floats, whether all of the events are asked. A layout and questions stay the same from look to look."""
+    table = np.empty((len(questions.asked), at.TELLS), np.int64)
+    for row, one in zip(table, questions.asked, strict=True):
+        cell, kind = taking.attributes.get(one.attribute or "", -1), taking.kinds.get(one.attribute or "")
+        row[at.TELL_FUNCTION] = _FUNCTIONS.index(one.function)
+        row[at.TELL_CELL] = -1 if kind is None or kind.textual else cell
+        row[at.TELL_FLOAT] = kind is Kind.FLOAT
+        row[at.TELL_ANY] = one.binding == ANY_ITEM
+    return table
