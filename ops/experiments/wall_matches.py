@@ -1,6 +1,6 @@
 """pSPICE's first query on a clock: shedders of partial matches, those that hide events from single ones, and one that drops whole events.
 
-New partial matches are looked at eight times while a window passes, all of them before a batch where too many are left (`app.evaluation.wall_clock.MatchShedding`).
+New partial matches are looked at as often as in the application (`app.cep.engine.LOOKS` times while a window passes), all of them before a batch where too many are left (`app.evaluation.wall_clock.MatchShedding`).
 """
 
 from __future__ import annotations
