@@ -25,7 +25,6 @@ from app.cep.runs.hiding import hide, hide_limits, hide_nothing, limits_of, only
 from app.cep.runs.live import (
     ANY_ITEM,
     BoundEvents,
-    Function,
     LiveRuns,
     Question,
     Questions,
@@ -52,7 +51,6 @@ __all__ = [
     "BoundEvents",
     "Drawn",
     "Edge",
-    "Function",
     "LiveRuns",
     "Question",
     "Questions",

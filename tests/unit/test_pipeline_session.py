@@ -62,6 +62,25 @@ def test_executors_of_their_own_get_the_connector(conf_of, master, wanted):
     assert conf.get("spark.jars") == wanted
 
 
+def test_executors_of_their_own_are_not_collected_for_classes_either(conf_of):
+    oauth = {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "oauth": {"token_endpoint_url": "https://tokens/token", "client_id": "c"}}
+    for master, alone in (("local[2]", True), ("k8s://there", False)):
+        conf = session.own_settings(Settings.model_validate({"spark": {"master": master}}))
+        secured = session.own_settings(Settings.model_validate({"spark": {"master": master}, "kafka": {"security": oauth}}))
+        for one in (conf, secured):
+            assert session.FEW_COLLECTIONS in one["spark.driver.extraJavaOptions"]
+            assert (session.FEW_COLLECTIONS in one.get("spark.executor.extraJavaOptions", "")) is not alone
+        for who in ("driver", "executor"):
+            assert "=https://tokens/token" in secured[f"spark.{who}.extraJavaOptions"]
+
+
+def test_the_drivers_heap_is_as_large_as_it_may_be_from_the_start():
+    for given, memory in (({}, "1g"), ({"spark.driver.memory": "3g"}, "3g")):
+        conf = session.own_settings(Settings.model_validate({"spark": {"conf": given}}))
+        assert conf["spark.driver.memory"] == memory
+        assert f"-Xms{memory}" in conf["spark.driver.extraJavaOptions"].split()
+
+
 def test_a_class_path_of_the_users_comes_behind_ours():
     own = {"spark.driver.extraClassPath": "/spark/spark.jar", "spark.app.name": "cep"}
     given = {"spark.driver.extraClassPath": "/opt/mine.jar", "spark.app.name": "other"}
