@@ -39,7 +39,7 @@ STREAMING = (
     "app.coalesce.kernels_windows",
 )
 """Beginnings of the names of modules whose kernels the application needs for patterns of stacks and temporal queries, as the demo has them."""
-_COMPILED_IN = ("arrays.py", "opcodes.py", "failures.py")
+_COMPILED_IN = ("arrays.py", "opcodes.py", "failures.py", "forest.py")
 """Beside the modules with kernels."""
 _COMPILE = """
 import importlib, sys

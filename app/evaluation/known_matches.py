@@ -56,7 +56,8 @@ class Describing:
     @staticmethod
     def of(plan: Plan) -> Describing:
         """That of a query."""
-        attributes, comparisons = Features.of(plan).attributes, Comparisons.of(plan)
+        attributes = Features.of(plan).attributes
+        comparisons = Comparisons.of(plan, attributes)
         ends = [Question(end, ANY_ITEM, name) for end in ("first", "last") for name in attributes]
         questions = Questions.of(plan, [*ends, *comparisons.questions])
         return Describing(len(attributes), comparisons, questions, sum(item.negated for item in plan.items))

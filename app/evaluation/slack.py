@@ -6,8 +6,8 @@ that are known is the *slack*: how much the rest has left. A partial match whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -49,12 +49,17 @@ class Comparisons:
     row: NDArray[np.int64]
 
     @staticmethod
-    def of(plan: Plan) -> Comparisons:
-        """Those over several items; equality is for partitions and first events to know."""
+    def of(plan: Plan, attributes: Collection[str]) -> Comparisons:
+        """Those over several items; equality is for partitions and first events to know.
+
+        Args:
+            plan: the query's.
+            attributes: which are asked for; what needs others is not known. Models learn from these numbers: with other ones they would have to be learned anew.
+        """
         asked = [part for join in plan.joins if join.negated_item is None for part in e.walk(join.condition)]
         by_order = [part for part in asked if isinstance(part, e.Comparison) and part.operator in _ORDER]
         several = [part for part in by_order if len(e.mentioned_items(part)) > 1]
-        return _compiled([[*_terms(part.right, 1), *_terms(part.left, -1)] for part in several])
+        return _compiled([[*_terms(part.right, 1), *_terms(part.left, -1)] for part in several], attributes)
 
     def slack(self, told: Floats) -> Floats:
         """float64 (comparisons, runs), NaN where no term is known.
@@ -69,29 +74,29 @@ class Comparisons:
         return slack
 
 
-def _compiled(comparisons: Sequence[Sequence[tuple[int, Any]]]) -> Comparisons:
+def _compiled(comparisons: Sequence[Sequence[tuple[int, Any]]], attributes: Collection[str]) -> Comparisons:
     """Of sums of terms."""
-    questions: dict[Question, int] = {}
+    questions = _Questions(attributes)
     composed: list[Asking] = []
     constant, starts, signs, rows = [], [0], [], []
     for terms in comparisons:
         known = 0.0
         for sign, expression in terms:
-            ask = _asking(expression, questions)
+            ask = questions.asking(expression)
             if not e.mentioned_items(expression):
                 known += sign * float(np.nan_to_num(ask(np.empty((0, 1)))[0]))
                 continue
             signs.append(float(sign))
-            if (question := _question(expression)) is not None:
-                rows.append(questions[question])
+            if (question := questions.place(expression)) is not None:
+                rows.append(question)
             else:
                 composed.append(ask)
                 rows.append(-len(composed))
         constant.append(known)
         starts.append(len(rows))
     row = np.array(rows, np.int64)
-    row = np.where(row < 0, len(questions) - 1 - row, row)
-    return Comparisons(tuple(questions), tuple(composed), np.array(constant), np.array(starts), np.array(signs), row)
+    row = np.where(row < 0, len(questions.asked) - 1 - row, row)
+    return Comparisons(tuple(questions.asked), tuple(composed), np.array(constant), np.array(starts), np.array(signs), row)
 
 
 def _terms(side: Any, sign: int) -> Iterator[tuple[int, Any]]:
@@ -106,30 +111,43 @@ def _terms(side: Any, sign: int) -> Iterator[tuple[int, Any]]:
             yield sign, side
 
 
-def _question(expression: Any) -> Question | None:
-    """The question whose answer is the expression's value; None where it is more than one."""
-    match expression:
-        case e.AttributeOf(_, item, attribute, None):
-            return Question("first", item, attribute)
-        case e.Aggregate(_, function, item, attribute, False):
-            return Question(function, item, attribute)
-    return None
+@dataclass(frozen=True, slots=True, eq=False)
+class _Questions:
+    """What has to be asked, as expressions need it.
 
+    Attributes:
+        attributes: which may be asked for.
+        asked: the questions, and which number each has.
+    """
 
-def _asking(expression: Any, questions: dict[Question, int]) -> Asking:
-    """How an expression's value follows from answers; what has to be asked is added to the questions, which are numbered."""
-    if (question := _question(expression)) is not None:
-        return partial(_answered, questions.setdefault(question, len(questions)))
-    match expression:
-        case e.Literal(_, bool() | int() | float() as constant):
-            return partial(_everywhere, float(constant))
-        case e.Arithmetic(_, operator, left, right) if operator in _ARITHMETIC:
-            return partial(_applied, _ARITHMETIC[operator], (_asking(left, questions), _asking(right, questions)))
-        case e.Negative(_, operand):
-            return partial(_applied, np.negative, (_asking(operand, questions),))
-        case e.Call(_, function, arguments) if function in _FUNCTIONS:
-            return partial(_applied, _FUNCTIONS[function], tuple(_asking(one, questions) for one in arguments))
-    return partial(_everywhere, np.nan)
+    attributes: Collection[str]
+    asked: dict[Question, int] = field(default_factory=dict)
+
+    def place(self, expression: Any) -> int | None:
+        """The number of the question whose answer is the expression's value; None where it is more than one answer, or cannot be asked."""
+        match expression:
+            case e.AttributeOf(_, item, attribute, None) if attribute in self.attributes:
+                question = Question("first", item, attribute)
+            case e.Aggregate(_, function, item, attribute, False) if attribute is None or attribute in self.attributes:
+                question = Question(function, item, attribute)
+            case _:
+                return None
+        return self.asked.setdefault(question, len(self.asked))
+
+    def asking(self, expression: Any) -> Asking:
+        """How an expression's value follows from answers."""
+        if (question := self.place(expression)) is not None:
+            return partial(_answered, question)
+        match expression:
+            case e.Literal(_, bool() | int() | float() as constant):
+                return partial(_everywhere, float(constant))
+            case e.Arithmetic(_, operator, left, right) if operator in _ARITHMETIC:
+                return partial(_applied, _ARITHMETIC[operator], (self.asking(left), self.asking(right)))
+            case e.Negative(_, operand):
+                return partial(_applied, np.negative, (self.asking(operand),))
+            case e.Call(_, function, arguments) if function in _FUNCTIONS:
+                return partial(_applied, _FUNCTIONS[function], tuple(self.asking(one) for one in arguments))
+        return partial(_everywhere, np.nan)
 
 
 def _answered(question: int, told: Floats) -> Floats:

@@ -11,39 +11,50 @@ _FLOATS = types.Array(types.float64, 1, "C", readonly=True)
 _TIES = types.Array(types.uint64, 1, "C", readonly=True)
 
 
-@kernel(types.boolean(_FLOATS, _TIES, types.int64, types.int64))
-def goes_before(utilities, ties, one, other):
-    """Whether a candidate is dropped sooner than another one."""
+@kernel(types.int64(_FLOATS, _TIES, types.int64, types.int64))
+def compared(utilities, ties, one, other):
+    """-1: a candidate is dropped sooner than another one, 1: later, 0: nothing tells them apart."""
     if utilities[one] != utilities[other]:
-        return utilities[one] < utilities[other]
-    return ties[one] < ties[other]
+        return -1 if utilities[one] < utilities[other] else 1
+    if ties[one] != ties[other]:
+        return -1 if ties[one] < ties[other] else 1
+    return 0
 
 
 @kernel(types.void(_FLOATS, _TIES, types.int64, types.int64[::1], types.boolean[::1]))
 def drop_least(utilities, ties, count, order, kept):
-    """Marks all but the ``count`` candidates that go first (at least one): Hoare's selection, the pivot being the middle one of three. ``order``: to work with, as long as there are candidates."""
+    """Marks all but the ``count`` candidates that go first (at least one). ``order``: to work with, as long as there are candidates.
+
+    Selection by Hoare with the middle of three as pivot, and by Dijkstra in three parts, since partial matches of the same first and newest event are often equal in all.
+    """
     for k in range(len(order)):
         order[k], kept[k] = k, True
     low, high = 0, len(order) - 1
     while low < high:
         middle = (low + high) // 2
-        if goes_before(utilities, ties, order[middle], order[low]):
+        if compared(utilities, ties, order[middle], order[low]) < 0:
             order[middle], order[low] = order[low], order[middle]
-        if goes_before(utilities, ties, order[high], order[low]):
+        if compared(utilities, ties, order[high], order[low]) < 0:
             order[high], order[low] = order[low], order[high]
-        if goes_before(utilities, ties, order[middle], order[high]):
-            order[middle], order[high] = order[high], order[middle]
-        pivot, place = order[high], low
-        for k in range(low, high):
-            if goes_before(utilities, ties, order[k], pivot):
-                order[k], order[place] = order[place], order[k]
-                place += 1
-        order[high], order[place] = order[place], pivot
-        if place == count - 1:
-            break
-        if place < count:
-            low = place + 1
+        if compared(utilities, ties, order[high], order[middle]) < 0:
+            order[high], order[middle] = order[middle], order[high]
+        pivot, k = order[middle], low
+        below, above = low, high  # before the one those that go sooner, behind the other those that go later
+        while k <= above:
+            told = compared(utilities, ties, order[k], pivot)
+            if told < 0:
+                order[k], order[below] = order[below], order[k]
+                below, k = below + 1, k + 1
+            elif told > 0:
+                order[k], order[above] = order[above], order[k]
+                above -= 1
+            else:
+                k += 1
+        if count - 1 < below:
+            high = below - 1
+        elif count - 1 > above:
+            low = above + 1
         else:
-            high = place - 1
+            break
     for k in range(count):
         kept[order[k]] = False

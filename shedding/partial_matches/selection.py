@@ -15,11 +15,11 @@ PRICES = 100
 
 
 def all_but_least(utilities: NDArray[np.float64], ties: NDArray[np.uint64], count: int) -> Mask:
-    """Keeps all but the ``count`` candidates of least utility, in O(n).
+    """Keeps all but the ``count`` candidates of least utility, in O(n) expected time.
 
     Args:
-        utilities: float64 (candidates,), none of them NaN.
-        ties: uint64 (candidates,), distinct; of equal utilities the lower ties go first.
+        utilities: float64 (candidates,); NaN would be equal to none, and of such any may go.
+        ties: uint64 (candidates,); of equal utilities the lower ties go first, and of equal ties any.
         count: how many to drop; all at most go.
 
     Returns:

@@ -97,12 +97,29 @@ def test_no_partial_matches_answer_nothing() -> None:
     plan = plan_of(*PATTERNS["closure"])
     engine, asked = RunsEngine(plan), [Question("sum", 1, "x"), Question("first", ANY_ITEM, "y")]
     assert told_of(engine, live_runs(engine), Questions.of(plan, asked)).shape == (2, 0)
-    assert Comparisons.of(plan).slack(np.empty((len(Comparisons.of(plan).questions), 0))).shape == (3, 0)
+    comparisons = Comparisons.of(plan, "xy")
+    assert comparisons.slack(np.empty((len(comparisons.questions), 0))).shape == (3, 0)
+
+
+def test_another_querys_questions_are_refused() -> None:
+    engine, other = RunsEngine(plan_of(*PATTERNS["closure"])), plan_of(*PATTERNS["of two kinds"])
+    with pytest.raises(ValueError, match="another query"):
+        told_of(engine, live_runs(engine), Questions.of(other, [Question("sum", 1, "x")]))
+
+
+def test_what_needs_other_attributes_is_not_known() -> None:
+    """`Features.attributes` has no times, and none that only aggregates read: saved models have learned without them."""
+    comparisons = Comparisons.of(plan_of(*PATTERNS["closure"]), "x")
+    assert {one.attribute for one in comparisons.questions} == {"x", None}
+    told = {(one.function, one.attribute, one.binding): 2.0 + k for k, one in enumerate(comparisons.questions)}
+    slack = comparisons.slack(np.array([[value] for value in told.values()])).ravel()
+    first, last = told["first", "x", 0], told["first", "x", 2]
+    assert slack.tolist() == [3 - first, 8 - abs(first - told["sum", "x", 1]) + last, 2 * last - told["count", None, 1]]
 
 
 @pytest.mark.parametrize("pattern", ["closure", "of two kinds"])
 def test_slack_is_right_minus_left_of_what_is_known(pattern: str) -> None:
-    comparisons = Comparisons.of(plan_of(*PATTERNS[pattern]))
+    comparisons = Comparisons.of(plan_of(*PATTERNS[pattern]), "xy")
     chance = np.random.default_rng(1)
     answers = chance.normal(0, 5, (len(comparisons.questions), 200))
     answers[chance.random(answers.shape) < 0.4] = np.nan

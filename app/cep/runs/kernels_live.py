@@ -55,7 +55,6 @@ from app.cep.runs.arrays import (
     WITHIN_EVENTS,
 )
 from app.cep.runs.kernels_world import WORLD, line, table
-from app.events.batch import PRESENT
 
 
 @kernel(types.int64(WORLD, types.int64, types.boolean), counted=False)
@@ -148,9 +147,10 @@ def number_at(cells, row, cell, is_float, states_at):
     if cell < 0:
         return np.nan
     state = cell_state(cells, row, cell, states_at)
-    if state == BECAME_FLOAT or (state == PRESENT and is_float):
+    present = state == 0
+    if state == BECAME_FLOAT or (present and is_float):
         return as_float(load(cells, row, cell))
-    return np.float64(load(cells, row, cell)) if state == PRESENT else np.nan
+    return np.float64(load(cells, row, cell)) if present else np.nan
 
 
 @kernel(types.float64(types.int64, types.float64, types.float64), counted=False)

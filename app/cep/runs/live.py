@@ -188,7 +188,12 @@ def told_of(engine: RunsEngine, live: LiveRuns, questions: Questions) -> NDArray
         engine: not fed since ``live`` was taken.
         live: of the engine.
         questions: about its query.
+
+    Raises:
+        ValueError: they are about a query of another number of items.
     """
+    if len(questions.starts) != len(engine.plan.items) + 1:
+        raise ValueError("questions about another query")
     parts = engine.parts()
     asked, told = _cells(parts.layout.taking, questions), np.empty((len(questions.asked), len(live)))
     kernels_live.tell(parts.world(), live.node, asked, questions.starts, questions.numbers, np.empty(len(asked), np.int64), told)
