@@ -82,16 +82,15 @@ def _compiled(comparisons: Sequence[Sequence[tuple[int, Any]]], attributes: Coll
     for terms in comparisons:
         known = 0.0
         for sign, expression in terms:
-            ask = questions.asking(expression)
             if not e.mentioned_items(expression):
-                known += sign * float(np.nan_to_num(ask(np.empty((0, 1)))[0]))
+                known += sign * float(np.nan_to_num(questions.asking(expression)(np.empty((0, 1)))[0]))
                 continue
+            place = questions.place(expression)
+            if place is None:
+                composed.append(questions.asking(expression))
+                place = -len(composed)
             signs.append(float(sign))
-            if (question := questions.place(expression)) is not None:
-                rows.append(question)
-            else:
-                composed.append(ask)
-                rows.append(-len(composed))
+            rows.append(place)
         constant.append(known)
         starts.append(len(rows))
     row = np.array(rows, np.int64)

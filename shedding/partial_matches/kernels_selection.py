@@ -23,12 +23,12 @@ def compared(utilities, ties, one, other):
 
 @kernel(types.void(_FLOATS, _TIES, types.int64, types.int64[::1], types.boolean[::1]))
 def drop_least(utilities, ties, count, order, kept):
-    """Marks all but the ``count`` candidates that go first (at least one). ``order``: to work with, as long as there are candidates.
+    """Unmarks the ``count`` candidates that go first (at least one). ``order``: to work with, as long as there are candidates.
 
     Selection by Hoare with the middle of three as pivot, and by Dijkstra in three parts, since partial matches of the same first and newest event are often equal in all.
     """
     for k in range(len(order)):
-        order[k], kept[k] = k, True
+        order[k] = k
     low, high = 0, len(order) - 1
     while low < high:
         middle = (low + high) // 2
